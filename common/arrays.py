@@ -1,0 +1,16 @@
+"""Names for the array types that cross module borders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Bits = NDArray[np.uint8]
+Labels = NDArray[np.int8]
+Indices = NDArray[np.int64]
+Words = NDArray[np.uint64]
+AnyArray = NDArray[Any]

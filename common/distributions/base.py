@@ -1,0 +1,48 @@
+"""What every simulated distribution can do."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from common.arrays import Indices
+from common.errors import BadMessage
+from common.records import Records
+from common.registry import Registry
+from common.values import Value
+
+
+class Distribution(Value):
+    """A distribution over labelled records from which simulated people are drawn, as a frozen value.
+
+    Record ``i`` depends on ``(seed, i)`` only, so that a million people need no memory and any of them can be asked
+    in any order, on any machine, with the same answer.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of features d, after the public feature map."""
+
+    @abstractmethod
+    def draw(self, seed: int, people: Indices) -> Records:
+        """Return the records of the given people (non-negative indices), in that order."""
+
+
+DISTRIBUTIONS: Registry[type[Distribution]] = Registry("distribution", "common.distributions")
+
+
+def parse_distribution(wire: Any) -> Distribution:
+    """Validate a distribution from its JSON form.
+
+    Raises
+    ------
+    BadMessage
+        If the name is unknown or a parameter is wrong.
+    """
+    name = wire.get("name") if isinstance(wire, dict) else None
+    if name not in DISTRIBUTIONS.names():
+        raise BadMessage(f"no distribution is called {name!r}; known: {', '.join(DISTRIBUTIONS.names())}")
+    return DISTRIBUTIONS[str(name)].parse(wire)

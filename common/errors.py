@@ -1,0 +1,187 @@
+"""Every error that Tandem raises on purpose, in one tree, each with its problem type (RFC 9457).
+
+::
+
+    TandemError
+    ├── BadInput                      what somebody gave us is not acceptable; nothing changed
+    │   ├── BadScenario               a scenario file or --set option (exit status 2)
+    │   ├── BadData                   records: NaN, unknown label, truncated or undecodable file
+    │   └── BadMessage                a message of a peer: unknown field, wrong kind, non-finite number
+    ├── Refused                       well formed, but a party's own rules forbid it; nothing changed
+    │   ├── BudgetExceeded            the curator's or an agent's privacy budget
+    │   ├── PolicyRefused             outside a party's own policy (more steps, a kind it does not accept, ...)
+    │   ├── PatternViolation          not this party's turn: outside the protocol's message pattern
+    │   ├── AlreadyAnswered           an agent asked or answering twice
+    │   ├── Conflict                  same id, different content
+    │   └── ConfigurationMismatch     the digest of the run's configuration differs
+    ├── Unauthorized                  missing or wrong token
+    ├── Forged                        a signature does not verify, or an unexpected key signed
+    ├── NotFound                      no such run, question, scenario, ...
+    ├── AuditFailed                   a transcript does not verify; says where
+    └── PeerError                     the other side's fault
+        ├── PeerUnavailable           nobody listens there, or it stopped answering
+        └── PeerMisbehaved            it answered with something that no honest peer sends
+
+Bugs of our own are not in this tree: they stay ``AssertionError``, ``TypeError``, ... and are never translated.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+URN = "urn:tandem:problem:"
+
+
+class TandemError(Exception):
+    """Root of the tree: a sentence for people, a problem type for programs.
+
+    Parameters
+    ----------
+    detail
+        One sentence that says the constraint and the value found, and, where it helps, what to do.
+    **members
+        Extra members of the problem document (numbers and strings; never private data).
+    """
+
+    problem: ClassVar[str] = "internal"
+    title: ClassVar[str] = "Something went wrong"
+    status: ClassVar[int] = 500
+
+    def __init__(self, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.members = members
+
+    def document(self) -> dict[str, Any]:
+        """Return the RFC 9457 problem document."""
+        return {
+            "type": URN + self.problem,
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            **self.members,
+        }
+
+
+class BadInput(TandemError):
+    """What somebody gave us is not acceptable; nothing changed."""
+
+    problem, title, status = "bad-input", "Input not acceptable", 422
+
+
+class BadScenario(BadInput):
+    """A scenario file or a ``--set`` option is wrong."""
+
+    problem, title = "bad-scenario", "Scenario not acceptable"
+
+
+class BadData(BadInput):
+    """Records that cannot be used."""
+
+    problem, title = "bad-data", "Data not acceptable"
+
+
+class BadMessage(BadInput):
+    """A message that does not say what its kind must say."""
+
+    problem, title = "bad-message", "Message not acceptable"
+
+
+class Refused(TandemError):
+    """Well formed, but a party's own rules forbid it; nothing changed."""
+
+    problem, title, status = "refused", "Refused", 403
+
+
+class BudgetExceeded(Refused):
+    """A privacy budget would be exceeded."""
+
+    problem, title = "budget-exceeded", "Privacy budget exceeded"
+
+
+class PolicyRefused(Refused):
+    """Outside a party's own policy."""
+
+    problem, title = "policy", "Outside this party's policy"
+
+
+class PatternViolation(Refused):
+    """Not allowed at this point of the protocol's message pattern."""
+
+    problem, title, status = "pattern", "Message out of turn", 409
+
+
+class AlreadyAnswered(Refused):
+    """An agent was asked twice, or answers twice."""
+
+    problem, title, status = "already-answered", "Already answered", 409
+
+
+class Conflict(Refused):
+    """The same id came with different content."""
+
+    problem, title, status = "conflict", "Same id, different content", 409
+
+
+class ConfigurationMismatch(Refused):
+    """The digest of the run's configuration differs from the one agreed on."""
+
+    problem, title, status = "configuration-mismatch", "Run configuration differs", 409
+
+
+class Unauthorized(TandemError):
+    """A token is missing or wrong."""
+
+    problem, title, status = "unauthorized", "Token missing or wrong", 401
+
+
+class Forged(TandemError):
+    """A signature does not verify, or an unexpected key signed."""
+
+    problem, title, status = "forged", "Signature does not verify", 401
+
+
+class NotFound(TandemError):
+    """There is no such thing here."""
+
+    problem, title, status = "not-found", "Not found", 404
+
+
+class AuditFailed(TandemError):
+    """A transcript does not verify."""
+
+    problem, title, status = "audit-failed", "Audit failed", 422
+
+
+class PeerError(TandemError):
+    """The other side's fault."""
+
+    problem, title, status = "peer", "Peer failed", 502
+
+
+class PeerUnavailable(PeerError):
+    """Nobody answers there."""
+
+    problem, title, status = "peer-unavailable", "Peer unavailable", 503
+
+
+class PeerMisbehaved(PeerError):
+    """It answered with something that no honest peer sends."""
+
+    problem, title = "peer-misbehaved", "Peer misbehaved"
+
+
+def every_error() -> list[type[TandemError]]:
+    """Return the whole tree, root first (for the problem-type table and its test)."""
+    found: list[type[TandemError]] = [TandemError]
+    for kind in found:
+        found.extend(kind.__subclasses__())
+    return found
+
+
+def from_document(document: dict[str, Any]) -> TandemError:
+    """Rebuild the error that a peer reported as a problem document (unknown types become :class:`PeerError`)."""
+    kinds = {URN + kind.problem: kind for kind in every_error()}
+    kind = kinds.get(str(document.get("type")), PeerError)
+    members = {k: v for k, v in document.items() if k not in ("type", "title", "status", "detail")}
+    return kind(str(document.get("detail", document.get("title", "unknown problem"))), **members)

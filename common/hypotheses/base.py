@@ -1,0 +1,50 @@
+"""What every hypothesis can do."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from common.arrays import AnyArray, Bits, Labels
+from common.errors import BadMessage
+from common.records import Records
+from common.registry import Registry
+from common.values import Value
+
+
+class Hypothesis(Value):
+    """A classifier h: features -> {-1, +1}, as a frozen value with a ``kind`` and a JSON form."""
+
+    kind: str
+
+    @property
+    @abstractmethod
+    def least_dimension(self) -> int:
+        """Smallest number of features on which it is defined."""
+
+    @abstractmethod
+    def predict(self, features: AnyArray) -> Labels:
+        """Predict labels, shape (n,), int8 in {-1, +1}, for features of shape (n, d), d >= ``least_dimension``."""
+
+    def mistakes(self, records: Records) -> Bits:
+        """Return the 0/1 losses, shape (n,), uint8: 1 where the prediction differs from the label."""
+        return (self.predict(records.features) != records.labels).astype(np.uint8)
+
+
+HYPOTHESES: Registry[type[Hypothesis]] = Registry("hypothesis", "common.hypotheses")
+
+
+def parse_hypothesis(wire: Any) -> Hypothesis:
+    """Validate a hypothesis from its JSON form.
+
+    Raises
+    ------
+    BadMessage
+        If the kind is unknown or a field is wrong.
+    """
+    kind = wire.get("kind") if isinstance(wire, dict) else None
+    if kind not in HYPOTHESES.names():
+        raise BadMessage(f"no hypothesis is of kind {kind!r}; known: {', '.join(HYPOTHESES.names())}")
+    return HYPOTHESES[str(kind)].parse(wire)

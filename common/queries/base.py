@@ -1,0 +1,56 @@
+"""What every query can do."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from common.arrays import Floats, Indices
+from common.errors import BadMessage
+from common.records import Records
+from common.registry import Registry
+from common.values import Value
+
+
+class Query(Value):
+    """A map from one record (and the agent's public slot number) to a value in [0, 1], as a frozen value."""
+
+    kind: str
+
+    @property
+    @abstractmethod
+    def least_dimension(self) -> int:
+        """Smallest number of features that a record must have."""
+
+    @abstractmethod
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        """Evaluate on each record.
+
+        Parameters
+        ----------
+        records
+            n records.
+        slots
+            Shape (n,): each agent's public position in its batch; a query may ask different positions different things.
+
+        Returns
+        -------
+        Shape (n,), float64. Agents clamp to [0, 1] and treat NaN as 0: a query need not be trusted.
+        """
+
+
+QUERIES: Registry[type[Query]] = Registry("query", "common.queries")
+
+
+def parse_query(wire: Any) -> Query:
+    """Validate a query from its JSON form.
+
+    Raises
+    ------
+    BadMessage
+        If the kind is unknown or a field is wrong.
+    """
+    kind = wire.get("kind") if isinstance(wire, dict) else None
+    if kind not in QUERIES.names():
+        raise BadMessage(f"no query is of kind {kind!r}; known: {', '.join(QUERIES.names())}")
+    return QUERIES[str(kind)].parse(wire)

@@ -1,0 +1,64 @@
+"""Records of people: a feature matrix and labels, which appear in no repr, log or error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.arrays import AnyArray, Labels
+from common.errors import BadData
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Records:
+    """n people: row i of ``features`` and ``labels[i]`` belong to the same one.
+
+    Attributes
+    ----------
+    features
+        Shape (n, d), C-contiguous, float32 (finite, already scaled and clipped by public bounds) or uint8 (0/1).
+    labels
+        Shape (n,), int8, each -1 or +1.
+    """
+
+    features: AnyArray
+    labels: Labels
+
+    def __post_init__(self) -> None:
+        if self.features.ndim != 2 or self.labels.shape != (len(self.features),):
+            raise BadData(f"features {self.features.shape} and labels {self.labels.shape} do not belong together")
+        if self.features.dtype not in (np.dtype(np.float32), np.dtype(np.uint8)):
+            raise BadData(f"features must be float32 or uint8, got {self.features.dtype}")
+
+    def __repr__(self) -> str:
+        return f"Records(n={len(self)}, d={self.dimension})"
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return int(self.features.shape[1])
+
+    def take(self, rows: AnyArray) -> Records:
+        """Return the given rows, in the given order (a copy)."""
+        return Records(np.ascontiguousarray(self.features[rows]), np.ascontiguousarray(self.labels[rows]))
+
+    def check(self) -> Records:
+        """Refuse what no computation should see: non-finite features, labels other than -1 and +1.
+
+        Raises
+        ------
+        BadData
+            Saying how many rows are affected, never which values they hold.
+        """
+        if self.features.dtype == np.float32:
+            bad = int(np.count_nonzero(~np.isfinite(self.features).all(axis=1)))
+            if bad:
+                raise BadData(f"{bad} of {len(self)} records hold NaN or an infinity; every feature must be finite")
+        odd = int(np.count_nonzero(np.abs(self.labels) != 1))
+        if odd:
+            raise BadData(f"{odd} of {len(self)} records have a label outside the declared set {{-1, +1}}")
+        return self

@@ -1,0 +1,253 @@
+"""Scenarios: what to run, as one YAML file with a closed set of keys.
+
+A scenario is public. Numbers left at ``plan`` are filled in by :mod:`common.planning` for the scenario's ``bounds``;
+:func:`common.planning.resolve` returns a scenario without any ``plan`` left. Every party reads the same file and takes
+only its own section: the curator ``source`` and ``curator``, the agents ``target`` and ``agents``, the referee the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
+
+from common.distributions.base import Distribution, parse_distribution
+from common.errors import BadScenario, TandemError
+from common.mechanisms.base import Mechanism, parse_mechanism
+from common.tables import TableSource
+from common.values import Value, explain
+
+FromPlan = Literal["plan"]
+
+
+class People(Value):
+    """Where people come from: a simulated ``distribution`` or a ``table`` of real records (exactly one)."""
+
+    distribution: SerializeAsAny[Distribution] | None = None
+    table: TableSource | None = None
+
+    @field_validator("distribution", mode="before")
+    @classmethod
+    def _parse(cls, value: Any) -> Distribution | None:
+        return value if value is None or isinstance(value, Distribution) else parse_distribution(value)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.distribution is None) == (self.table is None):
+            raise ValueError("give either a distribution or a table, not both and not neither")
+        return self
+
+
+class Divergence(Value):
+    """What is publicly assumed about S and T.
+
+    Attributes
+    ----------
+    chi_squared
+        X = chi^2(T||S) + 1 >= 1: the second moment of the importance weights under S.
+    supremum
+        D_inf = sup dT/dS, if known.
+    """
+
+    chi_squared: float = Field(ge=1)
+    supremum: float | None = Field(default=None, ge=1)
+
+
+class Accuracy(Value):
+    """How the target accuracy is split, in units of alpha.
+
+    Attributes
+    ----------
+    learner
+        The learner's loss on its reweighed distribution is at most ``learner * alpha``.
+    halt_below
+        The run halts only when the loss on T is shown to be below ``halt_below * alpha``. Theorem 4.3 has 4.
+    reweigh_above
+        It reweighs only when the loss on T is shown to be above ``reweigh_above * alpha``. Theorem 4.3 has 2.
+    """
+
+    learner: float = Field(default=1.0, gt=0)
+    halt_below: float = Field(default=4.0, gt=0)
+    reweigh_above: float = Field(default=2.0, gt=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.reweigh_above >= self.halt_below:
+            raise ValueError(f"reweigh_above = {self.reweigh_above} must be below halt_below = {self.halt_below}")
+        return self
+
+
+class CuratorSection(Value):
+    """The curator's own policy: what it will do at most, for everybody to see.
+
+    ``learner`` is a mapping with the name of a registered learner and its settings; the curator parses it.
+    """
+
+    n: int | FromPlan = "plan"
+    epsilon: float | None = Field(default=None, gt=0)
+    delta: float | None = Field(default=None, gt=0, lt=1)
+    kappa: float | FromPlan = "plan"
+    eta: float | FromPlan = "plan"
+    rounds: int | FromPlan = "plan"
+    learner: dict[str, Any]
+
+
+class AgentsSection(Value):
+    """The agents' side: how many, how they randomize, how the referee tests with their answers.
+
+    Attributes
+    ----------
+    count
+        Agents enrolled for the run.
+    mechanism
+        How each answer is randomized.
+    test
+        ``sequential`` (e-process, stops as soon as the answer is clear) or ``fixed`` (the size known beforehand).
+    batch
+        First batch of a sequential test; later batches grow by half of what was already asked.
+    dropout
+        Simulated populations only: the share of agents that never answer.
+    deadline
+        Seconds to wait for a batch before going on with fresh agents.
+    """
+
+    count: int | FromPlan = Field(default="plan")
+    mechanism: SerializeAsAny[Mechanism]
+    test: Literal["sequential", "fixed"] = "sequential"
+    batch: int = Field(default=1000, ge=1, le=10_000_000)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    deadline: float = Field(default=60.0, gt=0)
+
+    @field_validator("mechanism", mode="before")
+    @classmethod
+    def _parse(cls, value: Any) -> Mechanism:
+        return value if isinstance(value, Mechanism) else parse_mechanism(value)
+
+
+class Scenario(Value):
+    """One scenario. See the shipped ones (``referee list``) for examples.
+
+    Attributes
+    ----------
+    protocol
+        Name of a registered protocol.
+    alpha, beta
+        Accuracy (in 0/1 loss, 0 < alpha < 1/2) and failure probability of the whole run.
+    bounds
+        ``tight`` (the sound, tighter rules; default) or ``paper`` (as Kohen & Sheffet compute, for comparison).
+    mode
+        ``realizable``: halt when the loss on T is small; ``agnostic``: use every round, return the best hypothesis.
+    people
+        ``simulated``: randomness may come from the run's seed; ``real``: noise comes from a cryptographic generator.
+    data
+        Directory of the table files, where the scenario reads tables.
+    vc_dimension
+        Pseudo-dimension of the loss class, for the sample-size bounds (or ``hypotheses``, the size of a finite class).
+    """
+
+    name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")
+    title: str
+    description: str = ""
+    protocol: str = "subsample-test-reweigh"
+    alpha: float = Field(gt=0, lt=0.5)
+    beta: float = Field(default=0.05, gt=0, lt=0.5)
+    bounds: Literal["tight", "paper"] = "tight"
+    mode: Literal["realizable", "agnostic"] = "realizable"
+    people: Literal["simulated", "real"] = "simulated"
+    data: str | None = None
+    divergence: Divergence
+    accuracy: Accuracy = Accuracy()
+    vc_dimension: int | None = Field(default=None, ge=1)
+    hypotheses: int | None = Field(default=None, ge=1)
+    source: People
+    target: People
+    curator: CuratorSection
+    agents: AgentsSection
+    baselines: tuple[Literal["curator-only", "agents-only", "optimum"], ...] = ()
+
+    @model_validator(mode="after")
+    def _real_tables(self) -> Self:
+        if self.people == "real" and self.source.table is None:
+            raise ValueError("people: real needs a source table")
+        return self
+
+
+def shipped() -> list[str]:
+    """Return the names of the shipped scenarios, sorted."""
+    return sorted(p.name.removesuffix(".yaml") for p in resources.files("scenarios").iterdir() if p.name.endswith(".yaml"))
+
+
+def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
+    """Read a shipped scenario or a YAML file and apply ``KEY=VALUE`` overrides (dotted keys, YAML values).
+
+    Raises
+    ------
+    BadScenario
+        Naming the first unknown key or wrong value.
+    """
+    if name_or_path in shipped():
+        text = (resources.files("scenarios") / f"{name_or_path}.yaml").read_text("utf-8")
+    else:
+        path = Path(name_or_path)
+        if path.suffix not in (".yaml", ".yml"):
+            raise BadScenario(f"no shipped scenario is called {name_or_path!r}; there are: {', '.join(shipped())}")
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadScenario(f"cannot read {name_or_path}: {error}") from error
+    try:
+        tree = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BadScenario(f"{name_or_path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(tree, dict):
+        raise BadScenario(f"{name_or_path} must be a mapping of keys, found {type(tree).__name__}")
+    for override in overrides or []:
+        _override(tree, override)
+    return parse(tree)
+
+
+def parse(tree: Any) -> Scenario:
+    """Validate a scenario from its YAML/JSON tree.
+
+    Raises
+    ------
+    BadScenario
+        Naming the first unknown key or wrong value.
+    """
+    try:
+        return Scenario.model_validate(tree)
+    except ValidationError as error:
+        raise BadScenario(explain(error)) from None
+    except BadScenario:
+        raise
+    except TandemError as error:
+        raise BadScenario(error.detail) from None
+
+
+def _override(tree: dict[str, Any], override: str) -> None:
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise BadScenario(f"--set wants KEY=VALUE, found {override!r}")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise BadScenario(f"--set {key}: {text!r} is not a YAML value") from None
+    *parents, last = key.split(".")
+    for parent in parents:
+        tree = tree.setdefault(parent, {})
+        if not isinstance(tree, dict):
+            raise BadScenario(f"--set {key}: {parent} holds a value, not a mapping")
+    if isinstance(value, str):
+        value = _number(value)
+    tree[last] = value
+
+
+def _number(text: str) -> Any:
+    """Read what YAML 1.1 leaves a string but people mean as a number (1e-4)."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,1 @@
+"""Deployments: bring the parties together in one process, in subprocesses, or at a URL."""

@@ -1,0 +1,1 @@
+"""The referee: drives protocols, enforces who may speak, keeps the ledger and the transcript."""

@@ -1,0 +1,1 @@
+"""Shipped scenarios (YAML), read as package data."""
