@@ -1,0 +1,173 @@
+"""Exact guarantees of the classical local randomizers, and their inverses, always rounded to the private side.
+
+An agent holds one record; neighbours differ by replacing it. These are statements about real numbers: how a sampler
+turns them into bits and doubles is the mechanism's business (:mod:`common.mechanisms`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import erfcx, log_ndtr, ndtr
+
+from common.errors import BadInput
+from common.privacy.rounding import UNIT, down, up
+
+MOST_EPSILON = 700.0
+"""Largest epsilon for which e^epsilon is a double; whatever asks for more has no privacy to speak of."""
+
+
+def randomized_response_epsilon(probability: float) -> float:
+    """Return Warner's guarantee: answering the true bit with probability p >= 1/2 is pure epsilon-DP.
+
+    ::
+
+        epsilon = ln(p / (1 - p))
+
+    Rounded up; infinite at p = 1. Warner (1965).
+
+    Raises
+    ------
+    BadInput
+        If p is not in [1/2, 1].
+    """
+    if not 0.5 <= probability <= 1.0:
+        raise BadInput(f"a probability to answer truly must be in [1/2, 1], found {probability}")
+    if probability == 1.0:
+        return math.inf
+    # 1 - p is exact for p >= 1/2 (Sterbenz), and so is 2 p - 1.
+    return 0.0 if probability == 0.5 else up(math.log1p((2.0 * probability - 1.0) / (1.0 - probability)))
+
+
+def randomized_response_probability(epsilon: float) -> float:
+    """Return the largest p that we can show to be epsilon-DP: e^eps / (1 + e^eps), rounded down.
+
+    Raises
+    ------
+    BadInput
+        If epsilon is not a positive finite number.
+    """
+    _check_epsilon(epsilon)
+    probability = max(0.5, min(1.0 / (1.0 + math.exp(-epsilon)), math.nextafter(1.0, 0.0)))
+    while randomized_response_epsilon(probability) > epsilon and probability > 0.5:
+        probability = math.nextafter(probability, 0.0)
+    return probability
+
+
+def laplace_scale(epsilon: float, sensitivity: float) -> float:
+    """Return the scale b = sensitivity / epsilon of Laplace noise that is pure epsilon-DP, rounded up.
+
+    ``sensitivity`` is the L1 sensitivity: the width of the range for one number in a public range. Dwork et al. (2006).
+
+    Raises
+    ------
+    BadInput
+        If an argument is not a positive finite number.
+    """
+    _check_epsilon(epsilon)
+    _check_positive("sensitivity", sensitivity)
+    return up(sensitivity / epsilon)
+
+
+def laplace_epsilon(scale: float, sensitivity: float) -> float:
+    """Return the guarantee epsilon = sensitivity / scale of Laplace noise, rounded up.
+
+    Raises
+    ------
+    BadInput
+        If an argument is not a positive finite number.
+    """
+    _check_positive("scale", scale)
+    _check_positive("sensitivity", sensitivity)
+    return up(sensitivity / scale)
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return the exact delta of the Gaussian mechanism at a given epsilon, rounded up.
+
+    ::
+
+        delta_G(eps; mu) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2),     mu = sensitivity / sigma
+
+    Balle and Wang (2018), Theorem 8; necessary and sufficient. With x = eps/mu - mu/2 and y = eps/mu + mu/2 it is
+    phi(x) (M(x) - M(y)) for the Mills ratio M = (1 - Phi)/phi, which does not cancel where delta is tiny.
+
+    Parameters
+    ----------
+    epsilon
+        At least 0.
+    mu
+        L2 sensitivity in units of the noise's standard deviation, positive.
+
+    Raises
+    ------
+    BadInput
+        If epsilon is negative or mu is not positive, or either is not finite.
+    """
+    if not 0.0 <= epsilon < math.inf:
+        raise BadInput(f"epsilon must be at least 0 and finite, found {epsilon}")
+    _check_positive("mu", mu)
+    x, y = epsilon / mu - mu / 2.0, epsilon / mu + mu / 2.0
+    if x <= 0.0:
+        above = float(ndtr(-x))
+        return min(1.0, above - math.exp(epsilon + float(log_ndtr(-y))) + (64.0 + 8.0 * epsilon) * UNIT)
+    density = math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi)
+    mills = math.sqrt(math.pi / 2.0)
+    upper, lower = mills * float(erfcx(x / math.sqrt(2.0))), mills * float(erfcx(y / math.sqrt(2.0)))
+    # x carries a relative error of a few units, which the exponent x^2/2 and the slope of M magnify by x^2 and 1.
+    slack = (32.0 + 8.0 * x * x) * UNIT
+    return min(
+        1.0, density * ((upper - lower) * (1.0 + slack) + 32.0 * UNIT * upper * (1.0 + epsilon / mu)) + 5e-324
+    )
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return mu*(eps, delta): the largest mu (found by bisection, rounded down) with delta_G(eps; mu) <= delta.
+
+    Raises
+    ------
+    BadInput
+        If epsilon is not a positive finite number or delta is not in (0, 1).
+    """
+    _check_epsilon(epsilon)
+    if not 0.0 < delta < 1.0:
+        raise BadInput(f"delta must be in (0, 1), found {delta}")
+    private, leaky = 0.0, 1.0
+    while gaussian_delta(epsilon, leaky) <= delta:
+        private, leaky = leaky, 2.0 * leaky
+    while leaky - private > 2.0 * UNIT * leaky:
+        middle = 0.5 * (private + leaky)
+        if middle > 0.0 and gaussian_delta(epsilon, middle) <= delta:
+            private = middle
+        else:
+            leaky = middle
+    return private
+
+
+def analytic_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
+    """Return the least sigma (rounded up) for which Gaussian noise is (epsilon, delta)-DP: sensitivity / mu*.
+
+    Valid for every epsilon, unlike the textbook variance 2 ln(2/delta)/epsilon^2. Balle and Wang (2018), Algorithm 1.
+
+    Parameters
+    ----------
+    sensitivity
+        L2 sensitivity: the width of the range for one number in a public range.
+
+    Raises
+    ------
+    BadInput
+        If epsilon or the sensitivity is not a positive finite number, or delta is not in (0, 1).
+    """
+    _check_positive("sensitivity", sensitivity)
+    return up(sensitivity / down(gaussian_mu(epsilon, delta)))
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not 0.0 < epsilon <= MOST_EPSILON:
+        raise BadInput(f"epsilon must be positive and at most {MOST_EPSILON:g}, found {epsilon}")
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 0.0 < value < math.inf:
+        raise BadInput(f"{name} must be positive and finite, found {value}")

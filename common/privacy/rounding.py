@@ -1,0 +1,18 @@
+"""Rounding to the private side: a float that is surely above, or below, the number that was computed."""
+
+from __future__ import annotations
+
+import math
+
+UNIT = 2.0**-52
+"""Relative spacing of doubles: one elementary operation errs by at most half of it, a library function by a few."""
+
+
+def up(value: float, ulps: float = 4.0) -> float:
+    """Return a double above every real within ``ulps`` units of relative error of ``value``."""
+    return math.nextafter(value + abs(value) * ulps * UNIT, math.inf)
+
+
+def down(value: float, ulps: float = 4.0) -> float:
+    """Return a double below every real within ``ulps`` units of relative error of ``value``."""
+    return math.nextafter(value - abs(value) * ulps * UNIT, -math.inf)
