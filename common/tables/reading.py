@@ -1,0 +1,121 @@
+"""Reading table files in pieces of bounded size; every flaw becomes one line that shows no content."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedIOBase
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import polars
+
+from common.arrays import Indices
+from common.errors import BadData
+from common.tables.source import Layout
+
+PIECE = 1 << 15
+"""Rows held as text at a time."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Piece:
+    """Some rows of a file as columns of text (stripped of outer spaces), and the line on which each ends."""
+
+    file: str
+    frame: polars.DataFrame
+    lines: Indices
+
+
+def pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+    """Yield the given columns of a file, piece by piece.
+
+    Raises
+    ------
+    BadData
+        If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has the wrong number of
+        fields.
+    """
+    try:
+        yield from _parquet(path, columns) if path.suffix == ".parquet" else _text(path, layout, columns)
+    except FileNotFoundError:
+        raise BadData(f"{path.name}: there is no such file in {path.parent}") from None
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
+        raise BadData(f"{path.name}: the compressed file is cut off or corrupt") from None
+    except OSError as error:
+        raise BadData(f"{path.name}: cannot be read: {error.strerror}") from None
+
+
+def _open(path: Path) -> BufferedIOBase:
+    if path.suffix == ".xz":
+        return lzma.open(path)
+    if path.suffix == ".gz":
+        return gzip.open(path)
+    return path.open("rb")
+
+
+def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
+    """Decode line by line; skipped lines become blank, so that line numbers stay those of the file."""
+    for number, line in enumerate(stream, start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise BadData(f"{name}: line {number} is not UTF-8 text") from None
+        comment = layout.comment is not None and text.startswith(layout.comment)
+        yield "\n" if comment or number <= layout.skip_lines else text
+
+
+def _text(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+    with _open(path) as stream:
+        rows = _rows(path.name, _lines(path.name, stream, layout), layout.separator)
+        names = list(layout.columns) or [name.strip() for name in next(rows, (0, []))[1]]
+        where = {name: names.index(name) for name in _present(path.name, columns, names)}
+        while block := list(islice(rows, PIECE)):
+            for line, row in block:
+                if len(row) != len(names):
+                    flaw = f"has {len(row)} fields where there are {len(names)} columns"
+                    raise BadData(f"{path.name}: line {line} {flaw}")
+            frame = polars.DataFrame({name: _stripped(block, at) for name, at in where.items()})
+            yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
+
+
+def _stripped(block: list[tuple[int, list[str]]], at: int) -> list[str]:
+    return [row[at].strip() for _, row in block]
+
+
+def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error:
+            flaw = "is not well-formed CSV (a quote without an end?)"
+            raise BadData(f"{name}: line {reader.line_num} {flaw}") from None
+        if row is None:
+            return
+        if row not in ([], [""]):
+            yield reader.line_num, row
+
+
+def _parquet(path: Path, columns: frozenset[str]) -> Iterator[Piece]:
+    try:
+        table = polars.read_parquet(path)
+    except polars.exceptions.PolarsError:
+        raise BadData(f"{path.name}: not a readable Parquet file") from None
+    names = _present(path.name, columns, table.columns)
+    texts = table.select(polars.col(names).cast(polars.String).fill_null("").str.strip_chars())
+    for start in range(0, len(texts), PIECE):
+        frame = texts.slice(start, PIECE)
+        yield Piece(path.name, frame, np.arange(start + 1, start + 1 + len(frame), dtype=np.int64))
+
+
+def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
+    absent = sorted(wanted - set(found))
+    if absent:
+        raise BadData(f"{name}: has no column {absent[0]!r}; its {len(found)} columns are named otherwise")
+    return sorted(wanted)
