@@ -1,7 +1,7 @@
-"""Exact guarantees of the classical local randomizers, and their inverses, always rounded to the private side.
+"""Exact guarantees of the classical local randomizers and their inverses, rounded to the private side.
 
-An agent holds one record; neighbours differ by replacing it. These are statements about real numbers: how a sampler
-turns them into bits and doubles is the mechanism's business (:mod:`common.mechanisms`).
+An agent holds one record; neighbours differ by replacing it. These are statements about real numbers: how a
+sampler turns them into bits and doubles is the mechanism's business (:mod:`common.mechanisms`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def randomized_response_probability(epsilon: float) -> float:
 def laplace_scale(epsilon: float, sensitivity: float) -> float:
     """Return the scale b = sensitivity / epsilon of Laplace noise that is pure epsilon-DP, rounded up.
 
-    ``sensitivity`` is the L1 sensitivity: the width of the range for one number in a public range. Dwork et al. (2006).
+    ``sensitivity`` is the L1 sensitivity: the width of the range for one number in a public range.
+    Dwork, McSherry, Nissim and Smith (2006).
 
     Raises
     ------
@@ -89,8 +90,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
         delta_G(eps; mu) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2),     mu = sensitivity / sigma
 
-    Balle and Wang (2018), Theorem 8; necessary and sufficient. With x = eps/mu - mu/2 and y = eps/mu + mu/2 it is
-    phi(x) (M(x) - M(y)) for the Mills ratio M = (1 - Phi)/phi, which does not cancel where delta is tiny.
+    Balle and Wang (2018), Theorem 8; necessary and sufficient. With x = eps/mu - mu/2 and y = eps/mu + mu/2 it
+    is phi(x) (M(x) - M(y)) for the Mills ratio M = (1 - Phi)/phi, which does not cancel where delta is tiny.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     density = math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi)
     mills = math.sqrt(math.pi / 2.0)
     upper, lower = mills * float(erfcx(x / math.sqrt(2.0))), mills * float(erfcx(y / math.sqrt(2.0)))
-    # x carries a relative error of a few units, which the exponent x^2/2 and the slope of M magnify by x^2 and 1.
+    # x errs by a few units, which the exponent x^2/2 magnifies by x^2.
     slack = (32.0 + 8.0 * x * x) * UNIT
     return min(
         1.0, density * ((upper - lower) * (1.0 + slack) + 32.0 * UNIT * upper * (1.0 + epsilon / mu)) + 5e-324
@@ -122,7 +123,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return mu*(eps, delta): the largest mu (found by bisection, rounded down) with delta_G(eps; mu) <= delta.
+    """Return mu*(eps, delta), the largest mu with delta_G(eps; mu) <= delta, rounded down.
 
     Raises
     ------
@@ -145,9 +146,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def analytic_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Return the least sigma (rounded up) for which Gaussian noise is (epsilon, delta)-DP: sensitivity / mu*.
+    """Return the least sigma for which Gaussian noise is (epsilon, delta)-DP, sensitivity / mu*, rounded up.
 
-    Valid for every epsilon, unlike the textbook variance 2 ln(2/delta)/epsilon^2. Balle and Wang (2018), Algorithm 1.
+    Valid for every epsilon, unlike the textbook variance 2 ln(2/delta)/epsilon^2. Balle and Wang (2018),
+    Algorithm 1.
 
     Parameters
     ----------

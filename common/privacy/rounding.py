@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 UNIT = 2.0**-52
-"""Relative spacing of doubles: one elementary operation errs by at most half of it, a library function by a few."""
+"""Relative spacing of doubles: an operation errs by half of it at most, a library function by a few."""
 
 
 def up(value: float, ulps: float = 4.0) -> float:
