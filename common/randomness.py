@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from common.arrays import Bits, Floats, Indices, Words
 
 _TWO_53 = 2.0**-53
+_ZEROS = bytes(1 << 18)  # what the keystream is added to; one piece of it stays in the second-level cache
+_BLOCK = 1 << 16
 
 
 class RandomSource:
@@ -59,7 +61,16 @@ class RandomSource:
 
     def words(self, count: int) -> Words:
         """Draw ``count`` independent uniform 64-bit words."""
-        return np.frombuffer(self._stream.update(bytes(8 * count)), dtype=np.uint64).copy()
+        return self._keystream(8 * count).view(np.uint64)
+
+    def _keystream(self, size: int) -> Bits:
+        # The cipher wants 15 bytes of room behind its output.
+        buffer = np.empty(size + 15, dtype=np.uint8)
+        view = buffer.data
+        for start in range(0, size, len(_ZEROS)):
+            piece = min(len(_ZEROS), size - start)
+            self._stream.update_into(memoryview(_ZEROS)[:piece], view[start : start + piece + 15])
+        return buffer[:size]
 
     def uniforms(self, count: int) -> Floats:
         """Draw ``count`` uniform doubles in [0, 1), multiples of 2^-53."""
@@ -84,7 +95,10 @@ class RandomSource:
         return (drawn % np.uint64(bound)).astype(np.int64)
 
     def bernoullis(self, probability: float, count: int) -> Bits:
-        """Draw ``count`` bits, each 1 with ``floor(probability * 2^53) / 2^53``: exact, never above ``probability``.
+        """Draw ``count`` bits, each 1 with ``floor(probability * 2^53) / 2^53``: exact, never more likely.
+
+        Sixteen random bits decide all but one draw in 65536; where they tie with the threshold's first
+        sixteen, the other 37 are compared too, so the result is exact.
 
         Raises
         ------
@@ -93,8 +107,19 @@ class RandomSource:
         """
         if not 0.0 <= probability <= 1.0:
             raise ValueError(f"probability must be in [0, 1], got {probability}")
-        threshold = np.uint64(int(probability * 2.0**53))
-        return ((self.words(count) >> np.uint64(11)) < threshold).astype(np.uint8)
+        threshold = int(probability * 2.0**53)
+        if threshold == 1 << 53:
+            return np.ones(count, dtype=np.uint8)
+        first, rest = np.uint16(threshold >> 37), np.uint64(threshold & ((1 << 37) - 1))
+        drawn = np.empty(count, dtype=np.bool_)
+        for start in range(0, count, _BLOCK):
+            piece = drawn[start : start + _BLOCK]
+            coarse = self._keystream(2 * len(piece)).view(np.uint16)
+            np.less(coarse, first, out=piece)
+            ties = np.flatnonzero(coarse == first)
+            if ties.size:
+                piece[ties] = (self.words(ties.size) >> np.uint64(27)) < rest
+        return drawn.view(np.uint8)
 
     def normals(self, count: int) -> Floats:
         """Draw ``count`` standard normals (Box-Muller on 53-bit uniforms; |z| <= 8.6)."""
