@@ -38,8 +38,8 @@ def pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
     Raises
     ------
     BadData
-        If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has the wrong number of
-        fields.
+        If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has a wrong number
+        of fields.
     """
     try:
         yield from _parquet(path, columns) if path.suffix == ".parquet" else _text(path, layout, columns)

@@ -135,13 +135,13 @@ class Selection(Value):
     """A documented selection bias that makes a biased sample and a fair population out of one table.
 
     A share ``unasked`` of the people, chosen at random, is never asked: a fair sample of the population
-    (``keep: population``). Each of the others volunteers independently (``keep: volunteers``) with probability
+    (``keep: population``). Each of the others volunteers (``keep: volunteers``) by a coin of probability
 
         p(person) = willing * product of the factors of the conditions that hold.
 
-    So with T the law of the population and S that of the volunteers, dT/dS = E_T[p]/p: genuine covariate shift
-    with bounded weights. The coins are functions of ``seed`` and the row number only; two sources with the same
-    files and ``seed``, one keeping the volunteers and one the population, have nobody in common.
+    So with T the law of the population and S that of the volunteers, dT/dS = E_T[p]/p: genuine covariate
+    shift with bounded weights. The coins are functions of ``seed`` and the row number only; two sources with
+    the same files and ``seed``, one keeping volunteers and one the population, have nobody in common.
     """
 
     keep: Literal["volunteers", "population"]

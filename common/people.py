@@ -1,0 +1,122 @@
+"""The people of a scenario by their number, whether simulated or read from a table."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from common.arrays import Indices
+from common.distributions.base import Distribution
+from common.errors import BadData, BadScenario
+from common.records import Records
+from common.tables import load
+
+if TYPE_CHECKING:
+    from common.scenario import People
+
+
+class Crowd(ABC):
+    """A fixed number of people, numbered from 0, each with one record."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return how many people there are."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of features d."""
+
+    @abstractmethod
+    def records(self, people: Indices) -> Records:
+        """Return the records of the given people, in that order (a copy).
+
+        Raises
+        ------
+        BadData
+            If a number is not in 0..len-1.
+        """
+
+    def _check(self, people: Indices) -> Indices:
+        if people.size and not (people.min() >= 0 and people.max() < len(self)):
+            raise BadData(f"people are numbered 0..{len(self) - 1}, found {people.min()}..{people.max()}")
+        return people
+
+
+class SimulatedCrowd(Crowd):
+    """The first ``size`` people of a distribution under a public seed; needs no memory."""
+
+    def __init__(self, distribution: Distribution, seed: int, size: int) -> None:
+        self._distribution = distribution
+        self._seed = seed
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d of the distribution."""
+        return self._distribution.dimension
+
+    def records(self, people: Indices) -> Records:
+        """Draw the given people; the same person is always the same."""
+        return self._distribution.draw(self._seed, self._check(people))
+
+
+class TableCrowd(Crowd):
+    """The people of a table, held in memory in a fixed order."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d of the table."""
+        return self._records.dimension
+
+    def records(self, people: Indices) -> Records:
+        """Look the given people up."""
+        return self._records.take(self._check(people))
+
+
+def open_crowd(people: People, data: Path | None, seed: int, size: int | None) -> Crowd:
+    """Open the people that a section of a scenario describes.
+
+    Parameters
+    ----------
+    people
+        A distribution or a table.
+    data
+        Directory of the table files; a distribution needs none.
+    seed
+        Public seed: decides who the simulated people are; for a table, decides which of its people come
+        first, so that the first ``size`` are a random choice.
+    size
+        How many people; None: all of a table.
+
+    Raises
+    ------
+    BadScenario
+        If a table is given without a directory, or a distribution without a size.
+    BadData
+        If a table cannot be read, or has fewer than ``size`` people.
+    """
+    if people.distribution is not None:
+        if size is None:
+            raise BadScenario("how many people to simulate must be given, found no size")
+        return SimulatedCrowd(people.distribution, seed, size)
+    if people.table is None or data is None:
+        raise BadScenario("a table needs the directory of its files: give the scenario's key data")
+    records = load(data, people.table)
+    wanted = len(records) if size is None else size
+    if wanted > len(records):
+        raise BadData(f"{wanted} people are wanted, the table has {len(records)} that fit")
+    order = np.random.default_rng(seed).permutation(len(records))[:wanted]
+    return TableCrowd(records.take(order.astype(np.int64)))
