@@ -90,7 +90,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
         delta_G(eps; mu) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2),     mu = sensitivity / sigma
 
-    Balle and Wang (2018), Theorem 8; necessary and sufficient. With x = eps/mu - mu/2 and y = eps/mu + mu/2 it
+    Balle and Wang (2018), Theorem 8; necessary and sufficient. With x = eps/mu - mu/2, y = eps/mu + mu/2, it
     is phi(x) (M(x) - M(y)) for the Mills ratio M = (1 - Phi)/phi, which does not cancel where delta is tiny.
 
     Parameters

@@ -1,0 +1,1 @@
+"""Accountants: what events cost. One file each."""

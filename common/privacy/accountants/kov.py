@@ -1,0 +1,57 @@
+"""Accountant of (epsilon, delta)-DP learners on draws from mu, by the optimal composition theorem."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan
+from common.privacy.composition import composed_delta, composed_epsilon, subsampled
+from common.privacy.events import Event, NoEvent, SubsampledRelease
+
+
+@ACCOUNTANTS.register("kov")
+class OptimalCompositionAccountant(Accountant):
+    """The exact k-fold composition of releases that are (eps*, delta*)-DP by the subsampling lemma.
+
+    Kairouz, Oh and Viswanath (2015), Theorem 3.3; :func:`common.privacy.composition.subsampled`.
+
+    Every release is counted as the dearest one planned. The filter fixes both before the first event: the
+    number of releases and the most that each may cost.
+    """
+
+    def covers(self, event: Event) -> bool:
+        """Tell whether it is a release or nothing."""
+        return isinstance(event, SubsampledRelease | NoEvent)
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        """Return the exact epsilon of the counted number of releases, each as dear as the dearest."""
+        count, star, star_delta = _dearest(plan)
+        return composed_epsilon(count, star, star_delta, delta) if count else 0.0
+
+    def meter(self, plan: Plan, epsilon: float, delta: float) -> Meter:
+        """Allow as many releases as planned, each at most as dear as the dearest planned."""
+        count, star, star_delta = _dearest(plan)
+        private = (
+            count > 0 and math.isfinite(star) and composed_delta(count, star, star_delta, epsilon) <= delta
+        )
+
+        def amount(event: Event) -> Fraction | None:
+            if isinstance(event, SubsampledRelease):
+                each, each_delta = _cost(event)
+                return Fraction(1) if each <= star and each_delta <= star_delta else None
+            return Fraction(0) if isinstance(event, NoEvent) else None
+
+        unit = f"releases of ({star:.3g}, {star_delta:.3g}) each"
+        return Meter(unit, Fraction(count if private else 0), amount)
+
+
+def _cost(event: SubsampledRelease) -> tuple[float, float]:
+    return subsampled(event.draws, event.sampling, event.epsilon, event.delta)
+
+
+def _dearest(plan: Plan) -> tuple[int, float, float]:
+    releases = [(event, count) for event, count in plan if isinstance(event, SubsampledRelease)]
+    costs = [_cost(event) for event, _ in releases]
+    count = sum(count for _, count in releases)
+    return count, max((c[0] for c in costs), default=0.0), max((c[1] for c in costs), default=0.0)

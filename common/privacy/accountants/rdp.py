@@ -1,0 +1,87 @@
+"""Renyi accountant: noisy gradient steps, and releases of pure differential privacy beside them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan
+from common.privacy.composition import subsampled
+from common.privacy.events import Event, NoEvent, SubsampledRelease, SubsampledSteps
+from common.privacy.rdp import ORDERS, epsilon_at, pure_rdp, rho_allowed, step_rdp
+from common.privacy.rounding import up
+
+_STRIDE = 8
+
+
+@ACCOUNTANTS.register("rdp")
+class RenyiAccountant(Accountant):
+    """Adds Renyi divergences (Mironov 2017) and converts the sum once.
+
+    Conversion: Canonne, Kamath and Steinke (2020), Proposition 12.
+
+    The filter counts at *one* order, chosen from the plan before the first event: sound for adaptively
+    chosen events (Feldman and Zrnic 2021; Lecuyer 2021). A filter that lets an event pass while *some* order
+    has budget left is not. Sums are exact rationals, so that neither the order nor the grouping of events
+    matters.
+    """
+
+    def covers(self, event: Event) -> bool:
+        """Tell whether it is gradient steps, a pure release, or nothing."""
+        pure = isinstance(event, SubsampledRelease) and event.delta == 0.0
+        return pure or isinstance(event, SubsampledSteps | NoEvent)
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        """Return the least epsilon over the orders that were searched."""
+        return self._best(plan, delta)[1]
+
+    def meter(self, plan: Plan, epsilon: float, delta: float) -> Meter:
+        """Fix the plan's best order, and the divergence that converts to epsilon there."""
+        order, _ = self._best(plan, delta)
+        allowed = rho_allowed(order, epsilon, delta)
+        cap = Fraction(allowed) if math.isfinite(allowed) and allowed > 0.0 else Fraction(0)
+
+        def amount(event: Event) -> Fraction | None:
+            return _divergence(event, order) if self.covers(event) else None
+
+        return Meter(f"Renyi divergence of order {order}", cap, amount)
+
+    def _best(self, plan: Plan, delta: float) -> tuple[int, float]:
+        """Return a good order and its epsilon: a coarse scan, then a fine one. Every order is valid."""
+        found: dict[int, float] = {}
+
+        def at(place: int) -> float:
+            if place not in found:
+                found[place] = _epsilon(plan, ORDERS[place], delta)
+            return found[place]
+
+        best = 0
+        for place in range(0, len(ORDERS), _STRIDE):
+            if at(place) < at(best):
+                best = place
+            elif at(place) > 2.0 * at(best) + 1.0:
+                break
+        near = range(max(0, best - _STRIDE + 1), min(len(ORDERS), best + _STRIDE))
+        best = min(near, key=at)
+        return ORDERS[best], at(best)
+
+
+def _epsilon(plan: Plan, order: int, delta: float) -> float:
+    total = Fraction(0)
+    for event, count in plan:
+        each = _divergence(event, order)
+        if each is None:
+            return math.inf
+        total += count * each
+    return 0.0 if total == 0 else epsilon_at(order, up(float(total)), delta)
+
+
+def _divergence(event: Event, order: int) -> Fraction | None:
+    """Return an upper bound on the event's divergence; None if it is infinite."""
+    rho, count = 0.0, 1
+    if isinstance(event, SubsampledSteps):
+        rho, count = step_rdp(order, event.sampling, event.ratio), event.count
+    elif isinstance(event, SubsampledRelease):
+        star, _ = subsampled(event.draws, event.sampling, event.epsilon, event.delta)
+        rho = pure_rdp(order, star) if math.isfinite(star) else math.inf
+    return count * Fraction(rho) if math.isfinite(rho) else None

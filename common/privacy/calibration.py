@@ -1,0 +1,184 @@
+"""Planning for a budget: every search ends on the private side, on a value that was itself checked.
+
+A plan is a sequence of (event, count); the whole plan is priced by :func:`common.privacy.budget.cost`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from common.errors import BadInput, BudgetExceeded
+from common.privacy.accountants.base import Plan
+from common.privacy.budget import cost
+from common.privacy.events import SubsampledRelease, SubsampledSteps
+from common.privacy.rounding import up
+
+LEAST_SUPPORT = 10.0
+"""kappa n must be above it: mu is spread over at least that many records."""
+
+MOST = 1 << 50
+"""Largest sample size or number of steps that a search considers."""
+
+
+def sampling_schedule(n: int, kappa: float, eta: float, rounds: int) -> tuple[float, ...]:
+    """Return the sampling bounds s_t >= TV(mu, mu') after t = 0, ..., rounds - 1 reweighs, rounded up.
+
+    ::
+
+        s_t = min(e^{eta t} / (n - 1 + e^{eta t}), 1 / (kappa n))
+
+    Proof idea: log-weights are -eta times at most t losses in [0, 1], so any two weights have a ratio of at
+    most e^{eta t}, which capping does not raise; hence mu_i <= 1 / (1 + (n-1) e^{-eta t}). The projection
+    gives mu_i <= 1/(kappa n). Over records TV(mu, mu') = max(mu_i, mu'_i), for *unprojected* weights kept
+    between rounds.
+
+    Parameters
+    ----------
+    n
+        Size of the sample, public.
+    kappa
+        Density, in (0, 1], with kappa n > 10.
+    eta
+        Step of multiplicative weights, at least 0.
+    rounds
+        Number of rounds, at least 1.
+
+    Raises
+    ------
+    BadInput
+        If a number is out of range.
+    """
+    if not 0.0 < kappa <= 1.0 or not kappa * n > LEAST_SUPPORT:
+        raise BadInput(f"kappa must be in (0, 1] with kappa n > {LEAST_SUPPORT:g}, found {kappa} and n = {n}")
+    if not 0.0 <= eta < math.inf or rounds < 1:
+        raise BadInput(f"eta must be at least 0 and rounds at least 1, found {eta} and {rounds}")
+    cap = up(1.0 / (kappa * n))
+    decay = np.exp(-eta * np.arange(rounds, dtype=np.float64))
+    # An exponent of size x errs by x units; beyond 60 the cap, at most 1/10, is in force for n below 2^50.
+    unbiased = 1.0 / (1.0 + (n - 1.0) * decay) * (1.0 + 256.0 * 2.0**-52)
+    return tuple(np.minimum(unbiased, cap).tolist())
+
+
+def steps_plan(schedule: Sequence[float], steps: int, ratio: float) -> Plan:
+    """Plan ``steps`` noisy gradient steps in each round of the schedule, with u = ``ratio``."""
+    return [
+        (SubsampledSteps(count=steps, sampling=sampling, ratio=ratio), rounds)
+        for sampling, rounds in Counter(schedule).items()
+    ]
+
+
+def release_plan(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -> Plan:
+    """Plan one (epsilon, delta)-DP learner call on ``draws`` draws in each round of the schedule."""
+    return [
+        (SubsampledRelease(draws=draws, sampling=sampling, epsilon=epsilon, delta=delta), rounds)
+        for sampling, rounds in Counter(schedule).items()
+    ]
+
+
+def largest_ratio(epsilon: float, delta: float, schedule: Sequence[float], steps: int) -> float:
+    """Return the largest u = 2 L / sigma, to 6 digits, for ``steps`` steps a round; sigma = 2 L / u.
+
+    Raises
+    ------
+    BudgetExceeded
+        If not even u = 1e-9 fits.
+    """
+    return _largest_number(lambda u: cost(steps_plan(schedule, steps, u), delta) <= epsilon, "ratio u")
+
+
+def largest_learner_epsilon(
+    epsilon: float, delta: float, schedule: Sequence[float], draws: int, learner_delta: float
+) -> float:
+    """Return the largest epsilon, to 6 digits, that a learner on ``draws`` draws a round may have.
+
+    Raises
+    ------
+    BudgetExceeded
+        If not even 1e-9 fits.
+    """
+    return _largest_number(
+        lambda e: cost(release_plan(schedule, draws, e, learner_delta), delta) <= epsilon, "learner's epsilon"
+    )
+
+
+def most_steps(epsilon: float, delta: float, schedule: Sequence[float], ratio: float) -> int:
+    """Return the largest number of steps a round that fits with u = ``ratio``.
+
+    Raises
+    ------
+    BudgetExceeded
+        If not even one step fits.
+    """
+    return _largest_integer(lambda steps: cost(steps_plan(schedule, steps, ratio), delta) <= epsilon, "steps")
+
+
+def most_draws(
+    epsilon: float, delta: float, schedule: Sequence[float], learner_epsilon: float, learner_delta: float
+) -> int:
+    """Return the largest number of draws a round that fits a (learner_epsilon, learner_delta)-DP learner.
+
+    Raises
+    ------
+    BudgetExceeded
+        If not even one draw fits.
+    """
+    return _largest_integer(
+        lambda draws: cost(release_plan(schedule, draws, learner_epsilon, learner_delta), delta) <= epsilon,
+        "draws",
+    )
+
+
+def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int], Plan]) -> int:
+    """Return the smallest n with kappa n > 10 whose plan fits.
+
+    Parameters
+    ----------
+    plan
+        The plan as a function of n, for example ``lambda n: steps_plan(sampling_schedule(n, kappa, eta, T),
+        R, u)``; its cost must not grow with n. The n returned fits in any case.
+
+    Raises
+    ------
+    BudgetExceeded
+        If no n up to 2^50 fits.
+    """
+
+    def fits(n: int) -> bool:
+        return cost(plan(n), delta) <= epsilon
+
+    too_small, enough = 0, math.floor(LEAST_SUPPORT / kappa) + 1
+    while not fits(enough):
+        too_small, enough = enough, 2 * enough
+        if enough > MOST:
+            raise BudgetExceeded(f"no sample size up to {MOST} fits ({epsilon:g}, {delta:g})")
+    while too_small and enough - too_small > 1:
+        middle = (too_small + enough) // 2
+        too_small, enough = (too_small, middle) if fits(middle) else (middle, enough)
+    return enough
+
+
+def _largest_integer(fits: Callable[[int], bool], noun: str) -> int:
+    private, leaky = 0, 1
+    while leaky <= MOST and fits(leaky):
+        private, leaky = leaky, 2 * leaky
+    if private == 0:
+        raise BudgetExceeded(f"the budget does not admit 1 of: {noun}")
+    while leaky - private > 1:
+        middle = (private + leaky) // 2
+        private, leaky = (middle, leaky) if fits(middle) else (private, middle)
+    return private
+
+
+def _largest_number(fits: Callable[[float], bool], noun: str) -> float:
+    """Search [1e-9, 1e3] on a logarithmic scale."""
+    private, leaky = 1e-9, 1e3
+    if not fits(private):
+        raise BudgetExceeded(f"the budget does not admit a {noun} of {private:g}")
+    while leaky > private * (1.0 + 1e-6):
+        middle = math.sqrt(private * leaky)
+        private, leaky = (middle, leaky) if fits(middle) else (private, middle)
+    return private
