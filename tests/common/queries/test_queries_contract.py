@@ -1,0 +1,83 @@
+"""What every registered query must keep; a new one needs an example here, and nothing else."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.errors import BadMessage
+from common.queries.base import QUERIES, parse_query
+from common.records import Records
+
+LINEAR = {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.1}
+EXAMPLES = {
+    "gradient": {"hypothesis": LINEAR, "bound": 1.0},
+    "loss": {"hypothesis": LINEAR},
+}
+
+
+def example(kind):
+    return parse_query({"kind": kind, **EXAMPLES[kind]})
+
+
+def people(n, d, dtype=np.float32):
+    random = np.random.default_rng(0)
+    features = random.integers(0, 2, (n, d)) if dtype == np.uint8 else random.uniform(-1, 1, (n, d))
+    return Records(features.astype(dtype), random.choice([-1, 1], n).astype(np.int8))
+
+
+def test_every_registered_query_is_covered():
+    assert sorted(EXAMPLES) == QUERIES.names()
+
+
+@pytest.mark.parametrize("kind", list(EXAMPLES))
+class TestEveryQuery:
+    @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+    def test_gives_one_value_in_the_unit_interval_per_record(self, kind, dtype):
+        query = example(kind)
+        records = people(300, query.least_dimension, dtype)
+        values = query.evaluate(records, np.arange(300))
+        assert values.shape == (300,)
+        assert values.dtype == np.float64
+        assert np.all((values >= 0) & (values <= 1))
+
+    def test_looks_at_each_record_alone(self, kind):
+        query = example(kind)
+        records = people(50, query.least_dimension)
+        together = query.evaluate(records, np.arange(50))
+        alone = [query.evaluate(records.take([i]), np.array([i]))[0] for i in range(50)]
+        np.testing.assert_allclose(together, alone, rtol=1e-6)
+
+    def test_ignores_features_beyond_its_own(self, kind):
+        query = example(kind)
+        records = people(50, query.least_dimension + 4)
+        own = Records(records.features[:, : query.least_dimension].copy(), records.labels)
+        slots = np.arange(50)
+        np.testing.assert_allclose(query.evaluate(records, slots), query.evaluate(own, slots), rtol=1e-6)
+
+    def test_leaves_the_records_as_they_are(self, kind):
+        query = example(kind)
+        records = people(50, query.least_dimension)
+        before = records.features.copy()
+        query.evaluate(records, np.arange(50))
+        np.testing.assert_array_equal(records.features, before)
+
+    def test_survives_the_wire(self, kind):
+        query = example(kind)
+        assert parse_query(json.loads(json.dumps(query.wire()))) == query
+
+    @pytest.mark.parametrize("wrong", [{"surprise": 1}, {"hypothesis": {"kind": "oracle"}}])
+    def test_refuses_what_it_does_not_know(self, kind, wrong):
+        with pytest.raises(BadMessage):
+            parse_query(example(kind).wire() | wrong)
+
+    @pytest.mark.parametrize("number", [float("nan"), float("inf")])
+    def test_refuses_numbers_that_are_not_finite(self, kind, number):
+        with pytest.raises(BadMessage):
+            parse_query(example(kind).wire() | {"hypothesis": LINEAR | {"threshold": number}})
+
+
+@pytest.mark.parametrize("wire", [None, 7, [], {}, {"kind": "record"}])
+def test_an_unknown_query_is_refused(wire):
+    with pytest.raises(BadMessage, match="no query is of kind"):
+        parse_query(wire)

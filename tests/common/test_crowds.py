@@ -1,0 +1,83 @@
+"""People by their number, simulated or from a table."""
+
+import numpy as np
+import pytest
+
+from common.errors import BadData, BadScenario
+from common.people import SimulatedCrowd, TableCrowd, open_crowd
+from common.scenario import People
+
+BALL = {"name": "gaussian-ball", "side": "source", "d": 4, "close": 2, "sigma_source": 1, "sigma_target": 0.7}
+SIMULATED = People.model_validate({"distribution": BALL})
+TABLE = People.model_validate(
+    {
+        "table": {
+            "files": ["people.csv"],
+            "label": {"column": "label", "positive": ["yes"], "negative": ["no"]},
+            "features": [{"kind": "number", "column": "x", "low": 0, "high": 100}],
+        }
+    }
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    lines = ["x,label", *(f"{i},{'yes' if i % 3 else 'no'}" for i in range(100))]
+    (tmp_path / "people.csv").write_text("\n".join(lines))
+    return tmp_path
+
+
+def rows(crowd):
+    return np.rint(crowd.records(np.arange(len(crowd))).features[:, 0] * 100).astype(int).tolist()
+
+
+def test_a_simulated_crowd_is_the_distribution(folder):
+    crowd = open_crowd(SIMULATED, None, seed=3, size=50)
+    people = np.array([7, 0, 49])
+    assert isinstance(crowd, SimulatedCrowd)
+    assert (len(crowd), crowd.dimension) == (50, 4)
+    drawn = SIMULATED.distribution.draw(3, people)
+    np.testing.assert_array_equal(crowd.records(people).features, drawn.features)
+
+
+def test_a_table_crowd_is_the_table_in_an_order_that_the_seed_decides(folder):
+    crowd = open_crowd(TABLE, folder, seed=3, size=None)
+    assert isinstance(crowd, TableCrowd)
+    assert (len(crowd), crowd.dimension) == (100, 1)
+    assert rows(crowd) != list(range(100))
+    assert sorted(rows(crowd)) == list(range(100))
+    assert rows(crowd) == rows(open_crowd(TABLE, folder, seed=3, size=None))
+    assert rows(crowd) != rows(open_crowd(TABLE, folder, seed=4, size=None))
+
+
+def test_features_and_labels_stay_together(folder):
+    records = open_crowd(TABLE, folder, seed=1, size=None).records(np.arange(100))
+    number = np.rint(records.features[:, 0] * 100).astype(int)
+    np.testing.assert_array_equal(records.labels, np.where(number % 3, 1, -1))
+
+
+def test_a_part_of_a_table_is_its_first_people(folder):
+    assert rows(open_crowd(TABLE, folder, 3, 20)) == rows(open_crowd(TABLE, folder, 3, None))[:20]
+
+
+def test_more_people_than_a_table_has_are_refused(folder):
+    with pytest.raises(BadData, match="101 people are wanted, the table has 100"):
+        open_crowd(TABLE, folder, seed=3, size=101)
+
+
+@pytest.mark.parametrize("people", [[-1], [50], [0, 50]])
+def test_people_who_are_not_there_are_refused(people):
+    with pytest.raises(BadData, match=r"numbered 0\.\.49"):
+        open_crowd(SIMULATED, None, seed=3, size=50).records(np.array(people))
+
+
+def test_nobody_can_be_asked_for(folder):
+    for people in (SIMULATED, TABLE):
+        assert len(open_crowd(people, folder, seed=3, size=50).records(np.arange(0))) == 0
+
+
+def test_a_table_needs_its_directory_and_a_simulation_its_size(folder):
+    with pytest.raises(BadScenario, match="key data"):
+        open_crowd(TABLE, None, seed=3, size=10)
+    with pytest.raises(BadScenario, match="no size"):
+        open_crowd(SIMULATED, folder, seed=3, size=None)
