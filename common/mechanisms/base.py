@@ -60,8 +60,8 @@ class Mechanism(Value):
     def log_mgf(self, rate: float) -> float:
         """Bound psi(rate) >= ln E exp(rate (A - v)) for the unbiased answer A of an agent drawn at random.
 
-        Here v is the population's mean value; the bound holds for every law of the values on [0, 1], and tests
-        and intervals for v rest on it. Infinite where the moment does not exist.
+        Here v is the population's mean value; the bound holds for every law of the values on [0, 1];
+        tests and intervals for v rest on it. Infinite where the moment does not exist.
         """
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import decimal
-import math
 from functools import cached_property
 from typing import Literal
 
 from pydantic import Field
 
-from common.mechanisms.base import GRID, MECHANISMS, BitMechanism
+from common.mechanisms.base import MECHANISMS, BitMechanism
+from common.privacy.local import MOST_EPSILON, randomized_response_probability
 
 LEAST_EPSILON = 1e-6
-_ENOUGH_DIGITS = decimal.Context(prec=60)
 
 
 @MECHANISMS.register("warner")
@@ -21,7 +19,7 @@ class Warner(BitMechanism):
 
     Pure epsilon-DP for replacing the record: both answers have probabilities in [1-p, p] whatever the value
     is, and p/(1-p) <= e^eps. There is no floating-point gap in this: p is rounded down to a whole multiple of
-    1/2^53, and the coin is flipped with integers. A liar moves an average of n answers by at most 1/((2p-1) n).
+    1/2^53, and the coin is flipped with integers. A liar moves the mean of n answers by at most 1/((2p-1) n).
 
     The variance of an unbiased answer is p(1-p)/(2p-1)^2 given a bit, and at most 1/(4 (2p-1)^2) over all
     values: 4.17 at epsilon = 1/2, where the paper's Gaussian has 79.5 (errata to Kohen & Sheffet, "Agents";
@@ -30,19 +28,17 @@ class Warner(BitMechanism):
     Attributes
     ----------
     epsilon
-        Privacy loss of one answer, at least 1e-6 (below that its variance passes 1e12: it says nothing).
+        Privacy loss of one answer, in [1e-6, 700] (below, its variance passes 1e12: it says nothing).
     """
 
     name: Literal["warner"] = "warner"
-    epsilon: float = Field(ge=LEAST_EPSILON)
+    epsilon: float = Field(ge=LEAST_EPSILON, le=MOST_EPSILON)
 
     @cached_property
     def truth(self) -> float:
-        """The largest k/2^53 that is at most e^eps/(1 + e^eps)."""
-        if self.epsilon > 60:  # nearer to 1 than the grid reaches
-            return (GRID - 1) / GRID
-        odds = _ENOUGH_DIGITS.exp(-decimal.Decimal(self.epsilon))
-        return math.floor(_ENOUGH_DIGITS.divide(decimal.Decimal(GRID), 1 + odds)) / GRID
+        """The largest whole multiple of 1/2^53 that is shown to be at most e^eps/(1 + e^eps)."""
+        # Doubles in [1/2, 1) are whole multiples of 1/2^53.
+        return randomized_response_probability(self.epsilon)
 
     @property
     def guarantee(self) -> tuple[float, float]:

@@ -1,0 +1,1 @@
+"""Estimation: what the answers of many agents show about the population, and how surely."""
