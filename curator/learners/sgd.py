@@ -1,0 +1,200 @@
+"""Private stochastic gradient descent for half-spaces: Algorithm 3, the learner inside Algorithm 4."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from common.arrays import AnyArray, Floats, Labels
+from common.hypotheses.base import Hypothesis
+from common.hypotheses.linear import Linear
+from common.kernels import njit
+from common.privacy.events import Event, NonPrivate, SubsampledSteps
+from common.randomness import RandomSource
+from common.records import Records
+from curator.gaussian import normals
+from curator.learners.base import LEARNERS, Learner
+from curator.sampling import Sampler
+
+_LOSSES = ("logistic", "hinge", "perceptron")
+_CELLS = 1 << 17
+"""Noise held at once, in numbers: two blocks of it stay in the second-level cache."""
+
+
+@LEARNERS.register("sgd")
+class Sgd(Learner):
+    """Projected SGD, one fresh draw and one Gaussian vector a step (Algorithm 3 of Kohen & Sheffet).
+
+    With y = (x, intercept), margin m = <h, y>, g the gradient of the loss at the draw, clipped to L2 norm L
+    = ``clip``:
+
+        h_{r+1} = project(h_r - step_r (clip_L(g) + sigma N(0, I) + lambda (h_r - start))),  sigma = noise * L
+        step_r  = D / (sqrt(L^2 + sigma^2 dim) sqrt(r)),   or 1 / (lambda r) if lambda = ``regularization`` >
+        0
+
+    where project is onto the L2 ball of radius D/2 around the public start. Only the data's gradient is
+    clipped: the regularizer's depends on what is public. Every step adds noise, also where the gradient is
+    zero. Releasing every iterate would cost the same.
+
+    Attributes
+    ----------
+    loss
+        ``logistic`` ln(1 + e^{-lm}); ``hinge`` max(0, 1 - lm); ``perceptron`` max(0, -lm), which is the
+        paper's with the sign put right (at lm = 0 it takes the slope -l, so that a start at 0 is not stuck).
+    steps
+        R.
+    clip
+        L, public. Neighbouring draws' gradients lie in a ball of this radius around 0.
+    noise
+        sigma / L; 0 is not private.
+    diameter
+        D.
+    regularization
+        lambda >= 0.
+    intercept
+        Value of the feature appended to every record; 0 for none.
+    start
+        Every coordinate of the public start.
+    output
+        ``average`` of all iterates, ``suffix`` (average of the last half) or ``last``.
+    warm
+        Begin at the previously released hypothesis (public), where there is one, instead of ``start``.
+    """
+
+    name: Literal["sgd"] = "sgd"
+    loss: Literal["logistic", "hinge", "perceptron"] = "logistic"
+    steps: int = Field(ge=1, le=10**10)
+    clip: float = Field(default=1.0, gt=0)
+    noise: float = Field(ge=0)
+    diameter: float = Field(gt=0)
+    regularization: float = Field(default=0.0, ge=0)
+    intercept: float = Field(default=1.0, ge=0)
+    start: float = 0.0
+    output: Literal["average", "suffix", "last"] = "average"
+    warm: bool = False
+
+    def event(self, sampling: float) -> Event:
+        """R subsampled Gaussian steps of ratio u = 2 L / sigma = 2 / noise (replace-one neighbours)."""
+        if self.noise == 0.0:
+            return NonPrivate()
+        # Up to the next double: a ratio rounded down would claim more noise than there is.
+        return SubsampledSteps(
+            count=self.steps, sampling=sampling, ratio=math.nextafter(2.0 / self.noise, math.inf)
+        )
+
+    def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
+        """Run R steps; draws, noise and their gathering run one block ahead, in a second thread."""
+        width = sampler.dimension + (self.intercept > 0.0)
+        start = np.full(width, self.start)
+        iterate = self._first(start, previous)
+        total = np.zeros(width)
+        sigma = self.noise * self.clip
+        scale = self.diameter / math.sqrt(self.clip**2 + sigma**2 * width)
+        burn = {"average": 0, "suffix": self.steps // 2, "last": self.steps - 1}[self.output]
+        done = 0
+        for records, noise in self._blocks(sampler, source, width):
+            _descend(
+                records.features, records.labels, noise, iterate, start, total, _LOSSES.index(self.loss),
+                done, burn, self.intercept, self.clip, sigma, scale, self.regularization, 0.5 * self.diameter,
+            )  # fmt: skip
+            done += len(records)
+        answer = total / (self.steps - burn)
+        threshold = -self.intercept * answer[-1] if self.intercept > 0.0 else 0.0
+        return Linear(weights=tuple(answer[: sampler.dimension].tolist()), threshold=float(threshold))
+
+    def _first(self, start: Floats, previous: Hypothesis | None) -> Floats:
+        if not (self.warm and isinstance(previous, Linear)):
+            return start.copy()
+        known = (
+            [*previous.weights, -previous.threshold / self.intercept]
+            if self.intercept > 0.0
+            else previous.weights
+        )
+        if len(known) != len(start):
+            return start.copy()
+        away = np.asarray(known) - start
+        return np.asarray(
+            start + away * min(1.0, 0.5 * self.diameter / max(float(np.linalg.norm(away)), 1e-300))
+        )
+
+    def _blocks(self, sampler: Sampler, source: RandomSource, width: int) -> Iterator[tuple[Records, Floats]]:
+        """Yield draws with their noise; the next block is prepared while the caller works on this one."""
+        size = max(1, min(_CELLS // width, self.steps))
+        drawing, noising = source.derive("draws"), source.derive("noise")
+
+        def prepare(count: int) -> tuple[Records, Floats]:
+            rows = sampler.draws(count, drawing)
+            return rows, normals(count * width if self.noise > 0.0 else 0, noising).reshape(-1, width)
+
+        with ThreadPoolExecutor(1, "sgd") as pool:
+            left = self.steps - size
+            ahead = pool.submit(prepare, size)
+            while left > 0:
+                ready, ahead = ahead.result(), pool.submit(prepare, min(size, left))
+                left -= size
+                yield ready
+            yield ahead.result()
+
+
+@njit
+def _descend(
+    features: AnyArray,
+    labels: Labels,
+    noise: Floats,
+    iterate: Floats,
+    start: Floats,
+    total: Floats,
+    loss: int,
+    done: int,
+    burn: int,
+    intercept: float,
+    clip: float,
+    sigma: float,
+    scale: float,
+    regularization: float,
+    radius: float,
+) -> None:
+    """Make one step a record, in place, after ``done`` earlier ones; sum up the iterates after ``burn``."""
+    dimension = features.shape[1]
+    width = len(iterate)
+    noisy = sigma > 0.0
+    for k in range(len(labels)):
+        label = float(labels[k])
+        margin = 0.0
+        square = intercept * intercept
+        for j in range(dimension):
+            feature = float(features[k, j])
+            margin += feature * iterate[j]
+            square += feature * feature
+        if width > dimension:
+            margin += intercept * iterate[dimension]
+        if loss == 0:
+            slope = -label / (1.0 + np.exp(label * margin))
+        elif loss == 1:
+            slope = -label if label * margin < 1.0 else 0.0
+        else:
+            slope = -label if label * margin <= 0.0 else 0.0
+        if slope * slope * square > clip * clip:
+            slope *= clip / (abs(slope) * np.sqrt(square))
+        rank = done + k + 1
+        step = 1.0 / (regularization * rank) if regularization > 0.0 else scale / np.sqrt(rank)
+        distance = 0.0
+        for j in range(width):
+            move = slope * (float(features[k, j]) if j < dimension else intercept)
+            if noisy:
+                move += sigma * noise[k, j]
+            move += regularization * (iterate[j] - start[j])
+            iterate[j] -= step * move
+            distance += (iterate[j] - start[j]) ** 2
+        if distance > radius * radius:
+            shrink = radius / np.sqrt(distance)
+            for j in range(width):
+                iterate[j] = start[j] + (iterate[j] - start[j]) * shrink
+        if rank > burn:
+            for j in range(width):
+                total[j] += iterate[j]
