@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,10 @@ class Crowd(ABC):
             If a number is not in 0..len-1.
         """
 
+    @abstractmethod
+    def shifted(self, first: int) -> Crowd:
+        """Return as many people of the same kind from number ``first`` on, where their number is unlimited."""
+
     def _check(self, people: Indices) -> Indices:
         if people.size and not (people.min() >= 0 and people.max() < len(self)):
             raise BadData(f"people are numbered 0..{len(self) - 1}, found {people.min()}..{people.max()}")
@@ -47,12 +52,13 @@ class Crowd(ABC):
 
 
 class SimulatedCrowd(Crowd):
-    """The first ``size`` people of a distribution under a public seed; needs no memory."""
+    """``size`` people of a distribution under a public seed, from number ``first`` on; needs no memory."""
 
-    def __init__(self, distribution: Distribution, seed: int, size: int) -> None:
+    def __init__(self, distribution: Distribution, seed: int, size: int, first: int = 0) -> None:
         self._distribution = distribution
         self._seed = seed
         self._size = size
+        self._first = first
 
     def __len__(self) -> int:
         return self._size
@@ -64,7 +70,11 @@ class SimulatedCrowd(Crowd):
 
     def records(self, people: Indices) -> Records:
         """Draw the given people; the same person is always the same."""
-        return self._distribution.draw(self._seed, self._check(people))
+        return self._distribution.draw(self._seed, self._first + self._check(people))
+
+    def shifted(self, first: int) -> SimulatedCrowd:
+        """Return the people from ``first`` on: two hosts never simulate the same person."""
+        return SimulatedCrowd(self._distribution, self._seed, self._size, first)
 
 
 class TableCrowd(Crowd):
@@ -84,6 +94,28 @@ class TableCrowd(Crowd):
     def records(self, people: Indices) -> Records:
         """Look the given people up."""
         return self._records.take(self._check(people))
+
+    def shifted(self, first: int) -> TableCrowd:
+        """Return the same people: a table has no others."""
+        return self
+
+
+def locate(data: str) -> Path:
+    """Return the directory that a scenario's key ``data`` means: as written, else under ``TANDEM_DATA``.
+
+    Raises
+    ------
+    BadScenario
+        If there is no such directory in either place.
+    """
+    shelf = os.environ.get("TANDEM_DATA")
+    places = [Path(data), *([Path(shelf) / data] if shelf else [])]
+    for place in places:
+        if place.is_dir():
+            return place
+    tried = " nor ".join(str(place) for place in places)
+    remedy = "put the files there, or say where they are with --set data=DIRECTORY or the variable TANDEM_DATA"
+    raise BadScenario(f"data: there is no directory {tried}; {remedy}")
 
 
 def open_crowd(people: People, data: Path | None, seed: int, size: int | None) -> Crowd:

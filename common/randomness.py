@@ -136,3 +136,8 @@ class RandomSource:
     def generator(self) -> np.random.Generator:
         """Return a NumPy generator keyed from this stream (fast, *not* cryptographic: public randomness and models only)."""
         return np.random.Generator(np.random.SFC64([int(w) for w in self.words(3)]))
+
+
+def subseed(seed: int, purpose: str) -> int:
+    """Return a public seed for a purpose, below 2^62: source and target of one run must not share people."""
+    return int(RandomSource.seeded(seed, purpose).integers(1 << 62, 1)[0])

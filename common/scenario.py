@@ -83,13 +83,14 @@ class Accuracy(Value):
 class CuratorSection(Value):
     """The curator's own policy: what it will do at most, for everybody to see.
 
-    ``learner`` is a mapping with the name of a registered learner and its settings; the curator parses it.
+    ``learner`` is a mapping with the name of a registered learner and its settings; the curator parses it. Without
+    ``epsilon`` and ``delta`` nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1).
     """
 
     n: int | FromPlan = "plan"
     epsilon: float | None = Field(default=None, gt=0)
     delta: float | None = Field(default=None, gt=0, lt=1)
-    kappa: float | FromPlan = "plan"
+    kappa: float | FromPlan | None = "plan"
     eta: float | FromPlan = "plan"
     rounds: int | FromPlan = "plan"
     learner: dict[str, Any]
@@ -177,7 +178,9 @@ class Scenario(Value):
 
 def shipped() -> list[str]:
     """Return the names of the shipped scenarios, sorted."""
-    return sorted(p.name.removesuffix(".yaml") for p in resources.files("scenarios").iterdir() if p.name.endswith(".yaml"))
+    return sorted(
+        p.name.removesuffix(".yaml") for p in resources.files("scenarios").iterdir() if p.name.endswith(".yaml")
+    )
 
 
 def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
@@ -207,6 +210,11 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
     for override in overrides or []:
         _override(tree, override)
     return parse(tree)
+
+
+def data_folder(scenario: Scenario) -> Path | None:
+    """Return the directory of the scenario's table files."""
+    return None if scenario.data is None else Path(scenario.data)
 
 
 def parse(tree: Any) -> Scenario:

@@ -13,13 +13,15 @@ from common.errors import BadMessage
 class Value(BaseModel):
     """A frozen value: unknown fields, NaN and infinities are refused; equality is by content."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=False, ser_json_inf_nan="constants")
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, strict=False, ser_json_inf_nan="constants"
+    )
 
     def wire(self) -> dict[str, Any]:
         """Return the JSON form."""
         return self.model_dump(mode="json")
 
-    def digest(self) -> str:
+    def fingerprint(self) -> str:
         """Return the SHA-256 of the canonical JSON form, in hex."""
         return canonical.digest(self.wire())
 

@@ -51,9 +51,7 @@ def normals(count: int, source: RandomSource) -> Floats:
 
 
 @njit
-def _ziggurat(
-    words: Words, edges: Floats, heights: Floats, drawn: Floats, filled: int, pending: Floats
-) -> int:
+def _ziggurat(words: Words, edges: Floats, heights: Floats, drawn: Floats, filled: int, pending: Floats) -> int:
     """Fill ``drawn`` from ``filled`` on; return how far it is filled.
 
     ``pending[0]`` is the sign of a number of the tail that the last block of words began and could not

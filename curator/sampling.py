@@ -222,9 +222,7 @@ def _stack(scores: AnyArray, eta: float, top: float, height: float, stairs: Indi
 
 
 @njit
-def _gather(
-    features: AnyArray, labels: Labels, rows: Indices, some_features: AnyArray, some_labels: Labels
-) -> None:
+def _gather(features: AnyArray, labels: Labels, rows: Indices, some_features: AnyArray, some_labels: Labels) -> None:
     width = features.shape[1]
     for k in range(len(rows)):
         row = rows[k]

@@ -17,9 +17,9 @@ from common.values import Value
 
 
 class Rate(Value):
-    """A feature that is not a fair coin: how often it is 1 under S and under T."""
+    """Features that are not fair coins: how often each of them is 1 under S and under T."""
 
-    feature: int = Field(ge=0)
+    features: tuple[int, ...] = Field(min_length=1)
     source: float = Field(gt=0, lt=1)
     target: float = Field(gt=0, lt=1)
 
@@ -52,7 +52,7 @@ class SparseConjunction(Distribution):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        special = [rate.feature for rate in self.rates]
+        special = [feature for rate in self.rates for feature in rate.features]
         if len(set(special)) < len(special):
             raise ValueError("a feature has more than one rate")
         if self.truth[0] == self.truth[1]:
@@ -70,21 +70,24 @@ class SparseConjunction(Distribution):
     def chi_squared(self) -> float:
         """Return X = chi^2(T||S) + 1 = product of q^2/p + (1-q)^2/(1-p), rates p under S, q under T."""
         return prod(
-            rate.target**2 / rate.source + (1.0 - rate.target) ** 2 / (1.0 - rate.source)
+            (rate.target**2 / rate.source + (1.0 - rate.target) ** 2 / (1.0 - rate.source))
+            ** len(rate.features)
             for rate in self.rates
         )
 
     def supremum(self) -> float:
-        """Return D_inf = sup dT/dS = product over ``rates`` of max(q/p, (1-q)/(1-p))."""
+        """Return D_inf = sup dT/dS = product of max(q/p, (1-q)/(1-p))."""
         return prod(
-            max(rate.target / rate.source, (1.0 - rate.target) / (1.0 - rate.source)) for rate in self.rates
+            max(rate.target / rate.source, (1.0 - rate.target) / (1.0 - rate.source)) ** len(rate.features)
+            for rate in self.rates
         )
 
     def draw(self, seed: int, people: Indices) -> Records:
         """Return features of shape (n, d), uint8 in {0, 1}, and labels."""
         features = np.empty((len(people), self.d), dtype=np.uint8)
-        special = np.array([rate.feature for rate in self.rates], dtype=np.int64)
-        chances = np.array([getattr(rate, self.side) for rate in self.rates], dtype=np.float64)
+        rates = [(feature, getattr(rate, self.side)) for rate in self.rates for feature in rate.features]
+        special = np.array([feature for feature, _ in rates], dtype=np.int64)
+        chances = np.array([chance for _, chance in rates], dtype=np.float64)
         key = counter.stream(seed, 0 if self.side == "source" else 1)
         _draw(key, people, special, chances, features)
         first, second = self.truth
@@ -97,7 +100,7 @@ class SparseConjunction(Distribution):
         ratios = np.ones(len(people))
         for rate in self.rates:
             one, zero = rate.target / rate.source, (1.0 - rate.target) / (1.0 - rate.source)
-            ratios *= np.where(features[:, rate.feature] == 1, one, zero)
+            ratios *= np.where(features[:, rate.features] == 1, one, zero).prod(axis=1)
         return ratios
 
 

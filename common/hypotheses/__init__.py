@@ -1,1 +1,1 @@
-"""Hypotheses: models as data, never code. One class a file; each is registered, validated and contract-tested."""
+"""Hypotheses: models as data, never code. One class a file, registered, validated, contract-tested."""

@@ -13,9 +13,16 @@ from common.records import Records
 from common.registry import Registry
 from common.values import Value
 
+_CELLS = 1 << 20
+"""Features looked at in one go: whatever a hypothesis computes on the way fits in a few megabytes."""
+
 
 class Hypothesis(Value):
-    """A classifier h: features -> {-1, +1}, as a frozen value with a ``kind`` and a JSON form."""
+    """A classifier h: features -> {-1, +1}, as a frozen value with a ``kind`` and a JSON form.
+
+    It is total: whatever finite features it is given, and whatever overflows on the way, it predicts -1 or
+    +1.
+    """
 
     kind: str
 
@@ -25,12 +32,23 @@ class Hypothesis(Value):
         """Smallest number of features on which it is defined."""
 
     @abstractmethod
+    def positive(self, features: AnyArray) -> AnyArray:
+        """Say where it predicts +1, shape (n,), bool, for a few rows of features."""
+
     def predict(self, features: AnyArray) -> Labels:
-        """Predict labels, shape (n,), int8 in {-1, +1}, for features of shape (n, d), d >= ``least_dimension``."""
+        """Predict labels, (n,) int8 in {-1, +1}, for features of shape (n, d), d >= ``least_dimension``."""
+        labels = np.empty(len(features), dtype=np.int8)
+        rows = max(1, _CELLS // max(1, features.shape[1]))
+        with np.errstate(all="ignore"):
+            for start in range(0, len(features), rows):
+                labels[start : start + rows] = self.positive(features[start : start + rows])
+        labels *= 2
+        labels -= 1
+        return labels
 
     def mistakes(self, records: Records) -> Bits:
         """Return the 0/1 losses, shape (n,), uint8: 1 where the prediction differs from the label."""
-        return (self.predict(records.features) != records.labels).astype(np.uint8)
+        return np.not_equal(self.predict(records.features), records.labels).view(np.uint8)
 
 
 HYPOTHESES: Registry[type[Hypothesis]] = Registry("hypothesis", "common.hypotheses")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from common.arrays import AnyArray, Labels, Singles
+from common.arrays import AnyArray, Singles
 from common.hypotheses.base import HYPOTHESES, Hypothesis
 
 MOST_WEIGHTS = 1 << 16
+GREATEST = 1e30
+"""Predictions are computed in float32, which ends at 3.4e38."""
+
+Weight = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 
 
 @HYPOTHESES.register("linear")
@@ -21,14 +25,14 @@ class Linear(Hypothesis):
     Attributes
     ----------
     weights
-        d finite numbers, 1 <= d <= 65536.
+        d numbers in [-1e30, 1e30], 1 <= d <= 65536.
     threshold
-        b.
+        b, in [-1e30, 1e30].
     """
 
     kind: Literal["linear"] = "linear"
-    weights: tuple[float, ...] = Field(min_length=1, max_length=MOST_WEIGHTS)
-    threshold: float
+    weights: tuple[Weight, ...] = Field(min_length=1, max_length=MOST_WEIGHTS)
+    threshold: Weight
 
     @cached_property
     def vector(self) -> Singles:
@@ -42,8 +46,9 @@ class Linear(Hypothesis):
 
     def margins(self, features: AnyArray) -> Singles:
         """Return <w, x> - b for each row, shape (n,), float32."""
-        return np.asarray(features[:, : len(self.weights)] @ self.vector - np.float32(self.threshold), dtype=np.float32)
+        products = features[:, : len(self.weights)] @ self.vector
+        return np.asarray(products - np.float32(self.threshold), dtype=np.float32)
 
-    def predict(self, features: AnyArray) -> Labels:
-        """Predict +1 where the margin is positive, else -1."""
-        return np.where(self.margins(features) > 0, np.int8(1), np.int8(-1))
+    def positive(self, features: AnyArray) -> AnyArray:
+        """Predict +1 where the margin is positive."""
+        return self.margins(features) > 0

@@ -80,12 +80,12 @@ def release_plan(schedule: Sequence[float], draws: int, epsilon: float, delta: f
 
 
 def largest_ratio(epsilon: float, delta: float, schedule: Sequence[float], steps: int) -> float:
-    """Return the largest u = 2 L / sigma, to 6 digits, for ``steps`` steps a round; sigma = 2 L / u.
+    """Return the largest u = 2 L / sigma, to 5 digits, for ``steps`` steps a round; sigma = 2 L / u.
 
     Raises
     ------
     BudgetExceeded
-        If not even u = 1e-9 fits.
+        If not even u = 1e-9 does.
     """
     return _largest_number(lambda u: cost(steps_plan(schedule, steps, u), delta) <= epsilon, "ratio u")
 
@@ -93,12 +93,12 @@ def largest_ratio(epsilon: float, delta: float, schedule: Sequence[float], steps
 def largest_learner_epsilon(
     epsilon: float, delta: float, schedule: Sequence[float], draws: int, learner_delta: float
 ) -> float:
-    """Return the largest epsilon, to 6 digits, that a learner on ``draws`` draws a round may have.
+    """Return the largest epsilon, to 5 digits, that a learner on ``draws`` draws a round may have.
 
     Raises
     ------
     BudgetExceeded
-        If not even 1e-9 fits.
+        If not even 1e-9 does.
     """
     return _largest_number(
         lambda e: cost(release_plan(schedule, draws, e, learner_delta), delta) <= epsilon, "learner's epsilon"
@@ -174,11 +174,16 @@ def _largest_integer(fits: Callable[[int], bool], noun: str) -> int:
 
 
 def _largest_number(fits: Callable[[float], bool], noun: str) -> float:
-    """Search [1e-9, 1e3] on a logarithmic scale."""
-    private, leaky = 1e-9, 1e3
-    if not fits(private):
-        raise BudgetExceeded(f"the budget does not admit a {noun} of {private:g}")
-    while leaky > private * (1.0 + 1e-6):
+    """Search [2^-30, 2^10] on a logarithmic scale, to 5 digits."""
+    private = 1.0
+    while not fits(private):
+        private *= 0.5
+        if private < 2.0**-30:
+            raise BudgetExceeded(f"the budget does not admit a {noun} of {private:g}")
+    leaky = 2.0 * private
+    while leaky < 2.0**10 and fits(leaky):
+        private, leaky = leaky, 2.0 * leaky
+    while leaky > private * (1.0 + 1e-5):
         middle = math.sqrt(private * leaky)
         private, leaky = (middle, leaky) if fits(middle) else (private, middle)
     return private

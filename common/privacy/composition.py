@@ -102,7 +102,8 @@ def composed_delta(releases: int, epsilon: float, delta: float, target: float) -
         pure = min(
             1.0, math.exp(float(logsumexp(log_weights[: len(gaps)] + np.log(-np.expm1(-gaps)))) + slack)
         )
-    return min(1.0, up(pure + (1.0 - pure) * _some_failure(releases, delta), 16.0))
+    failure = _some_failure(releases, delta)
+    return min(1.0, up(pure + (1.0 - pure) * failure, 16.0)) if failure else pure
 
 
 def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: float) -> float:
@@ -111,7 +112,7 @@ def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: f
     Bisection on :func:`composed_delta`, whose last point is on the private side; infinite where no epsilon
     suffices.
     """
-    if up(_some_failure(releases, delta), 16.0) > total_delta or not math.isfinite(epsilon):
+    if _some_failure(releases, delta) > total_delta or not math.isfinite(epsilon):
         return math.inf
     leaky, private = 0.0, up(releases * epsilon)
     if composed_delta(releases, epsilon, delta, leaky) <= total_delta:
@@ -126,8 +127,10 @@ def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: f
 
 
 def _some_failure(releases: int, delta: float) -> float:
-    """Return 1 - (1 - delta)^k."""
-    return -math.expm1(releases * math.log1p(-delta)) if delta < 1.0 else 1.0
+    """Return 1 - (1 - delta)^k, rounded up."""
+    if delta in (0.0, 1.0):
+        return delta
+    return min(1.0, up(-math.expm1(releases * math.log1p(-delta)), 16.0))
 
 
 @lru_cache(maxsize=64)

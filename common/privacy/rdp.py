@@ -38,7 +38,7 @@ ORDERS = _grid()
 
 
 def closed_form(order: int, sampling: float, ratio: float) -> float:
-    """Bound the Renyi divergence of one step by a binomial sum (Kohen & Sheffet errata; needs the ball).
+    """Bound the Renyi divergence of one step by a binomial sum (needs the ball).
 
     ::
 
@@ -48,9 +48,9 @@ def closed_form(order: int, sampling: float, ratio: float) -> float:
     moment vanishes). Each |x|^j / q^{j-1} is jointly convex in (x, q), and B, C and Q are mixtures of
     Gaussians with means in the ball: it is enough to bound single Gaussians B, C, A. For j >= 3, |B-C|^j <=
     B^j + C^j, each giving at most e^{j(j-1)u^2/2}. For j = 2, with b, c the means relative to A's,
-    E_A[((B-C)/A)^2] = e^{|b|^2} + e^{|c|^2} - 2 e^{<b,c>} = sum_k |b^(xk) - c^(xk)|^2 / k! (tensor powers),
-    and in a ball of diameter u each of its norms is at most u^{2k}: in total e^{u^2} - 1. (With pairwise
-    distances alone, equilateral triples exceed it 1.76 times.)
+    E_A[((B-C)/A)^2] = e^{|b|^2} + e^{|c|^2} - 2 e^{<b,c>} = sum_i |b^(xi) - c^(xi)|^2 / i! (tensor powers),
+    and in a ball of diameter u each of its norms is at most u^{2i}: in total e^{u^2} - 1. (With pairwise
+    distances alone, equilateral triples exceed it: 1.76 times at u = 2.)
 
     Parameters
     ----------
@@ -95,17 +95,11 @@ def profile(order: int, sampling: float, ratio: float) -> float:
 
     Parameters and result as for :func:`closed_form`.
     """
-    shift = order * ratio
-    start, end = 0.5 * ratio, max(40.0, shift + 40.0) + ratio
-    bend = start + min(max(12.0, shift + 8.0), 60.0)
-    fine = np.linspace(start, bend, 100 * math.ceil(bend - start) + 1)
-    nodes = np.concatenate([fine, np.geomspace(bend, end, 400)[1:]]) if end > bend else fine
-    log_tail = log_ndtr(-nodes)
-    log_mass = log_tail[:-1] + np.log(-np.expm1(log_tail[1:] - log_tail[:-1]))
-    log_r = _log_mixture(ratio * (nodes[1:] - start), sampling)
+    nodes, log_mass = _cells(order, ratio)
+    log_r = _log_mixture(ratio * (nodes[1:] - nodes[0]), sampling)
     log_f = np.concatenate([[-np.inf], log_divergence(order, log_r)])
     cells = log_mass + np.logaddexp(log_f[:-1], log_f[1:]) - math.log(2.0)
-    last = float(nodes[-1])
+    shift, last = order * ratio, float(nodes[-1])
     beyond = order * float(log_r[-1]) + shift * (0.5 * shift - last) + float(log_ndtr(shift - last))
     total = float(logsumexp(np.append(cells, beyond)))
     slack = 1e-10 + 64.0 * UNIT * (abs(total) + last * last + order * float(log_r[-1]))
@@ -119,6 +113,17 @@ def log_divergence(order: int, log_r: Floats) -> Floats:
     """
     rising = order * log_r
     return np.asarray(rising + np.log(-np.expm1(-rising)) + np.log(-np.expm1(-(order - 1) * log_r)))
+
+
+@lru_cache(maxsize=256)
+def _cells(order: int, ratio: float) -> tuple[Floats, Floats]:
+    """Return nodes from u/2 to far beyond the bulk at k u, and the log of N(0,1)'s mass of each cell."""
+    shift, start = order * ratio, 0.5 * ratio
+    bend, end = start + min(max(12.0, shift + 8.0), 60.0), 40.0 + shift + 20.0 + ratio
+    fine = np.linspace(start, bend, 50 * math.ceil(bend - start) + 1)
+    nodes = np.concatenate([fine, np.geomspace(bend, end, 200)[1:]])
+    log_tail = log_ndtr(-nodes)
+    return nodes, log_tail[:-1] + np.log(-np.expm1(log_tail[1:] - log_tail[:-1]))
 
 
 @lru_cache(maxsize=1 << 16)

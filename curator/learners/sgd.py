@@ -187,8 +187,8 @@ def _descend(
         for j in range(width):
             move = slope * (float(features[k, j]) if j < dimension else intercept)
             if noisy:
-                move += sigma * noise[k, j]
-            move += regularization * (iterate[j] - start[j])
+                move += sigma * float(noise[k, j])
+            move += regularization * float(iterate[j] - start[j])
             iterate[j] -= step * move
             distance += (iterate[j] - start[j]) ** 2
         if distance > radius * radius:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan
-from common.privacy.composition import composed_delta, composed_epsilon, subsampled
+from common.privacy.composition import composed_epsilon, subsampled
 from common.privacy.events import Event, NoEvent, SubsampledRelease
 
 
@@ -32,9 +31,7 @@ class OptimalCompositionAccountant(Accountant):
     def meter(self, plan: Plan, epsilon: float, delta: float) -> Meter:
         """Allow as many releases as planned, each at most as dear as the dearest planned."""
         count, star, star_delta = _dearest(plan)
-        private = (
-            count > 0 and math.isfinite(star) and composed_delta(count, star, star_delta, epsilon) <= delta
-        )
+        private = count > 0 and composed_epsilon(count, star, star_delta, delta) <= epsilon
 
         def amount(event: Event) -> Fraction | None:
             if isinstance(event, SubsampledRelease):

@@ -37,9 +37,13 @@ class RenyiAccountant(Accountant):
 
     def meter(self, plan: Plan, epsilon: float, delta: float) -> Meter:
         """Fix the plan's best order, and the divergence that converts to epsilon there."""
-        order, _ = self._best(plan, delta)
+        order, planned = self._best(plan, delta)
         allowed = rho_allowed(order, epsilon, delta)
         cap = Fraction(allowed) if math.isfinite(allowed) and allowed > 0.0 else Fraction(0)
+        total = _total(plan, order)
+        if total is not None and planned <= epsilon:
+            # Rounding to and fro must not refuse the plan's last event: its sum converts to at most epsilon.
+            cap = max(cap, total)
 
         def amount(event: Event) -> Fraction | None:
             return _divergence(event, order) if self.covers(event) else None
@@ -55,25 +59,35 @@ class RenyiAccountant(Accountant):
                 found[place] = _epsilon(plan, ORDERS[place], delta)
             return found[place]
 
-        best = 0
-        for place in range(0, len(ORDERS), _STRIDE):
+        best, stride = 0, _STRIDE
+        for place in range(0, len(ORDERS), stride):
             if at(place) < at(best):
                 best = place
-            elif at(place) > 2.0 * at(best) + 1.0:
+            elif place > best + 2 * stride and math.isfinite(at(best)):
                 break
-        near = range(max(0, best - _STRIDE + 1), min(len(ORDERS), best + _STRIDE))
-        best = min(near, key=at)
+        while stride > 1:
+            stride //= 2
+            near = [place for place in (best - stride, best, best + stride) if 0 <= place < len(ORDERS)]
+            best = min(near, key=at)
         return ORDERS[best], at(best)
 
 
 def _epsilon(plan: Plan, order: int, delta: float) -> float:
+    total = _total(plan, order)
+    if total is None:
+        return math.inf
+    return 0.0 if total == 0 else epsilon_at(order, up(float(total)), delta)
+
+
+def _total(plan: Plan, order: int) -> Fraction | None:
+    """Return the plan's divergence at one order; None if it is infinite."""
     total = Fraction(0)
     for event, count in plan:
         each = _divergence(event, order)
         if each is None:
-            return math.inf
+            return None
         total += count * each
-    return 0.0 if total == 0 else epsilon_at(order, up(float(total)), delta)
+    return total
 
 
 def _divergence(event: Event, order: int) -> Fraction | None:

@@ -1,0 +1,33 @@
+"""What the three commands have in common: one line on stderr and the right exit status when something is wrong."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import typer
+
+from common.errors import BadScenario, TandemError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def application(summary: str) -> typer.Typer:
+    """Return a command with Tandem's manners."""
+    return typer.Typer(help=summary, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn an error of Tandem's into one line on stderr and exit status 1 (2 if a scenario or option is wrong)."""
+
+    @functools.wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except TandemError as error:
+            typer.echo(f"{error.title}: {error.detail}", err=True)
+            raise typer.Exit(2 if isinstance(error, BadScenario) else 1) from None
+
+    return guarded

@@ -1,0 +1,50 @@
+"""A sparse conjunction: +1 iff all of a few features are set."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from common.arrays import AnyArray
+from common.hypotheses.base import HYPOTHESES, Hypothesis
+from common.hypotheses.linear import MOST_WEIGHTS
+
+MOST_LITERALS = 64
+
+
+@HYPOTHESES.register("conjunction")
+class Conjunction(Hypothesis):
+    """h(x) = +1 if every one of the given features is above 1/2 (for 0/1 features: is 1), else -1.
+
+    Attributes
+    ----------
+    features
+        1 to 64 feature numbers, strictly increasing, each below 65536.
+    """
+
+    kind: Literal["conjunction"] = "conjunction"
+    features: tuple[Annotated[int, Field(ge=0, lt=MOST_WEIGHTS)], ...] = Field(
+        min_length=1, max_length=MOST_LITERALS
+    )
+
+    @field_validator("features")
+    @classmethod
+    def _increasing(cls, features: tuple[int, ...]) -> tuple[int, ...]:
+        if any(after <= before for before, after in pairwise(features)):
+            raise ValueError("features must be strictly increasing")
+        return features
+
+    @property
+    def least_dimension(self) -> int:
+        """One more than the last feature's number."""
+        return self.features[-1] + 1
+
+    def positive(self, features: AnyArray) -> AnyArray:
+        """Predict +1 where all are set."""
+        found = np.ones(len(features), dtype=np.bool_)
+        for feature in self.features:
+            found &= features[:, feature] > 0.5
+        return found

@@ -1,0 +1,48 @@
+"""The curator's vocabulary: what a referee may ask it to do, as data. Implemented in :mod:`curator.operations`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SerializeAsAny, TypeAdapter, ValidationError, field_validator
+
+from common.errors import BadMessage
+from common.hypotheses.base import Hypothesis, parse_hypothesis
+from common.values import Value, explain
+
+
+class Learn(Value):
+    """Learn a hypothesis from draws of the current reweighed distribution, and release it."""
+
+    kind: Literal["learn"] = "learn"
+    round: int = Field(ge=1)
+
+
+class Reweigh(Value):
+    """Multiply every record's weight by exp(-eta (1 - loss of this hypothesis)). Releases nothing."""
+
+    kind: Literal["reweigh"] = "reweigh"
+    hypothesis: SerializeAsAny[Hypothesis]
+
+    @field_validator("hypothesis", mode="before")
+    @classmethod
+    def _parse(cls, value: Any) -> Hypothesis:
+        return value if isinstance(value, Hypothesis) else parse_hypothesis(value)
+
+
+Operation = Learn | Reweigh
+_ADAPTER: TypeAdapter[Operation] = TypeAdapter(Annotated[Operation, Field(discriminator="kind")])
+
+
+def parse_operation(wire: Any) -> Operation:
+    """Validate an operation from its JSON form.
+
+    Raises
+    ------
+    BadMessage
+        If its kind is unknown or a field is wrong.
+    """
+    try:
+        return _ADAPTER.validate_python(wire)
+    except ValidationError as error:
+        raise BadMessage(f"operation: {explain(error)}") from None

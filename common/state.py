@@ -1,0 +1,62 @@
+"""State directories: files that survive a crash whole, and a claim that keeps one directory to one purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from common.errors import BadInput
+from common.randomness import RandomSource
+
+
+def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Write a file so that after a crash it holds either what it held before or all of ``content``."""
+    temporary = path.with_name(path.name + ".part")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
+    """Bind a state directory to some facts, the first time; afterwards insist on them.
+
+    A fact that is None is taken from what is written there (a seed that was drawn at the first start, say).
+
+    Returns
+    -------
+    The facts as they are written.
+
+    Raises
+    ------
+    BadInput
+        If the directory is bound to other facts.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / "claim.json"
+    if not path.exists():
+        write_durably(path, json.dumps(facts, sort_keys=True).encode())
+    written: dict[str, Any] = json.loads(path.read_bytes())
+    for name, value in facts.items():
+        if value is not None and written.get(name) != value:
+            raise BadInput(
+                f"the state directory {folder} belongs to another {name} ({written.get(name)}, not {value}): "
+                f"give a fresh directory with --state"
+            )
+    return written
+
+
+def durable_secret(path: Path) -> RandomSource:
+    """Return a cryptographic source under the 32-byte secret at ``path``, drawn (and written durably) the first time."""
+    if not path.exists():
+        write_durably(path, os.urandom(32), mode=0o600)
+    return RandomSource(path.read_bytes(), simulated=False)

@@ -1,0 +1,233 @@
+"""The curator: its own policy, its own accountant, its own ledger. Trusts nobody, the referee included.
+
+Every operation goes the same way: check the whole remaining budget, record the charge durably, run, store the result,
+release. All randomness of an operation is derived from the curator's durable secret and the operation's id, so work
+that a crash cut off is repeated bit for bit: there never is a second sample, and a repeated request gets what was stored.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from common import messages
+from common.database import sqlite_url
+from common.errors import BadData, BadScenario, BudgetExceeded, ConfigurationMismatch, Conflict, PolicyRefused
+from common.identity import Signed, verify
+from common.operations import Operation, Reweigh, parse_operation
+from common.privacy.budget import open_budget
+from common.privacy.calibration import sampling_schedule
+from common.privacy.events import Event, NoEvent
+from common.records import Records
+from common.scenario import Scenario
+from curator.learners.base import Learner, parse_learner
+from curator.ledger import Charge, Ledger
+from curator.operations.base import ACTS, Workspace
+from curator.reweighing import Reweighing
+from curator.vault import Vault
+
+
+def planned_events(learner: Learner, n: int, kappa: float | None, eta: float, rounds: int) -> Sequence[Event]:
+    """Return the events of ``rounds`` rounds of learning and reweighing: what the budget must hold."""
+    bounds = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds)
+    return [learner.event(bound) for bound in bounds]
+
+
+class Curator:
+    """One curator with one sample and one budget.
+
+    Parameters
+    ----------
+    scenario
+        The resolved scenario that this curator has agreed to: its own section is its policy.
+    records
+        The private sample, n records.
+    folder
+        State directory: ledger, weights, key.
+    seed
+        Public seed, for simulated people only.
+    referee
+        The referee's public key that it obeys; None pins the first that opens a run.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the rounds of the policy do not fit its budget.
+    BadScenario, BadData
+        If the policy and the sample do not fit together.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        records: Records,
+        folder: Path,
+        *,
+        seed: int | None = None,
+        referee: str | None = None,
+    ) -> None:
+        policy = scenario.curator
+        n, kappa, eta, rounds = policy.n, policy.kappa, policy.eta, policy.rounds
+        if isinstance(n, str) or isinstance(kappa, str) or isinstance(eta, str) or isinstance(rounds, str):
+            raise BadScenario("the curator needs a resolved scenario: a value is still at 'plan'")
+        if scenario.people == "real" and seed is not None:
+            raise BadScenario("people are real: the curator's noise must not come from a seed")
+        if len(records) != n:
+            raise BadData(f"the curator's policy is for n = {n} records, found {len(records)}")
+        records.check()
+        learner = parse_learner(policy.learner)
+        self._learner = learner
+        self._budget = open_budget(policy.epsilon, policy.delta, planned_events(learner, n, kappa, eta, rounds))
+        self._vault = Vault(folder, seed)
+        self._ledger = Ledger(sqlite_url(folder / "ledger.sqlite"))
+        self._referee = referee
+        self._lock = threading.Lock()
+        self._numbers = (n, kappa, eta)
+        self._records = records
+        self._policy = messages.policy_digest(scenario)
+        self._charges = {charge.operation_id: charge for charge in self._ledger.charges()}
+        self._workspace = self._rebuild()
+
+    def close(self) -> None:
+        """Release the ledger."""
+        self._ledger.close()
+
+    @property
+    def key(self) -> str:
+        """The curator's public key."""
+        return self._vault.identity.public
+
+    @property
+    def guarantee(self) -> tuple[float, float]:
+        """The (epsilon, delta) that holds for every person in the sample, whatever the referee does."""
+        return self._budget.guarantee
+
+    # Messages -------------------------------------------------------------------------------------------------------
+
+    def open_run(self, signed: Signed) -> Signed:
+        """Agree to a run and give it the budget; the same configuration again gets the same answer.
+
+        Raises
+        ------
+        Forged, BadMessage
+            If the configuration is not one of the pinned referee.
+        ConfigurationMismatch
+            If it asks of this curator anything else than its policy.
+        BudgetExceeded
+            If another run already has the budget.
+        """
+        configuration = messages.Configuration.parse(verify(signed, messages.Configuration.KIND, self._referee))
+        if configuration.referee != signed.key:
+            raise ConfigurationMismatch("the configuration names another referee than the one that signed it")
+        digest = configuration.fingerprint()
+        if messages.policy_digest(configuration.scenario) != self._policy:
+            raise ConfigurationMismatch(
+                "the run's curator section differs from this curator's own policy: start both from the same scenario"
+            )
+        with self._lock:
+            holder = self._ledger.run()
+            if holder is None:
+                self._ledger.open_run(configuration.run, digest, self._policy)
+            elif holder[:2] != (configuration.run, digest):
+                epsilon, delta = self.guarantee
+                raise BudgetExceeded(
+                    f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) belongs to run {holder[0]!r}; "
+                    f"a further run needs new people or a new budget",
+                    spent=epsilon,
+                    requested=epsilon,
+                    budget=epsilon,
+                )
+            self._referee = signed.key
+        terms = messages.Terms(
+            run=configuration.run,
+            digest=digest,
+            n=len(self._workspace.records),
+            **messages.guarantee(self.guarantee),
+        )
+        return self._vault.identity.sign(terms.KIND, terms.wire())
+
+    def perform(self, signed: Signed) -> Signed:
+        """Carry out an operation, once; a repeated request gets the stored release and is charged nothing.
+
+        Raises
+        ------
+        Forged, BadMessage
+            If the request is not one of the run's referee.
+        ConfigurationMismatch
+            If it names another run or configuration.
+        Conflict
+            If the id was used for another operation, or an earlier operation has not finished.
+        BudgetExceeded
+            If the operation does not fit into what is left; says spent, requested and budget.
+        """
+        request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee))
+        operation = parse_operation(request.operation)
+        with self._lock:
+            holder = self._ledger.run()
+            if holder is None or holder[:2] != (request.run, request.digest):
+                raise ConfigurationMismatch(f"run {request.run!r} with this configuration does not hold the budget")
+            result = self._once(request, operation)
+        release = messages.Release(
+            run=request.run,
+            digest=request.digest,
+            operation_id=request.operation_id,
+            request=request.fingerprint(),
+            result=result,
+        )
+        return self._vault.identity.sign(release.KIND, release.wire())
+
+    # The way of every operation -------------------------------------------------------------------------------------
+
+    def _once(self, request: messages.Perform, operation: Operation) -> dict[str, Any]:
+        wanted = request.fingerprint()
+        known = self._charges.get(request.operation_id)
+        if known is not None and known.request != wanted:
+            raise Conflict(f"operation id {request.operation_id} was used for another operation")
+        if known is not None and known.result is not None:
+            return known.result
+        unfinished = next((c for c in self._charges.values() if c.result is None), None)
+        if known is None and unfinished is not None:
+            raise Conflict(f"operation {unfinished.operation_id} has not finished: ask for it again first")
+        act = ACTS[operation.kind]()
+        least = operation.hypothesis.least_dimension if isinstance(operation, Reweigh) else 0
+        if least > self._workspace.records.dimension:
+            raise PolicyRefused(
+                f"the hypothesis needs {least} features, records have {self._workspace.records.dimension}"
+            )
+        event = act.event(operation, self._workspace)
+        charge = Charge(request.operation_id, wanted, operation.wire(), event, None)
+        if known is None:
+            spent = [c.event for c in self._charges.values()]
+            self._budget.admit([e for e in spent if not isinstance(e, NoEvent)], event)
+            self._ledger.charge(request.run, charge)
+            self._charges[charge.operation_id] = charge
+        source = self._vault.randomness.derive(request.run, request.operation_id, wanted)
+        before = self._workspace.reweighing.updates
+        try:
+            result = {**act.run(operation, self._workspace, source), "event": event.wire()}
+            if self._workspace.reweighing.updates > before:
+                self._vault.store_weights(self._workspace.reweighing.updates, self._workspace.reweighing.state())
+            self._ledger.finish(request.run, request.operation_id, result)
+        except BaseException:
+            # Memory may be ahead of the ledger now; only the ledger says what has happened.
+            self._workspace = self._rebuild()
+            raise
+        self._charges[charge.operation_id] = replace(charge, result=result)
+        return result
+
+    def _rebuild(self) -> Workspace:
+        """Return the workspace that the ledger's finished operations lead to."""
+        n, kappa, eta = self._numbers
+        workspace = Workspace(self._records, Reweighing(n, kappa, eta), self._learner)
+        finished = [(parse_operation(c.operation), c.result) for c in self._charges.values() if c.result is not None]
+        updates = sum(isinstance(operation, Reweigh) for operation, _ in finished)
+        stored = self._vault.load_weights(updates) if updates else None
+        if stored is not None:
+            workspace.reweighing = Reweighing.restore(n, kappa, eta, updates, stored)
+        for operation, result in finished:
+            if stored is None or not isinstance(operation, Reweigh):
+                ACTS[operation.kind]().replay(operation, result, workspace)
+        return workspace

@@ -1,0 +1,223 @@
+"""The exponential mechanism over a finite class: stumps on a public grid, or sparse conjunctions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.arrays import AnyArray, Bits, Floats, Indices, Labels, Words
+from common.errors import BadData
+from common.hypotheses.base import Hypothesis
+from common.hypotheses.conjunction import Conjunction
+from common.hypotheses.linear import GREATEST
+from common.hypotheses.stump import Stump
+from common.kernels import njit
+from common.privacy.events import Event, SubsampledRelease
+from common.randomness import RandomSource
+from common.records import Records
+from curator.learners.base import LEARNERS, Learner
+from curator.sampling import Sampler
+
+_ONE = np.uint64(1)
+
+
+@LEARNERS.register("exponential")
+class Exponential(Learner):
+    """h with probability proportional to exp(-epsilon * mistakes(h) / 2), mistakes counted on m draws.
+
+    Replacing one draw changes every count by at most 1, so this is epsilon-DP for a data set of m records
+    (McSherry & Talwar); with probability 1 - beta the answer has at most 2 ln(|H| / beta) / epsilon mistakes
+    more than the best.
+
+    Counts are small integers: how many hypotheses have each count is all that the choice of a count needs,
+    and within it all are alike. So one draw picks the count and one the hypothesis, exactly as |H| Gumbels
+    would.
+
+    Attributes
+    ----------
+    hypotheses
+        ``conjunctions`` of ``literals`` features (0/1 features only), or ``stumps``.
+    draws
+        m.
+    epsilon
+        Of one call, for the m draws.
+    literals
+        1 or 2. |H| = d or d (d - 1) / 2.
+    low, high, cells
+        Stumps: thresholds are the ``cells`` numbers low, ..., high, equally spaced and public. |H| = 2 d
+        cells.
+    """
+
+    name: Literal["exponential"] = "exponential"
+    hypotheses: Literal["conjunctions", "stumps"]
+    draws: int = Field(ge=1, le=10**7)
+    epsilon: float = Field(gt=0)
+    literals: Literal[1, 2] = 2
+    low: float = Field(default=-1.0, ge=-GREATEST)
+    high: float = Field(default=1.0, le=GREATEST)
+    cells: int = Field(default=64, ge=2, le=1 << 16)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError(f"low = {self.low} must be below high = {self.high}")
+        return self
+
+    def event(self, sampling: float) -> Event:
+        """One epsilon-DP release from m independent draws."""
+        return SubsampledRelease(draws=self.draws, sampling=sampling, epsilon=self.epsilon, delta=0.0)
+
+    def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
+        """Choose by the mistakes on m fresh draws.
+
+        Raises
+        ------
+        BadData
+            If conjunctions are asked of features other than 0/1, or of fewer features than literals.
+        """
+        records = sampler.draws(self.draws, source.derive("draws"))
+        scored: _Class
+        if self.hypotheses == "stumps":
+            scored = _Stumps(records, np.linspace(self.low, self.high, self.cells))
+        else:
+            scored = _Conjunctions(records, self.literals)
+        people = scored.people()
+        mistakes = choose(people, self.epsilon, source.derive("level"))
+        rank = int(source.derive("rank").integers(int(people[mistakes]), 1)[0])
+        return scored.find(mistakes, rank)
+
+
+def choose(people: Indices, epsilon: float, source: RandomSource) -> int:
+    """Draw a count of mistakes c with probability proportional to people[c] * exp(-epsilon c / 2).
+
+    Parameters
+    ----------
+    people
+        Shape (m + 1,): how many hypotheses make each number of mistakes; at least one is positive.
+    epsilon
+        Positive. Weights are relative to the best count present, so none of importance underflows.
+    """
+    levels = np.flatnonzero(people)
+    chances = people[levels] * np.exp(-0.5 * epsilon * (levels - levels[0]))
+    stairs = np.cumsum(chances)
+    place = np.searchsorted(stairs, source.uniforms(1)[0] * stairs[-1], side="right")
+    return int(levels[min(int(place), len(levels) - 1)])
+
+
+class _Class(ABC):
+    """A finite class with the mistakes of each member."""
+
+    @abstractmethod
+    def people(self) -> Indices:
+        """How many members make c mistakes, shape (m + 1,)."""
+
+    @abstractmethod
+    def find(self, mistakes: int, rank: int) -> Hypothesis:
+        """Return the member with that many mistakes that has that rank among them, from 0."""
+
+
+class _Stumps(_Class):
+    """Both signs of every feature at every grid point; mistakes from one cumulated histogram a feature."""
+
+    def __init__(self, records: Records, grid: Floats) -> None:
+        self._grid = grid
+        self._count = len(records)
+        above = _above(records.features, records.labels, grid, int(np.count_nonzero(records.labels > 0)))
+        self._mistakes = np.stack([above, self._count - above], axis=-1)
+
+    def people(self) -> Indices:
+        return np.bincount(self._mistakes.ravel(), minlength=self._count + 1)
+
+    def find(self, mistakes: int, rank: int) -> Hypothesis:
+        at = int(np.flatnonzero(self._mistakes.ravel() == mistakes)[rank])
+        feature, cell, side = np.unravel_index(at, self._mistakes.shape)
+        return Stump(feature=int(feature), threshold=float(self._grid[cell]), sign=-1 if side else 1)
+
+
+class _Conjunctions(_Class):
+    """Every feature, or every pair: mistakes by counting bits, 64 draws at a time, twice and never stored."""
+
+    def __init__(self, records: Records, literals: int) -> None:
+        if records.features.dtype != np.uint8 or int(records.features.max(initial=0)) > 1:
+            raise BadData("conjunctions want 0/1 features (uint8); these are not")
+        if records.dimension < literals:
+            raise BadData(f"{literals} literals want as many features, found {records.dimension}")
+        self._bits = _packed(records.features)
+        self._positive = _packed((records.labels > 0).astype(np.uint8)[:, np.newaxis])[0]
+        self._count = len(records)
+        self._gap = literals - 1
+
+    def people(self) -> Indices:
+        counts = np.zeros(self._count + 1, dtype=np.int64)
+        _count_mistakes(self._bits, self._positive, self._gap, counts)
+        return counts
+
+    def find(self, mistakes: int, rank: int) -> Hypothesis:
+        first, second = _find_mistakes(self._bits, self._positive, self._gap, mistakes, rank)
+        return Conjunction(features=(first,) if first == second else (first, second))
+
+
+def _packed(features: Bits) -> Words:
+    """Pack draws into 64-bit words, one row of words a feature; missing draws are 0."""
+    rows, width = features.shape
+    padded = np.zeros((width, -(-rows // 64) * 64), dtype=np.uint8)
+    padded[:, :rows] = features.T
+    return np.packbits(padded, axis=1).view(np.uint64)
+
+
+@njit
+def _above(features: AnyArray, labels: Labels, grid: Floats, positives: int) -> Indices:
+    """Count the mistakes of "+1 iff x_j > grid[c]", shape (d, cells)."""
+    mistakes = np.zeros((features.shape[1], len(grid)), dtype=np.int64)
+    for j in range(features.shape[1]):
+        # Sum of labels by how many grid points lie below x; grid[c] puts x at -1 iff at most c of them do.
+        balance = np.zeros(len(grid) + 1, dtype=np.int64)
+        for i in range(len(labels)):
+            balance[np.searchsorted(grid, features[i, j])] += labels[i]
+        wrong = len(labels) - positives
+        for c in range(len(grid)):
+            wrong += balance[c]
+            mistakes[j, c] = wrong
+    return mistakes
+
+
+@njit
+def _ones(word: np.uint64) -> np.uint64:
+    """Count the bits set; the compiler knows this idiom as one instruction."""
+    word = word - ((word >> _ONE) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@njit
+def _pair_mistakes(bits: Words, positive: Words, first: int, second: int) -> int:
+    wrong = np.uint64(0)
+    for k in range(bits.shape[1]):
+        wrong += _ones((bits[first, k] & bits[second, k]) ^ positive[k])
+    return int(wrong)
+
+
+@njit
+def _count_mistakes(bits: Words, positive: Words, gap: int, counts: Indices) -> None:
+    """Add up how many pairs (j, k), k >= j + gap (singles: k = j), make each number of mistakes."""
+    width = len(bits)
+    for j in range(width):
+        for k in range(j + gap, width if gap else j + 1):
+            counts[_pair_mistakes(bits, positive, j, k)] += 1
+
+
+@njit
+def _find_mistakes(bits: Words, positive: Words, gap: int, mistakes: int, rank: int) -> tuple[int, int]:
+    """Return the pair with the given mistakes and rank, in the same order; (-1, -1) if there is none."""
+    width = len(bits)
+    for j in range(width):
+        for k in range(j + gap, width if gap else j + 1):
+            if _pair_mistakes(bits, positive, j, k) == mistakes:
+                if rank == 0:
+                    return j, k
+                rank -= 1
+    return -1, -1

@@ -1,0 +1,46 @@
+"""What an operation is: an event declared before it runs, and the work itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from common.hypotheses.base import Hypothesis
+from common.operations import Operation
+from common.privacy.events import Event
+from common.randomness import RandomSource
+from common.records import Records
+from common.registry import Registry
+from curator.learners.base import Learner
+from curator.reweighing import Reweighing
+
+O = TypeVar("O", bound=Operation)
+
+
+@dataclass
+class Workspace:
+    """What the curator works with: its records, their weights, its learner, and what it released last."""
+
+    records: Records
+    reweighing: Reweighing
+    learner: Learner
+    previous: Hypothesis | None = None
+
+
+class Act(ABC, Generic[O]):
+    """How the curator carries out one kind of operation."""
+
+    @abstractmethod
+    def event(self, operation: O, workspace: Workspace) -> Event:
+        """Declare what the operation costs, from public numbers alone."""
+
+    @abstractmethod
+    def run(self, operation: O, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+        """Carry it out and return what is released (JSON)."""
+
+    def replay(self, operation: O, result: dict[str, Any], workspace: Workspace) -> None:
+        """Bring the workspace to where it was after this operation had run; releases nothing."""
+
+
+ACTS: Registry[type[Act[Any]]] = Registry("operation", "curator.operations")

@@ -1,0 +1,31 @@
+"""Learn from draws of the reweighed distribution and release the hypothesis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.hypotheses.base import parse_hypothesis
+from common.operations import Learn
+from common.privacy.events import Event
+from common.randomness import RandomSource
+from curator.operations.base import ACTS, Act, Workspace
+
+
+@ACTS.register("learn")
+class LearnAct(Act[Learn]):
+    """Algorithm 2 of Kohen & Sheffet, "apply M to draws from mu^t"; costs what the learner declares at s_t."""
+
+    def event(self, operation: Learn, workspace: Workspace) -> Event:
+        """Return the learner's event at the present sampling bound."""
+        return workspace.learner.event(workspace.reweighing.sampling_bound())
+
+    def run(self, operation: Learn, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+        """Learn, warm-started at the last released hypothesis."""
+        sampler = workspace.reweighing.sampler(workspace.records)
+        hypothesis = workspace.learner.learn(sampler, source, workspace.previous)
+        workspace.previous = hypothesis
+        return {"hypothesis": hypothesis.wire()}
+
+    def replay(self, operation: Learn, result: dict[str, Any], workspace: Workspace) -> None:
+        """Remember what was released."""
+        workspace.previous = parse_hypothesis(result["hypothesis"])

@@ -1,0 +1,32 @@
+"""Reweigh by a hypothesis: records that it gets right weigh less afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.operations import Reweigh
+from common.privacy.events import Event, NoEvent
+from common.randomness import RandomSource
+from curator.operations.base import ACTS, Act, Workspace
+
+
+@ACTS.register("reweigh")
+class ReweighAct(Act[Reweigh]):
+    """Algorithm 2 of Kohen & Sheffet, "w_i <- w_i exp(-eta [1 - L(h(x_i), l(x_i))])".
+
+    Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,
+    also if the hypothesis is one that this curator never released (errata, "Arbitrary reweigh hypotheses").
+    """
+
+    def event(self, operation: Reweigh, workspace: Workspace) -> Event:
+        """Return the empty event."""
+        return NoEvent()
+
+    def run(self, operation: Reweigh, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+        """Update the weights; the result is empty."""
+        workspace.reweighing.update(operation.hypothesis.mistakes(workspace.records))
+        return {}
+
+    def replay(self, operation: Reweigh, result: dict[str, Any], workspace: Workspace) -> None:
+        """Update the weights again."""
+        workspace.reweighing.update(operation.hypothesis.mistakes(workspace.records))

@@ -1,0 +1,29 @@
+"""What a deployment does: carry a resolved scenario to its result, and hand over what an auditor needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from common.scenario import Scenario
+
+Watch = Callable[[str, dict[str, float]], None]
+"""Told of progress: a text and numbers."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that has ended: the referee's result document, its transcript, and the reports by question."""
+
+    result: dict[str, Any]
+    transcript: str
+    reports: tuple[tuple[int, bytes], ...]
+
+
+class Deployment(Protocol):
+    """Brings the parties together."""
+
+    def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
+        """Carry a run to its end; the same name again takes it up where it was."""
+        ...

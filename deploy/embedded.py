@@ -1,0 +1,56 @@
+"""All parties in one process, without sockets. They still only exchange signed messages, each with its own state."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from common.scenario import Scenario
+from curator.opening import open_curator
+from deploy.base import Finished, Watch
+from local_agent.host import Host
+from local_agent.opening import open_population
+from referee.referee import Referee
+from referee.runfolder import pack_reports
+
+_TOKEN = secrets.token_hex(16)
+
+
+class Embedded:
+    """A deployment in one process.
+
+    Parameters
+    ----------
+    state
+        Directory for the parties' states, one below it for each.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+
+    def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
+        """Carry a run to its end."""
+        curator = open_curator(scenario, self._state / "curator", seed, None)
+        hosts: list[Host] = []
+        referee = Referee(self._state / "referee", curator, wait=lambda seconds: _work(hosts))
+        try:
+            referee.allow("enrolment", _TOKEN)
+            key = referee.identity.public
+            population = open_population(scenario, self._state / "agents", seed, key, None)
+            hosts.append(Host(population, referee, key))
+            hosts[0].enrol(_TOKEN)
+            referee.create(run, scenario.wire(), seed)
+            result = referee.execute(run, lambda note: watch(note.text, note.numbers))
+            reports = tuple(
+                (q.question, pack_reports(referee.store.reports(run, q.question))) for q in referee.store.questions(run)
+            )
+            transcript = "".join(line + "\n" for line in referee.store.entries(run))
+            return Finished(result, transcript, reports)
+        finally:
+            referee.close()
+            curator.close()
+
+
+def _work(hosts: list[Host]) -> None:
+    for host in hosts:
+        host.step()

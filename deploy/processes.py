@@ -1,0 +1,200 @@
+"""Each party as a real process on this machine, speaking real HTTP over loopback; a party that dies is started again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import yaml
+
+from common.errors import PeerUnavailable
+from common.scenario import Scenario
+from common.service import listen
+from common.state import write_durably
+from deploy.base import Finished, Watch
+from deploy.remote import Remote
+
+START = 300.0
+"""Seconds that a party may take to come up (drawing or loading its people included)."""
+LIVES = 5
+"""How often a party is started before the deployment gives up on it."""
+
+
+class Party:
+    """One child process, kept alive.
+
+    Parameters
+    ----------
+    name
+        For messages.
+    arguments
+        ``python -m`` arguments.
+    folder
+        Working directory; its standard error goes to a file there.
+    environment
+        Additional environment.
+    """
+
+    def __init__(self, name: str, arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
+        self.name = name
+        self._arguments = arguments
+        self._folder = folder
+        self._environment = {**os.environ, **environment}
+        self._stopping = False
+        self._said = threading.Condition()
+        self._lines: list[str] = []
+        self.process = self._start()
+        self._lives = LIVES
+        self._watcher = threading.Thread(target=self._watch, daemon=True, name=f"watch-{name}")
+        self._watcher.start()
+
+    def wait_for(self, text: str) -> str:
+        """Return the first line on its standard output that contains a text.
+
+        Raises
+        ------
+        PeerUnavailable
+            If it ended, or does not say it in time; with the last line of its standard error.
+        """
+        deadline = time.monotonic() + START
+        with self._said:
+            while True:
+                found = next((line for line in self._lines if text in line), None)
+                if found is not None:
+                    return found
+                if self._lives == 0 or time.monotonic() > deadline:
+                    raise PeerUnavailable(f"the {self.name} did not start: {self.complaint()}")
+                self._said.wait(0.5)
+
+    def complaint(self) -> str:
+        """Return the last line of its standard error."""
+        lines = self._errors.read_text("utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def stop(self) -> None:
+        """End it: politely first, then for good."""
+        self._stopping = True
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._watcher.join(10)
+
+    @property
+    def _errors(self) -> Path:
+        return self._folder / f"{self.name}.log"
+
+    def _start(self) -> subprocess.Popen[str]:
+        with self._errors.open("ab") as errors:
+            process = subprocess.Popen(  # noqa: S603 - our own modules, arguments as a list
+                [sys.executable, "-m", *self._arguments],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=self._environment,
+            )
+        assert process.stdout is not None
+        threading.Thread(target=self._read, args=(process.stdout,), daemon=True, name=f"read-{self.name}").start()
+        return process
+
+    def _read(self, stream: IO[str]) -> None:
+        with stream:
+            for line in stream:
+                with self._said:
+                    self._lines.append(line.rstrip("\n"))
+                    self._said.notify_all()
+
+    def _watch(self) -> None:
+        while self._lives:
+            began = time.monotonic()
+            self.process.wait()
+            if self._stopping:
+                return
+            # Dying at once is a wrong argument, not a crash: starting it again would not help.
+            early = time.monotonic() - began < 5 and not self._lines
+            with self._said:
+                self._lives = 0 if early else self._lives - 1
+                self._said.notify_all()
+            if self._lives:
+                self.process = self._start()
+
+
+class Processes:
+    """A deployment of real processes on loopback.
+
+    Parameters
+    ----------
+    state
+        Directory for the parties' states and logs.
+    hosts
+        How many processes share the population (simulated people only).
+    started
+        Told of the parties once they run.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        *,
+        hosts: int = 1,
+        started: Callable[[dict[str, Party]], None] = lambda parties: None,
+    ) -> None:
+        self._state = state
+        self._hosts = hosts
+        self._started = started
+
+    def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
+        """Start the parties, carry the run to its end, stop them."""
+        self._state.mkdir(parents=True, exist_ok=True)
+        chosen = self._state / "scenario.yaml"
+        write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())
+        tokens = {
+            "TANDEM_ENROLMENT_TOKEN": secrets.token_hex(16),
+            "TANDEM_OPERATOR_TOKEN": secrets.token_hex(16),
+        }
+        seeds = [] if seed is None else ["--seed", str(seed)]
+        parties: dict[str, Party] = {}
+
+        def start(name: str, *arguments: str) -> Party:
+            parties[name] = Party(name, list(arguments), self._state, tokens)
+            return parties[name]
+
+        try:
+            ports = [str(free_port()) for _ in range(2)]
+            common = ["--state", str(self._state / "curator"), "--port", ports[0]]
+            start("curator", "curator.cli", "serve", str(chosen), *common, *seeds)
+            address = f"http://127.0.0.1:{ports[0]}"
+            common = ["--state", str(self._state / "referee"), "--port", ports[1], "--curator", address]
+            start("referee", "referee.cli", "serve", *common).wait_for("listens on")
+            address = f"http://127.0.0.1:{ports[1]}"
+            share = -(-int(scenario.agents.count) // self._hosts)
+            sizes = ["--agents", str(share)] if self._hosts > 1 else []
+            for number in range(self._hosts):
+                name = "agents" if self._hosts == 1 else f"agents-{number}"
+                common = ["--state", str(self._state / name), "--referee", address]
+                start(name, "local_agent.cli", "host", str(chosen), *common, *seeds, *sizes).wait_for("hosts")
+            parties["curator"].wait_for("listens on")
+            self._started(parties)
+            remote = Remote(address, tokens["TANDEM_OPERATOR_TOKEN"])
+            try:
+                return remote.run(scenario, seed, run, watch)
+            finally:
+                remote.close()
+        finally:
+            for party in reversed(parties.values()):
+                party.stop()
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on at this moment."""
+    with listen("127.0.0.1", 0) as listener:
+        return int(listener.getsockname()[1])

@@ -1,0 +1,62 @@
+"""A deployment that already runs somewhere: create the run at its referee, watch, fetch what it leaves."""
+
+from __future__ import annotations
+
+import time
+
+from common.client import Client
+from common.errors import PeerMisbehaved
+from common.scenario import Scenario
+from common.transcript import Entry
+from deploy.base import Finished, Watch
+from referee.referee import public
+
+
+class Remote:
+    """A deployment at a URL.
+
+    Parameters
+    ----------
+    url
+        Address of the referee.
+    token
+        Operator token.
+    patience
+        Seconds to keep trying while the referee is away.
+    """
+
+    def __init__(self, url: str, token: str, *, patience: float = 60.0) -> None:
+        self._client = Client(url, patience=patience)
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
+        """Carry a run to its end."""
+        path = f"/v1/runs/{run}"
+        self._client.request("PUT", path, json={"scenario": public(scenario), "seed": seed}, headers=self._headers)
+        seen, result = 0, None
+        while result is None:
+            state = self._client.request("GET", path, params={"after": seen}).json()
+            for note in state["progress"]:
+                watch(note["text"], note["numbers"])
+            seen += len(state["progress"])
+            result = state["result"]
+            if result is None:
+                time.sleep(0.2)
+        transcript = self._client.request("GET", f"{path}/transcript").text
+        reports = tuple((q, self._reports(run, q)) for q in _questions(transcript))
+        return Finished(result, transcript, reports)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    def _reports(self, run: str, question: int) -> bytes:
+        return self._client.request("GET", f"/v1/runs/{run}/reports/{question}", headers=self._headers).content
+
+
+def _questions(transcript: str) -> list[int]:
+    try:
+        entries = [Entry.model_validate_json(line) for line in transcript.splitlines()]
+        return [int(e.body["question"]) for e in entries if e.kind == "question"]
+    except (ValueError, KeyError):
+        raise PeerMisbehaved("the referee's transcript cannot be read") from None

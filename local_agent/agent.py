@@ -1,0 +1,92 @@
+"""One person, one record, own policy, at most one answer in a lifetime."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+
+import numpy as np
+
+from common import messages
+from common.errors import AlreadyAnswered, BadData
+from common.identity import Identity, Signed
+from common.randomness import RandomSource
+from common.records import Records
+from common.state import write_durably
+from local_agent.answering import evaluate, randomize_one
+from local_agent.policy import Policy
+
+
+class Agent:
+    """An individual local agent.
+
+    What it spends is on disk, together with the randomized answer itself, *before* anything is sent: after a crash it
+    sends the same answer again or nothing, never a second sample.
+
+    Parameters
+    ----------
+    record
+        Exactly one person's record.
+    policy
+        Its own rules.
+    folder
+        State directory: key and the answered flag.
+    """
+
+    def __init__(self, record: Records, policy: Policy, folder: Path) -> None:
+        if len(record) != 1:
+            raise BadData(f"an individual agent has exactly one record, found {len(record)}")
+        record.check()
+        self._record = record
+        self._policy = policy
+        self.identity = Identity.load_or_create(folder / "identity.key")
+        self._path = folder / "answered.json"
+
+    def enrolment(self) -> Signed:
+        """Return the signed request to be enrolled."""
+        message = messages.Enrolment(agents=1)
+        return self.identity.sign(message.KIND, message.wire())
+
+    @property
+    def answered(self) -> bool:
+        """Whether this person has answered already."""
+        return self._path.exists()
+
+    def answer(self, assignment: Signed, configuration: Signed) -> Signed:
+        """Answer a question, once; the same question again gets the same stored report.
+
+        Raises
+        ------
+        AlreadyAnswered
+            If another question was answered before.
+        Forged, BadMessage, ConfigurationMismatch, PolicyRefused
+            As :meth:`local_agent.policy.Policy.check`; the record is not touched then, nothing is spent.
+        """
+        question = self._policy.check(assignment, configuration, self._record.dimension)
+        asked = question.assignment
+        if self._path.exists():
+            stored = json.loads(self._path.read_bytes())
+            if stored["question"] != question.fingerprint:
+                raise AlreadyAnswered("this person has answered a question before; there is no second answer")
+            return Signed.parse(stored["report"])
+        source = RandomSource.secure()
+        slots = messages.unpack_indices(asked.slots)[:1]
+        value = evaluate(question.query, self._record, slots if slots.size else np.zeros(1, dtype=np.int64))
+        report = messages.Report(
+            report_id=secrets.token_hex(16),
+            run=asked.run,
+            digest=asked.digest,
+            question=asked.question,
+            answer=randomize_one(float(value[0]), question.mechanism, source),
+        )
+        signed = self.identity.sign(report.KIND, report.wire())
+        epsilon, delta = question.mechanism.guarantee
+        spent = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "question": question.fingerprint,
+            "report": signed.wire(),
+        }
+        write_durably(self._path, json.dumps(spent).encode(), mode=0o600)
+        return signed

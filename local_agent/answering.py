@@ -1,0 +1,45 @@
+"""From records to randomized answers: bound the value, then randomize it. Never lets an exception or NaN out."""
+
+from __future__ import annotations
+
+import numpy as np
+from opendp.measurements import make_randomized_response_bool
+from opendp.mod import enable_features
+
+from common.arrays import AnyArray, Floats, Indices
+from common.mechanisms.base import Mechanism
+from common.mechanisms.warner import Warner
+from common.queries.base import Query
+from common.randomness import RandomSource
+from common.records import Records
+
+enable_features("contrib")
+
+CONSTANT = 0.0
+"""What a value becomes that cannot be computed; randomized and sent like any other."""
+
+
+def evaluate(query: Query, records: Records, slots: Indices) -> Floats:
+    """Evaluate a query on records, clamped to [0, 1]; whatever goes wrong becomes :data:`CONSTANT`."""
+    try:
+        with np.errstate(all="ignore"):
+            values = np.asarray(query.evaluate(records, slots), dtype=np.float64)
+    except Exception:  # noqa: BLE001 - whether the query fails may depend on the record: nobody may see that it did
+        values = np.full(len(records), CONSTANT)
+    if values.shape != (len(records),):
+        values = np.full(len(records), CONSTANT)
+    return np.clip(np.nan_to_num(values, nan=CONSTANT, posinf=1.0, neginf=0.0), 0.0, 1.0)
+
+
+def randomize(values: Floats, mechanism: Mechanism, source: RandomSource) -> AnyArray:
+    """Randomize many bounded values with the mechanism."""
+    return mechanism.randomize(values, source)
+
+
+def randomize_one(value: float, mechanism: Mechanism, source: RandomSource) -> float:
+    """Randomize one person's value; randomized response is sampled by OpenDP, exactly and in constant time."""
+    if not isinstance(mechanism, Warner):
+        return float(mechanism.randomize(np.array([value]), source)[0])
+    rounded = bool(source.bernoullis(value, 1)[0])
+    measurement = make_randomized_response_bool(prob=mechanism.truth, constant_time=True)
+    return float(measurement(rounded))

@@ -1,0 +1,147 @@
+"""``local-agent``: one person's agent, or a hosted population of many."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from common.planning.plan import resolve
+
+from common import scenario as scenarios
+from common.cli import application, fail_clearly
+from common.errors import BadData, BadInput, TandemError
+from common.records import Records
+from common.state import claim
+from local_agent.agent import Agent
+from local_agent.client import RefereeClient
+from local_agent.host import Host
+from local_agent.opening import open_population
+from local_agent.policy import Policy
+
+log = logging.getLogger("tandem.agent")
+app = application("A local agent: trusts nobody, answers at most one question, and randomizes its answer.")
+
+Referee = Annotated[str, typer.Option("--referee", help="Address of the referee.")]
+TokenOption = Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token.", show_default=False)]
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--referee-key", help="The referee's public key (default: pin the one met first)."),
+]
+
+
+@app.command("host")
+@fail_clearly
+def host_command(
+    scenario: Annotated[
+        str, typer.Argument(help="Shipped scenario or YAML file; its target section says who they are.")
+    ],
+    token: TokenOption,
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
+    referee: Referee = "http://127.0.0.1:8000",
+    referee_key: KeyOption = None,
+    agents: Annotated[
+        int | None, typer.Option(help="How many people to host (default: as the scenario says).", min=1)
+    ] = None,
+    state: Annotated[Path, typer.Option(help="State directory: key, and who has answered.")] = Path("agents-state"),
+    seed: Annotated[int | None, typer.Option(help="Seed of simulated people.", min=0)] = None,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
+) -> None:
+    """Host a population: enrol, poll, answer; until interrupted.
+
+    Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
+    """
+    chosen = resolve(scenarios.load(scenario, sets))
+    client = RefereeClient(referee, patience=patience)
+    key = _pin(state, referee_key, client)
+    population = open_population(chosen, state, seed, key, agents)
+    connection = Host(population, client, key)
+    enrolled = connection.enrol(token)
+    typer.echo(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
+    _answer_until(connection, lambda: False)
+
+
+@app.command("answer")
+@fail_clearly
+def answer_command(
+    record: Annotated[Path, typer.Argument(help='JSON file {"features": [...], "label": 1 or -1}.')],
+    token: TokenOption,
+    epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget.", min=0.0)] = 1.0,
+    referee: Referee = "http://127.0.0.1:8000",
+    referee_key: KeyOption = None,
+    state: Annotated[Path, typer.Option(help="State directory: key and the answered flag.")] = Path("agent-state"),
+    most_delay: Annotated[float, typer.Option(help="Answer after a random delay of up to so many seconds.")] = 5.0,
+) -> None:
+    """Answer at most one question about one person, then stop.
+
+    Example: local-agent answer me.json --epsilon 0.5 --referee http://127.0.0.1:8000
+    """
+    if not 0.0 < epsilon < math.inf:
+        raise BadInput(f"--epsilon must be positive and finite, found {epsilon}")
+    person = read_record(record)
+    client = RefereeClient(referee)
+    key = _pin(state, referee_key, client)
+    agent = Agent(person, Policy(key, epsilon), state)
+    connection = Host(agent, client, key, delay=lambda: secrets.randbelow(1 << 20) / (1 << 20) * most_delay)
+    connection.enrol(token)
+    typer.echo("local-agent is enrolled and waits for its question")
+    _answer_until(connection, lambda: agent.answered)
+    typer.echo("local-agent has answered; it will not answer again")
+
+
+def read_record(path: Path) -> Records:
+    """Read one person's record.
+
+    Raises
+    ------
+    BadData
+        If the file is not such a record; says why, never what it holds.
+    """
+    try:
+        tree = json.loads(path.read_bytes())
+        features = np.array([tree["features"]], dtype=np.float32)
+        return Records(features, np.array([tree["label"]], dtype=np.int8)).check()
+    except (OSError, UnicodeDecodeError):
+        raise BadData(f"{path} cannot be read as a JSON record") from None
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise BadData(f'{path} must hold {{"features": [numbers], "label": 1 or -1}}') from None
+
+
+def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
+    """Return the referee's key: the given one, or the one written at the first contact."""
+    return str(claim(state / "referee", {"referee": given or _written(state) or client.key()})["referee"])
+
+
+def _written(state: Path) -> str | None:
+    path = state / "referee" / "claim.json"
+    return str(json.loads(path.read_bytes())["referee"]) if path.exists() else None
+
+
+def _answer_until(connection: Host, finished: Callable[[], bool]) -> None:
+    while not finished():
+        try:
+            busy = connection.step()
+        except TandemError as error:
+            if error.status == 503:
+                raise
+            log.warning("%s: %s", error.title, error.detail)
+            busy = False
+        if not busy:
+            time.sleep(0.2)
+
+
+def main() -> None:
+    """Run the command."""
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
+    app()
+
+
+if __name__ == "__main__":
+    main()

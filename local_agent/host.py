@@ -1,0 +1,73 @@
+"""Keep asking the referee for questions and answer them, for one agent or a hosted population."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from common import messages
+from common.identity import Signed, verify
+from local_agent.agent import Agent
+from local_agent.population import Population
+from local_agent.port import RefereePort
+
+
+class Host:
+    """Connects an :class:`Agent` or a :class:`Population` with a referee.
+
+    Parameters
+    ----------
+    answerer
+        Who answers.
+    port
+        The referee.
+    referee
+        The referee's pinned public key.
+    delay
+        Draws how many seconds to wait before an answer leaves; never looks at the record. By default none.
+    """
+
+    def __init__(
+        self,
+        answerer: Agent | Population,
+        port: RefereePort,
+        referee: str,
+        delay: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._answerer = answerer
+        self._port = port
+        self._referee = referee
+        self._delay = delay
+        self._configurations: dict[str, Signed] = {}
+
+    def enrol(self, token: str) -> messages.Enrolled:
+        """Enrol; returns the numbers that the agents got."""
+        reply = self._port.enrol(self._answerer.enrolment(), token)
+        enrolled = messages.Enrolled.parse(verify(reply, messages.Enrolled.KIND, self._referee))
+        if isinstance(self._answerer, Population):
+            self._answerer.settle(enrolled.first)
+        return enrolled
+
+    def step(self) -> bool:
+        """Poll once and answer what is asked; tell whether there was a question.
+
+        Raises
+        ------
+        Refused, Forged, BadMessage
+            If the question is not one that the agents accept; nothing was answered.
+        """
+        poll = messages.Poll(participant=self._answerer.identity.public)
+        assignment = self._port.poll(self._answerer.identity.sign(poll.KIND, poll.wire()))
+        if assignment is None:
+            return False
+        run = str(assignment.message.get("run"))
+        if run not in self._configurations:
+            self._configurations[run] = self._port.configuration(run)
+        leaves = time.monotonic() + self._delay()
+        if isinstance(self._answerer, Agent):
+            report = self._answerer.answer(assignment, self._configurations[run])
+            time.sleep(max(0.0, leaves - time.monotonic()))
+            self._port.report(report)
+        else:
+            self._port.report_packed(*self._answerer.answer(assignment, self._configurations[run]))
+        return True

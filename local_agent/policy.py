@@ -1,0 +1,87 @@
+"""An agent's own rules. Nothing in a message can raise what they allow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from common import messages
+from common.errors import ConfigurationMismatch, PolicyRefused
+from common.identity import Signed, verify
+from common.mechanisms.base import Mechanism, parse_mechanism
+from common.queries.base import QUERIES, Query
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question that passed every check: safe to evaluate on the record."""
+
+    assignment: messages.Assignment
+    query: Query
+    mechanism: Mechanism
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What an agent agrees to, fixed before any message arrives.
+
+    Attributes
+    ----------
+    referee
+        The referee's public key.
+    epsilon, delta
+        Lifetime budget; one answer may use all of it, and there is one answer. Infinite epsilon: simulated people.
+    queries
+        Query kinds that are accepted.
+    """
+
+    referee: str
+    epsilon: float
+    delta: float = 0.0
+    queries: frozenset[str] = frozenset({"loss"})
+
+    def check(self, assignment: Signed, configuration: Signed, dimension: int) -> Question:
+        """Check a question in full, before the record is touched.
+
+        Parameters
+        ----------
+        assignment, configuration
+            As received from the referee.
+        dimension
+            Number of features that this agent's record has (public).
+
+        Raises
+        ------
+        Forged
+            If the pinned referee did not sign both.
+        ConfigurationMismatch
+            If the assignment belongs to another configuration.
+        BadMessage
+            If either is malformed: unknown kind or field, non-finite number, too large.
+        PolicyRefused
+            If the query kind or the mechanism's cost is not accepted, or the query needs features the record lacks.
+        """
+        agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee))
+        asked = messages.Assignment.parse(verify(assignment, messages.Assignment.KIND, self.referee))
+        if asked.digest != agreed.fingerprint() or asked.run != agreed.run:
+            raise ConfigurationMismatch("the question names another configuration than the one that this run published")
+        query = asked.query
+        if query.kind not in self.queries:
+            raise PolicyRefused(
+                f"query kind {query.kind!r} is not accepted; accepted: {', '.join(sorted(self.queries))}"
+            )
+        if query.least_dimension > dimension:
+            raise PolicyRefused(f"the query needs {query.least_dimension} features, the record has {dimension}")
+        agents = agreed.scenario.get("agents")
+        mechanism = parse_mechanism(agents.get("mechanism") if isinstance(agents, dict) else None)
+        epsilon, delta = mechanism.guarantee
+        if epsilon > self.epsilon or (delta > self.delta and math.isfinite(self.epsilon)):
+            raise PolicyRefused(
+                f"an answer would cost (epsilon, delta) = ({epsilon:g}, {delta:g}), "
+                f"the lifetime budget is ({self.epsilon:g}, {self.delta:g})"
+            )
+        return Question(asked, query, mechanism, assignment.fingerprint())
+
+
+ALL_QUERIES = frozenset(QUERIES.names())

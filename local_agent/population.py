@@ -1,0 +1,167 @@
+"""A hosted population: very many people in one process, each still answering at most once.
+
+Every person's answer is randomized on its own; only the work is shared. What was answered is on disk before it is sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common import messages
+from common.arrays import AnyArray, Indices
+from common.distributions.counter import fill_words, stream
+from common.errors import AlreadyAnswered, BadMessage
+from common.identity import Identity, Signed
+from common.packing import pack_answers
+from common.people import Crowd
+from common.randomness import RandomSource
+from common.state import write_durably
+from local_agent.answering import evaluate, randomize
+from local_agent.policy import Policy, Question
+
+BLOCK = 1 << 18
+"""People whose records are in memory at the same time."""
+
+
+class Population:
+    """Hosted agents 0..size-1.
+
+    Parameters
+    ----------
+    crowd
+        The people.
+    policy
+        The rules of each of them.
+    folder
+        State directory: key, secret, and one file per answered question.
+    source
+        Randomness of all answers; derived anew for each question, so that work cut off by a crash is repeated bit for bit.
+    dropout
+        Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
+    seed
+        Seed of that hash.
+    """
+
+    def __init__(
+        self,
+        crowd: Crowd,
+        policy: Policy,
+        folder: Path,
+        source: RandomSource,
+        *,
+        dropout: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self._crowd = crowd
+        self._policy = policy
+        self._folder = folder / "answered"
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._source = source
+        self._dropout = dropout
+        self._seed = seed
+        self.identity = Identity.load_or_create(folder / "identity.key")
+        self._first = 0
+        self._answered = np.zeros(len(crowd), dtype=np.bool_)
+        for path in self._folder.glob("*.people"):
+            self._answered[np.frombuffer(path.read_bytes(), dtype="<u4")] = True
+
+    def __len__(self) -> int:
+        return len(self._crowd)
+
+    def settle(self, first: int) -> None:
+        """Take the place in the whole population that the referee gave: simulated people are numbered across hosts."""
+        self._crowd = self._crowd.shifted(first)
+        self._first = first
+
+    @property
+    def answered(self) -> int:
+        """How many people have been asked already."""
+        return int(np.count_nonzero(self._answered))
+
+    def enrolment(self) -> Signed:
+        """Return the signed request to be enrolled."""
+        message = messages.Enrolment(agents=len(self))
+        return self.identity.sign(message.KIND, message.wire())
+
+    def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
+        """Answer for all people of an assignment, once; the same assignment again gets the same stored report.
+
+        Returns
+        -------
+        The signed header and the packed body.
+
+        Raises
+        ------
+        AlreadyAnswered
+            If one of the people was asked before.
+        Forged, BadMessage, ConfigurationMismatch, PolicyRefused
+            As :meth:`local_agent.policy.Policy.check`; no record is touched then.
+        """
+        question = self._policy.check(assignment, configuration, self._crowd.dimension)
+        asked = question.assignment
+        stored = self._folder / f"{asked.run}-{asked.question}-{question.fingerprint[:32]}"
+        if stored.with_suffix(".report").exists():
+            header, _, body = stored.with_suffix(".report").read_bytes().partition(b"\n")
+            return Signed.model_validate_json(header), body
+        people, slots = self._asked(asked)
+        body = self._pack(question, people, slots)
+        report = messages.PackedReport(
+            report_id=secrets.token_hex(16),
+            run=asked.run,
+            digest=asked.digest,
+            question=asked.question,
+            people=len(people),
+            body_sha256=hashlib.sha256(body).hexdigest(),
+        )
+        signed = self.identity.sign(report.KIND, report.wire())
+        # The people first: once their answers exist anywhere, nobody may ask them again.
+        write_durably(stored.with_suffix(".people"), people.astype("<u4").tobytes(), mode=0o600)
+        self._answered[people] = True
+        write_durably(stored.with_suffix(".report"), signed.model_dump_json().encode() + b"\n" + body, mode=0o600)
+        return signed, body
+
+    def _asked(self, asked: messages.Assignment) -> tuple[Indices, Indices]:
+        people, slots = messages.unpack_indices(asked.people), messages.unpack_indices(asked.slots)
+        if people.size == 0 or people.shape != slots.shape or people.max() >= len(self):
+            raise BadMessage(f"an assignment names 1..{len(self)} of this population's people, each with a slot")
+        if np.unique(people).size != people.size:
+            raise BadMessage("an assignment may name each person only once")
+        own = self._folder / f"{asked.run}-{asked.question}-*.people"
+        if self._answered[people].any() and not self._resumes(own.name, people):
+            raise AlreadyAnswered(f"{int(self._answered[people].sum())} of the people asked have answered before")
+        return people, slots
+
+    def _resumes(self, pattern: str, people: Indices) -> bool:
+        """Tell whether a crash cut off exactly this assignment between recording the people and storing the report."""
+        raw = people.astype("<u4").tobytes()
+        return any(p.read_bytes() == raw and not p.with_suffix(".report").exists() for p in self._folder.glob(pattern))
+
+    def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
+        # Keyed by the question's full content: another question, or other people, never reuse these random bits.
+        source = self._source.derive("answers", question.fingerprint)
+        answers: AnyArray = np.empty(
+            len(people), dtype=np.float64 if question.mechanism.answers == "real" else np.uint8
+        )
+        answered = np.empty(len(people), dtype=np.bool_)
+        for block in self._blocks(len(people)):
+            records = self._crowd.records(people[block])
+            answers[block] = randomize(evaluate(question.query, records, slots[block]), question.mechanism, source)
+            answered[block] = self._speaks(people[block])
+        return pack_answers(answered, answers, question.mechanism.answers)
+
+    def _speaks(self, people: Indices) -> NDArray[np.bool_]:
+        if self._dropout == 0.0:
+            return np.ones(len(people), dtype=np.bool_)
+        words = np.empty((len(people), 1), dtype=np.uint64)
+        fill_words(stream(self._seed, 0), self._first + people, words)
+        return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
+
+    @staticmethod
+    def _blocks(count: int) -> Iterator[slice]:
+        return (slice(begin, min(begin + BLOCK, count)) for begin in range(0, count, BLOCK))

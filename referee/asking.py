@@ -1,0 +1,60 @@
+"""Scripts that several protocols share: test a query's mean against two levels, or just estimate it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from common.queries.base import Query
+from common.scenario import Scenario
+from referee.estimation.fixed import FixedTest
+from referee.estimation.intervals import Estimate, estimate, tally
+from referee.estimation.sequential import SequentialTest, Verdict
+from referee.protocols.base import Answers, AskAgents
+
+Script = Generator[AskAgents, Answers, "Finding"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the agents said about a query's mean on T.
+
+    ``verdict`` is None if there was no test, or the agents ran out before it could decide; ``asked`` counts agents.
+    """
+
+    verdict: Verdict | None
+    estimate: Estimate
+    asked: int
+
+
+def examine(query: Query, scenario: Scenario, rounds: int) -> Script:
+    """Ask fresh agents until it is clear whether the query's mean is above the one level or below the other.
+
+    The levels are ``accuracy.reweigh_above`` and ``accuracy.halt_below`` times alpha. Each of ``rounds`` tests may be
+    wrong with probability beta / rounds, and all their intervals hold together with probability 1 - beta.
+    """
+    mechanism = scenario.agents.mechanism
+    low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
+    tests = {"sequential": SequentialTest, "fixed": FixedTest}
+    test = tests[scenario.agents.test](mechanism, low, high, scenario.beta / rounds)
+    asked = 0
+    while test.verdict is None:
+        answers = yield AskAgents(query, test.next_batch(scenario.agents.batch))
+        if answers.asked == 0:
+            break
+        asked += answers.asked
+        test.update(*tally(mechanism, answers.values))
+    found = estimate(mechanism, test.total, test.count, 1.0 - scenario.beta, among=rounds)
+    return Finding(test.verdict, found, asked)
+
+
+def survey(query: Query, scenario: Scenario, count: int, among: int) -> Script:
+    """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
+    answers = yield AskAgents(query, count)
+    found = estimate(
+        scenario.agents.mechanism,
+        *tally(scenario.agents.mechanism, answers.values),
+        confidence=1.0 - scenario.beta,
+        among=among,
+    )
+    return Finding(None, found, answers.asked)

@@ -1,0 +1,295 @@
+"""Audit a run folder offline: everything that can be recomputed is recomputed, nobody has to be trusted.
+
+Checked, in this order: the hash chain and the referee's signature of every entry; the committed order and who was asked;
+each report's signature, its assignment and that nobody answered twice; the counts and roots of every batch; the curator's
+signature on its terms and each release; the protocol's questions, message pattern and result, by replay; the privacy cost,
+from the declared events.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common import canonical, messages, scenario
+from common.errors import AuditFailed, TandemError
+from common.hypotheses.base import parse_hypothesis
+from common.identity import Signed, verify
+from common.packing import mask_bytes, pack_answers, unpack_answers
+from common.privacy.budget import cost
+from common.privacy.events import Event, NoEvent, NonPrivate, parse_event
+from common.scenario import Scenario
+from common.transcript import Entry, read
+from referee.batches import Batch, assemble, form_batch, report_root
+from referee.driver import drive
+from referee.order import commitment
+from referee.protocols.base import PROTOCOLS, AskAgents, AskCurator, Outcome, Protocol, Script
+from referee.referee import check_release
+from referee.runfolder import read_file, unpack_reports
+from referee.store import Cohort, Part, Participant, StoredReport
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found: how much was checked, and the cost recomputed from the events."""
+
+    entries: int
+    reports: int
+    answers: int
+    operations: int
+    status: str
+    epsilon: float
+    delta: float
+
+
+def audit(folder: Path, referee_key: str | None = None) -> Audit:
+    """Audit a run folder.
+
+    Parameters
+    ----------
+    folder
+        As :mod:`referee.runfolder` writes it.
+    referee_key
+        The referee's key as known from elsewhere; by default the one that the transcript names.
+
+    Raises
+    ------
+    AuditFailed
+        Saying where it fails and why.
+    """
+    try:
+        lines = read_file(folder, "transcript.jsonl").decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise AuditFailed(f"the transcript is not UTF-8 at byte {error.start}: it was changed") from None
+    entries = read(lines, referee_key)
+    auditor = _Auditor(folder, entries)
+    try:
+        return auditor.audit()
+    except AuditFailed:
+        raise
+    except TandemError as error:
+        raise AuditFailed(f"{auditor.where}: {error.detail}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise AuditFailed(f"{auditor.where}: not what an honest referee writes ({error!r})") from None
+
+
+class _Auditor:
+    def __init__(self, folder: Path, entries: Sequence[Entry]) -> None:
+        self._folder = folder
+        self._entries = entries
+        self.where = "the configuration"
+
+    def audit(self) -> Audit:
+        first, last = self._entries[0], self._entries[-1]
+        if first.kind != "configuration" or last.kind != "result":
+            raise AuditFailed(f"a finished run goes from configuration to result, found {first.kind} to {last.kind}")
+        self._configuration = messages.Configuration.parse(first.body["configuration"])
+        if self._configuration.referee != first.body["referee"]:
+            raise AuditFailed("the configuration names another referee than the transcript")
+        self._digest = self._configuration.fingerprint()
+        self._scenario: Scenario = scenario.parse(self._configuration.scenario)
+        self._participants = tuple(Participant(k, int(f), int(a)) for k, f, a in first.body["participants"])
+        self._check_order(last.body["order"])
+        terms = self._terms()
+        self._reports = self._answers = self._operations = 0
+        self._events: list[Event] = []
+        self._asked: set[int] = set()
+        outcome = self._replay(last.body["result"])
+        epsilon, delta = self._check_cost(terms)
+        self._check_result_file(last.body["result"])
+        status = outcome.status if outcome else str(last.body["result"]["status"])
+        return Audit(len(self._entries), self._reports, self._answers, self._operations, status, epsilon, delta)
+
+    def _check_order(self, seeds: dict[str, str]) -> None:
+        self.where = "the order of agents"
+        self._cohorts: dict[int, Cohort] = {}
+        for promised in self._configuration.order:
+            seed = seeds[str(promised.first)]
+            if commitment(seed) != promised.sha256:
+                raise AuditFailed(f"the seed of the order of agents {promised.first}... is not the one committed to")
+            self._cohorts[promised.first] = Cohort(promised.first, promised.agents, seed, promised.used)
+
+    def _terms(self) -> messages.Terms | None:
+        self.where = "the curator's terms"
+        entry = next((e for e in self._entries if e.kind == "terms"), None)
+        if entry is None:
+            return None
+        signed = Signed.parse(entry.body["terms"])
+        terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
+        if terms.digest != self._digest:
+            raise AuditFailed("the curator's terms are for another configuration")
+        self._curator = signed.key
+        return terms
+
+    # Replay ---------------------------------------------------------------------------------------------------------
+
+    def _replay(self, published: dict[str, Any]) -> Outcome | None:
+        """Feed the transcript's replies to a fresh generator; it must ask the same and end the same."""
+        kinds = ("operation", "question", "answers")
+        self._pending = [e for e in self._entries if e.kind in kinds]
+        protocol = PROTOCOLS[self._scenario.protocol]()
+        if published["status"] not in ("done", "exhausted"):
+            self._replay_cut_off(protocol.script(self._scenario), protocol)
+            return None
+        outcome = drive(protocol.script(self._scenario), protocol.pattern, self._exchange, lambda note: None)
+        self.where = "the result"
+        if self._pending:
+            raise AuditFailed(
+                f"transcript line {self._pending[0].index + 1}: the protocol had ended before this message"
+            )
+        found = {
+            "status": outcome.status,
+            "iterations": outcome.iterations,
+            "answer": outcome.answer.wire(),
+            "estimate": outcome.estimate.wire(),
+        }
+        for name, value in found.items():
+            if canonical.encode(published[name]) != canonical.encode(value):
+                raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
+        return outcome
+
+    def _replay_cut_off(self, script: Script, protocol: Protocol) -> None:
+        """Replay a run that did not end by itself up to its last message."""
+
+        class _Over(Exception):
+            pass
+
+        def exchange(number: int, step: AskCurator | AskAgents) -> Any:
+            if not any(e.kind in ("operation", "answers") for e in self._pending):
+                raise _Over
+            return self._exchange(number, step)
+
+        try:
+            drive(script, protocol.pattern, exchange, lambda note: None)
+        except _Over:
+            return
+
+    def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
+        if isinstance(step, AskCurator):
+            return self._operation(number, step)
+        return self._question(number, step)
+
+    def _next(self, kind: str, number: int) -> Entry:
+        if not self._pending or self._pending[0].kind != kind:
+            found = f"found {self._pending[0].kind!r}" if self._pending else "the transcript ends"
+            place = self._pending[0].index + 1 if self._pending else len(self._entries)
+            raise AuditFailed(f"transcript line {place}: message {number} of the protocol is a {kind!r}, {found}")
+        entry = self._pending.pop(0)
+        self.where = f"transcript line {entry.index + 1} ({kind})"
+        return entry
+
+    def _operation(self, number: int, step: AskCurator) -> dict[str, Any]:
+        entry = self._next("operation", number)
+        request = messages.Perform(
+            run=self._configuration.run,
+            digest=self._digest,
+            operation_id=str(number),
+            operation=step.operation.wire(),
+        )
+        sent = verify(Signed.parse(entry.body["request"]), messages.Perform.KIND, self._configuration.referee)
+        if sent != request.wire():
+            raise AuditFailed(f"{self.where}: the request is not the one that the protocol makes here")
+        result = check_release(entry.body, request, self._curator)
+        self._operations += 1
+        event = parse_event(result["event"])
+        if not isinstance(event, NoEvent):
+            self._events.append(event)
+        if "hypothesis" in result:
+            parse_hypothesis(result["hypothesis"])
+        return result
+
+    def _question(self, number: int, step: AskAgents) -> Any:
+        asked = self._next("question", number)
+        if asked.body["query"] != step.query.wire() or asked.body["question"] != number:
+            raise AuditFailed(f"{self.where}: the question is not the one that the protocol asks here")
+        parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in asked.body["parts"])
+        wanted = min(step.count, messages.MOST_AGENTS_PER_QUESTION)
+        batch = self._batch(parts, wanted)
+        answered = self._next("answers", number)
+        kind = self._scenario.agents.mechanism.answers
+        reports = self._read_reports(number, batch)
+        answers = assemble(batch, reports, kind)
+        claimed = {name: answered.body[name] for name in ("question", "asked", "answered", "root")}
+        actual = {
+            "question": number,
+            "asked": len(batch.members),
+            "answered": len(answers.values),
+            "root": report_root(reports),
+        }
+        if claimed != actual:
+            raise AuditFailed(
+                f"{self.where}: the reports of question {number} do not match: {claimed} against {actual}"
+            )
+        self._answers += len(answers.values)
+        return answers
+
+    def _batch(self, parts: tuple[Part, ...], wanted: int) -> Batch:
+        """Check that a question takes the next agents of the committed orders, and no agent twice."""
+        for part in parts:
+            cohort = self._cohorts[part.cohort]
+            if part.start != cohort.used or not part.start < part.stop <= cohort.agents:
+                raise AuditFailed(f"{self.where}: agents are not taken in the committed order")
+            self._cohorts[part.cohort] = Cohort(cohort.first, cohort.agents, cohort.seed, part.stop)
+        asked = sum(p.stop - p.start for p in parts)
+        left = sum(c.agents - c.used for c in self._cohorts.values())
+        if asked > wanted or (asked < wanted and left > 0):
+            raise AuditFailed(f"{self.where}: {wanted} agents were to be asked, {asked} were")
+        return form_batch(parts, self._cohorts.__getitem__, self._participants)
+
+    def _read_reports(self, number: int, batch: Batch) -> list[StoredReport]:
+        """Read the reports on a question; each must be signed by the participant it counts for."""
+        found: dict[str, StoredReport] = {}
+        kind = self._scenario.agents.mechanism.answers
+        for header, body in unpack_reports(read_file(self._folder, f"reports/{number}.reports")):
+            signed = Signed.parse(header)
+            people = len(batch.slots(signed.key))
+            report: messages.Report | messages.PackedReport
+            if signed.kind == messages.Report.KIND:
+                report = messages.Report.parse(verify(signed, messages.Report.KIND))
+                if body != pack_answers(np.ones(1, dtype=np.bool_), np.array([report.answer]), kind):
+                    raise AuditFailed(f"{self.where}: an answer is not the one that was signed")
+            else:
+                report = messages.PackedReport.parse(verify(signed, messages.PackedReport.KIND))
+                if hashlib.sha256(body).hexdigest() != report.body_sha256:
+                    raise AuditFailed(f"{self.where}: packed answers are not the ones that were signed")
+            if (report.run, report.digest, report.question) != (
+                self._configuration.run,
+                self._digest,
+                number,
+            ):
+                raise AuditFailed(f"{self.where}: a report answers another question")
+            if people == 0 or signed.key in found:
+                raise AuditFailed(f"{self.where}: {signed.key[:16]}... was not asked, or reports twice")
+            if len(body) < mask_bytes(people):
+                raise AuditFailed(f"{self.where}: a report is too short for its {people} agents")
+            answered = int(unpack_answers(body, people, kind)[0].sum())
+            found[signed.key] = StoredReport(signed.key, report.report_id, answered, header, body)
+        self._reports += len(found)
+        return [found[key] for key in sorted(found)]
+
+    # Cost -----------------------------------------------------------------------------------------------------------
+
+    def _check_cost(self, terms: messages.Terms | None) -> tuple[float, float]:
+        """Recompute what the declared events cost; it must be within the curator's published guarantee."""
+        self.where = "the privacy cost"
+        if terms is None or terms.epsilon is None or terms.delta is None:
+            if terms is None or any(not isinstance(e, NonPrivate) for e in self._events):
+                return (0.0, 0.0) if terms is None else (math.inf, 1.0)
+            return math.inf, 1.0
+        spent = cost([(event, 1) for event in self._events], terms.delta) if self._events else 0.0
+        if spent > terms.epsilon:
+            raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {terms.epsilon:g}")
+        return spent, terms.delta
+
+    def _check_result_file(self, published: dict[str, Any]) -> None:
+        self.where = "result.json"
+        stored = canonical.decode(read_file(self._folder, "result.json"))
+        for name, value in published.items():
+            if canonical.encode(stored.get(name)) != canonical.encode(value):
+                raise AuditFailed(f"result.json: {name} differs from the signed transcript")

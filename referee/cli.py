@@ -1,0 +1,193 @@
+"""``referee``: run scenarios, plan them, serve, and audit what was run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from common.planning.plan import resolve
+
+from common import scenario as scenarios
+from common.cli import application, fail_clearly
+from common.errors import BadInput, BadScenario
+from common.scenario import Scenario
+from common.service import listen, serve
+from common.state import claim
+from deploy.base import Deployment
+from deploy.embedded import Embedded
+from deploy.experiment import complete
+from deploy.processes import Processes
+from deploy.remote import Remote
+from referee import show
+from referee.app import referee_app
+from referee.audit import audit
+from referee.client import CuratorClient
+from referee.referee import Referee, public
+from referee.runfolder import write_run
+from referee.runner import Runner
+
+app = application(
+    "The referee: asks a curator and many local agents, keeps every budget, writes down the answer.\n\n"
+    "Start with: referee list, then referee run ball"
+)
+
+ScenarioArgument = Annotated[str, typer.Argument(help="A shipped scenario (referee list) or a YAML file.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key, e.g. --set agents.mechanism.epsilon=1"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
+
+
+@app.command("run")
+@fail_clearly
+def run_command(
+    scenario: ScenarioArgument,
+    sets: Sets = None,
+    deployment: Annotated[
+        str,
+        typer.Option(help="embedded (one process), processes (real HTTP on this machine), or a referee's URL."),
+    ] = "embedded",
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of everything simulated; the same seed, the same run.", min=0)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Run folder; an unfinished one is taken up where it was.", file_okay=False),
+    ] = None,
+    token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for a URL.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario to its result, and leave a run folder that can be audited.
+
+    Example: referee run ball --seed 1 --deployment processes
+    """
+    chosen = resolve(scenarios.load(scenario, sets))
+    folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    facts = _claimed(folder, chosen, seed)
+    began = time.monotonic()
+    with show.live(chosen, facts["seed"], quiet=as_json) as watch:
+        finished = _deployment(deployment, folder / "state", token).run(chosen, facts["seed"], facts["run"], watch)
+        result = complete(finished.result, chosen, facts["seed"], folder, watch)
+    result["seconds"]["total"] = round(time.monotonic() - began, 3)
+    write_run(folder, public(chosen), result, finished.transcript, finished.reports)
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        show.result(result)
+    if result["status"] in ("refused", "failed"):
+        typer.echo(f"{result['status']}: {result['reason']}", err=True)
+        raise typer.Exit(1)
+
+
+@app.command("list")
+@fail_clearly
+def list_command(as_json: AsJson = False) -> None:
+    """List the shipped scenarios, what each shows, and the protocols, mechanisms and learners there are."""
+    shipped = [scenarios.load(name) for name in scenarios.shipped()]
+    if as_json:
+        typer.echo(json.dumps([{"name": s.name, "title": s.title, "description": s.description} for s in shipped]))
+    else:
+        show.listing(shipped)
+
+
+@app.command("plan")
+@fail_clearly
+def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson = False) -> None:
+    """Print how many people a scenario needs, by the paper's and by the tight bounds, and what it violates.
+
+    Example: referee plan ball --set alpha=0.05
+    """
+    chosen = scenarios.load(scenario, sets)
+    document = show.plans(chosen)
+    if as_json:
+        typer.echo(json.dumps(document))
+    else:
+        show.plan_table(chosen, document)
+
+
+@app.command("serve")
+@fail_clearly
+def serve_command(
+    curator: Annotated[str, typer.Option(help="Address of the curator.")] = "http://127.0.0.1:8001",
+    state: Annotated[Path, typer.Option(help="State directory: key and database.")] = Path("referee-state"),
+    database: Annotated[
+        str | None, typer.Option(help="SQLAlchemy URL (default: SQLite in the state directory).")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8000,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the curator is away.", min=0)] = 300.0,
+) -> None:
+    """Serve: enrol agents, take runs, drive them; a run that a crash cut off is taken up at once.
+
+    The tokens TANDEM_ENROLMENT_TOKEN (agents) and TANDEM_OPERATOR_TOKEN (referee run --deployment URL) are read from the
+    environment; only their hashes are kept.
+
+    Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
+    """
+    listener = listen(host, port)
+    referee = Referee(state, CuratorClient(curator, patience=patience), database=database)
+    for purpose in ("enrolment", "operator"):
+        value = os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "")
+        if len(value) < 8:
+            raise BadInput(f"TANDEM_{purpose.upper()}_TOKEN must be set in the environment, with at least 8 characters")
+        referee.allow(purpose, value)
+    runner = Runner(referee)
+    runner.start()
+    serve(referee_app(referee, runner), listener, "referee")
+
+
+@app.command("audit")
+@fail_clearly
+def audit_command(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    referee_key: Annotated[str | None, typer.Option(help="The referee's key, if you know it from elsewhere.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost.
+
+    Example: referee audit runs/ball-20260101-120000
+    """
+    found = audit(run, referee_key)
+    if as_json:
+        typer.echo(json.dumps(show.audit_document(found)))
+    else:
+        show.audit_table(run, found)
+
+
+def _claimed(folder: Path, chosen: Scenario, seed: int | None) -> dict[str, Any]:
+    """Bind the run folder to this scenario and seed; draw what is not given, the first time."""
+    facts: dict[str, Any] = {"scenario": chosen.fingerprint(), "seed": seed}
+    if not (folder / "claim.json").exists():
+        facts["run"] = f"{chosen.name}-{secrets.token_hex(4)}"
+        if seed is None and chosen.people == "simulated":
+            facts["seed"] = secrets.randbelow(1 << 31)
+    return claim(folder, facts)
+
+
+def _deployment(name: str, state: Path, token: str) -> Deployment:
+    if name == "embedded":
+        return Embedded(state)
+    if name == "processes":
+        return Processes(state)
+    if name.startswith(("http://", "https://")):
+        if not token:
+            raise BadInput("a URL needs the operator token: set TANDEM_OPERATOR_TOKEN or give --token")
+        return Remote(name, token)
+    raise BadScenario(f"--deployment must be embedded, processes or a URL, found {name!r}")
+
+
+def main() -> None:
+    """Run the command."""
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
+    app()
+
+
+if __name__ == "__main__":
+    main()

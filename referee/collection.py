@@ -1,0 +1,220 @@
+"""Questions out, answers in: hands every agent at most one question, and takes at most one answer from each."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common import messages
+from common.errors import (
+    AlreadyAnswered,
+    BadMessage,
+    ConfigurationMismatch,
+    NotFound,
+    PatternViolation,
+    PeerUnavailable,
+)
+from common.identity import Identity, Signed, verify
+from common.mechanisms.base import Mechanism
+from common.packing import AnswerKind, pack_answers, unpack_answers
+from common.queries.base import Query
+from common.transcript import append
+from referee.batches import Batch, assemble, form_batch, report_root, take
+from referee.protocols.base import Answers
+from referee.store import Cohort, Question, Store, StoredReport
+
+PATIENCE = 10
+"""How many deadlines to wait for the first report of a question before the run fails."""
+
+
+class Collection:
+    """The agents' side of the referee.
+
+    Parameters
+    ----------
+    store
+        Durable memory.
+    identity
+        Signs assignments.
+    """
+
+    def __init__(self, store: Store, identity: Identity) -> None:
+        self._store = store
+        self._identity = identity
+        self._arrived = threading.Condition()
+        self._batches: dict[tuple[str, int], Batch] = {}
+        self._runs: dict[str, tuple[str, Mechanism]] = {}
+        self.rejected: Counter[str] = Counter()
+
+    # The protocol's side --------------------------------------------------------------------------------------------
+
+    def begin(self, run: str, digest: str, mechanism: Mechanism) -> None:
+        """Take part in a run: its configuration's digest, and how agents randomize."""
+        self._runs[run] = (digest, mechanism)
+
+    def ask(
+        self, run: str, number: int, query: Query, count: int, deadline: float, wait: Callable[[float], None]
+    ) -> Answers:
+        """Ask ``count`` fresh agents and collect their answers until all are in or the deadline has passed.
+
+        A question that is already open (this referee was restarted) is taken up where it was.
+
+        Parameters
+        ----------
+        wait
+            Called with the seconds left; returns when something may have arrived.
+
+        Raises
+        ------
+        PeerUnavailable
+            If not one report came within ``PATIENCE`` deadlines.
+        """
+        question = self._store.question(run, number) or self._open(run, number, query, count)
+        batch = self._batch(question)
+        waiting = batch.owners() if question.open else set()
+        began = time.monotonic()
+        while waiting and not waiting <= (reported := self._store.reported(run, number)):
+            left = deadline * (1 if reported else PATIENCE) - (time.monotonic() - began)
+            if left <= 0:
+                if not reported:
+                    raise PeerUnavailable(f"no agent answered question {number} within {deadline * PATIENCE:g} s")
+                break
+            wait(left)
+        self._store.close_question(run, number)
+        self._batches.pop((run, number), None)
+        return assemble(batch, self._store.reports(run, number), self._runs[run][1].answers)
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until a report arrives, at most that long."""
+        with self._arrived:
+            self._arrived.wait(min(seconds, 1.0))
+
+    def summary(self, run: str, number: int) -> dict[str, object]:
+        """Describe the answers of a closed question for the transcript: counts and the root over all reports."""
+        question = self._store.question(run, number)
+        reports = self._store.reports(run, number)
+        return {
+            "asked": question.asked if question else 0,
+            "answered": sum(r.answered for r in reports),
+            "root": report_root(reports),
+        }
+
+    def _open(self, run: str, number: int, query: Query, count: int) -> Question:
+        parts = take(self._store.cohorts(), min(count, messages.MOST_AGENTS_PER_QUESTION))
+        asked = sum(p.stop - p.start for p in parts)
+        question = Question(run, number, query.wire(), parts, asked, asked > 0)
+        body = {
+            "question": number,
+            "query": query.wire(),
+            "parts": [[p.cohort, p.start, p.stop] for p in parts],
+        }
+        self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
+        return question
+
+    def _batch(self, question: Question) -> Batch:
+        key = (question.run, question.question)
+        if key not in self._batches:
+            cohorts = {c.first: c for c in self._store.cohorts()}
+
+            def cohort(first: int) -> Cohort:
+                return cohorts[first]
+
+            self._batches[key] = form_batch(question.parts, cohort, tuple(self._store.participants()))
+        return self._batches[key]
+
+    # The agents' side -----------------------------------------------------------------------------------------------
+
+    def assignment(self, participant: str) -> Signed | None:
+        """Return the open question for a participant that it has not answered yet, if there is one."""
+        for question in self._store.open_questions():
+            if question.run not in self._runs:
+                continue
+            batch = self._batch(question)
+            slots = batch.slots(participant)
+            if slots.size and self._store.report(question.run, question.question, participant) is None:
+                assignment = messages.Assignment.parse(
+                    {
+                        "run": question.run,
+                        "digest": self._runs[question.run][0],
+                        "question": question.question,
+                        "query": question.query,
+                        "people": messages.pack_indices(batch.people(participant)),
+                        "slots": messages.pack_indices(slots),
+                    }
+                )
+                return self._identity.sign(assignment.KIND, assignment.wire())
+        return None
+
+    def accept(self, signed: Signed) -> None:
+        """Take an individual agent's report; the same report again is accepted again.
+
+        Raises
+        ------
+        Refused, Forged, BadMessage, NotFound
+            If it is not acceptable; nothing is changed and the reason is counted.
+        """
+        report = messages.Report.parse(verify(signed, messages.Report.KIND))
+        kind = self._mechanism(report.run).answers
+        if kind == "bit" and report.answer not in (0.0, 1.0):
+            raise BadMessage(f"answer must be 0 or 1 under this run's mechanism, found {report.answer:g}")
+        body = pack_answers(np.ones(1, dtype=np.bool_), np.array([report.answer]), kind)
+        self._take(signed, report, body, 1, kind)
+
+    def accept_packed(self, signed: Signed, body: bytes) -> None:
+        """Take a hosted population's report: signed header and packed body.
+
+        Raises
+        ------
+        Refused, Forged, BadMessage, NotFound
+            If it is not acceptable; nothing is changed and the reason is counted.
+        """
+        report = messages.PackedReport.parse(verify(signed, messages.PackedReport.KIND))
+        if hashlib.sha256(body).hexdigest() != report.body_sha256:
+            raise BadMessage("the packed body does not match the SHA-256 in its signed header")
+        self._take(signed, report, body, report.people, self._mechanism(report.run).answers)
+
+    def _mechanism(self, run: str) -> Mechanism:
+        if run not in self._runs:
+            raise NotFound(f"no run {run!r} is collecting answers")
+        return self._runs[run][1]
+
+    def _take(
+        self,
+        signed: Signed,
+        report: messages.Report | messages.PackedReport,
+        body: bytes,
+        people: int,
+        kind: AnswerKind,
+    ) -> None:
+        digest, _ = self._runs[report.run]
+        if report.digest != digest:
+            raise ConfigurationMismatch(
+                f"the report names configuration {report.digest[:12]}..., the run has {digest[:12]}..."
+            )
+        question = self._store.question(report.run, report.question)
+        if question is None:
+            raise NotFound(f"run {report.run!r} has no question {report.question}")
+        known = self._store.report(report.run, report.question, signed.key)
+        if known is not None:
+            if known.header == signed.wire() and known.body == body:
+                return
+            raise AlreadyAnswered(f"this agent has already answered question {report.question}")
+        if not question.open:
+            raise PatternViolation(f"question {report.question} is closed")
+        assigned = len(self._batch(question).slots(signed.key))
+        if assigned == 0:
+            raise PatternViolation(f"this agent was not asked question {report.question}")
+        if people != assigned:
+            raise BadMessage(f"question {report.question} asked {assigned} agents of this participant, found {people}")
+        answered: NDArray[np.bool_] = unpack_answers(body, people, kind)[0]
+        stored = StoredReport(signed.key, report.report_id, int(answered.sum()), signed.wire(), body)
+        if not self._store.add_reports(report.run, report.question, [stored]):
+            raise PatternViolation(f"question {report.question} is closed")
+        with self._arrived:
+            self._arrived.notify_all()

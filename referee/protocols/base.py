@@ -1,0 +1,99 @@
+"""What a protocol is: a generator over messages, with a declared message pattern.
+
+A protocol yields :class:`AskCurator`, :class:`AskAgents` and :class:`Note`, receives the answer to each, and returns an
+:class:`Outcome`. It is deterministic given its parameters and the answers: resume and audit are replay.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from common.arrays import AnyArray, Indices
+from common.hypotheses.base import Hypothesis
+from common.operations import Operation
+from common.queries.base import Query
+from common.registry import Registry
+from common.scenario import Scenario
+from referee.estimation.intervals import Estimate
+from referee.patterns import Pattern
+
+
+@dataclass(frozen=True)
+class AskCurator:
+    """Ask the curator to carry out an operation; the reply is its result (a mapping)."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True)
+class AskAgents:
+    """Ask ``count`` fresh agents a query; the reply is :class:`Answers`."""
+
+    query: Query
+    count: int
+
+
+@dataclass(frozen=True)
+class Note:
+    """Say something about the progress, to whoever watches; the reply is None."""
+
+    text: str
+    numbers: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers of one batch.
+
+    Attributes
+    ----------
+    asked
+        How many agents were asked (fewer than wanted when the pool is empty).
+    values
+        The randomized answers that arrived in time: uint8 bits or float64, by increasing slot.
+    slots
+        Their positions in the batch.
+    """
+
+    asked: int
+    values: AnyArray
+    slots: Indices
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a protocol ended.
+
+    ``done``: with its answer; ``exhausted``: all rounds or agents used, the best answer is given.
+    """
+
+    status: Literal["done", "exhausted"]
+    iterations: int
+    answer: Hypothesis
+    estimate: Estimate
+    reason: str
+
+    def ended(self, iterations: int, reason: str) -> Outcome:
+        """Return this answer as that of a protocol which used up ``iterations`` rounds."""
+        return replace(self, iterations=iterations, reason=reason)
+
+
+Step = AskCurator | AskAgents | Note
+Script = Generator[Step, Any, Outcome]
+
+
+class Protocol(ABC):
+    """A protocol: its name, its pattern, its script."""
+
+    title: ClassVar[str]
+    pattern: ClassVar[Pattern]
+
+    @abstractmethod
+    def script(self, scenario: Scenario) -> Script:
+        """Start the protocol for a resolved scenario (no value is left at ``plan``)."""
+
+
+PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", "referee.protocols")

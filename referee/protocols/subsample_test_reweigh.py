@@ -1,0 +1,53 @@
+"""Subsample-Test-Reweigh: learn on the curator's sample, test on the population, reweigh, repeat.
+
+R. Kohen and O. Sheffet, "Transfer Learning in Differential Privacy's Hybrid-Model", ICML 2022: Algorithm 2, with
+Algorithm 3 as its learner Algorithm 4, with null mechanisms Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from common.hypotheses.base import parse_hypothesis
+from common.operations import Learn, Reweigh
+from common.queries.loss import LossQuery
+from common.scenario import Scenario
+from referee.asking import examine, survey
+from referee.patterns import agents, curator, many, maybe, sequence, some
+from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script
+
+
+@PROTOCOLS.register("subsample-test-reweigh")
+class SubsampleTestReweigh(Protocol):
+    """Find a hypothesis with a small loss on the population T from a biased sample of S.
+
+    *Realizable* (Theorem 4.3): halt at the first hypothesis whose loss on T is shown to be below the upper level; every
+    reweigh is by a hypothesis whose loss on T is shown to be above the lower level, so with probability 1 - 3 beta one
+    of the first T rounds halts. *Agnostic* (no theorem; errata 11): use every round, return the best by its upper
+    confidence limit, which holds for all rounds together. Out of rounds or agents: ``exhausted``, and the best.
+    """
+
+    title = "Subsample-Test-Reweigh"
+    pattern = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
+
+    def script(self, scenario: Scenario) -> Script:
+        """Algorithm 2: for t = 1..T learn h^t from mu^t, test it on fresh agents, then halt or reweigh by it."""
+        rounds, seeks = int(scenario.curator.rounds), scenario.mode == "realizable"
+        share = int(scenario.agents.count) // rounds
+        best = None
+        for t in range(1, rounds + 1):
+            release = yield AskCurator(Learn(round=t))
+            hypothesis = parse_hypothesis(release["hypothesis"])
+            loss = LossQuery(hypothesis=hypothesis)
+            found = yield from examine(loss, scenario, rounds) if seeks else survey(loss, scenario, share, rounds)
+            yield Note(f"round {t}", {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire()})
+            if best is None or found.estimate.high < best.estimate.high:
+                best = Outcome("exhausted", t, hypothesis, found.estimate, f"all {rounds} rounds were used")
+            if found.verdict == "below":
+                return Outcome(
+                    "done", t, hypothesis, found.estimate, f"the loss on T is below the level after round {t}"
+                )
+            if seeks and found.verdict is None:
+                return best.ended(t, f"all agents were asked by round {t}")
+            if t < rounds:
+                yield AskCurator(Reweigh(hypothesis=hypothesis))
+        assert best is not None
+        return best.ended(rounds, best.reason)

@@ -1,0 +1,158 @@
+"""What people see in a terminal: live progress, tables, and the same as JSON documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from common.planning.plan import plan, rows, violations
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from common.mechanisms.base import MECHANISMS
+from common.scenario import Scenario
+from referee.audit import Audit
+from referee.protocols.base import PROTOCOLS
+
+_OUT = Console()
+_ERR = Console(stderr=True)
+
+Watch = Callable[[str, dict[str, float]], None]
+
+
+@contextmanager
+def live(scenario: Scenario, seed: int | None, *, quiet: bool) -> Iterator[Watch]:
+    """Show the progress of a run on stderr; a line per round where stderr is no terminal."""
+    if quiet:
+        yield lambda text, numbers: None
+        return
+    _ERR.print(f"[bold]{scenario.name}[/bold]: {scenario.title} [dim](seed {seed})[/dim]")
+    if not _ERR.is_terminal:
+        yield lambda text, numbers: _ERR.print(_line(text, numbers), highlight=False)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=_ERR, transient=True) as progress:
+        task = progress.add_task("starting the parties, bringing the people", total=None)
+
+        def watch(text: str, numbers: dict[str, float]) -> None:
+            progress.console.print(_line(text, numbers), highlight=False)
+            total, done = numbers.get("rounds"), numbers.get("round")
+            progress.update(task, description=f"after {text}", total=total, completed=done)
+
+        yield watch
+
+
+def _line(text: str, numbers: dict[str, float]) -> str:
+    if "value" not in numbers:
+        return f"  {text}"
+    interval = f"{numbers['low']:.4f} to {numbers['high']:.4f}"
+    return f"  {text}: loss on T {numbers['value']:.4f} ({interval}), {int(numbers['asked']):,} agents asked"
+
+
+def result(document: dict[str, Any]) -> None:
+    """Print the final table of a run."""
+    table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    table.add_row("status", f"{document['status']}: {document['reason']}")
+    table.add_row("iterations", str(document["iterations"]))
+    if document["estimate"]:
+        e = document["estimate"]
+        table.add_row(
+            "loss on T, estimated",
+            f"{e['value']:.4f}, in {e['low']:.4f} to {e['high']:.4f} at {e['confidence']:.0%}",
+        )
+    if document["truth"]:
+        table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} (only an experiment can know)")
+        for name, baseline in document["truth"].get("baselines", {}).items():
+            table.add_row(f"  {name}", f"{baseline['loss_on_target']:.4f}  {baseline['note']}")
+    agents = document["agents"]
+    table.add_row(
+        "agents",
+        f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled",
+    )
+    table.add_row("curator guarantees", _guarantee(document["privacy"]["curator"]))
+    table.add_row("each agent has", _guarantee(document["privacy"]["agent"]))
+    seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
+    table.add_row("seconds", seconds)
+    table.add_row("peak memory", f"{document['peak_memory_bytes'] / 2**20:,.0f} MiB (largest process)")
+    table.add_row("run folder", document["run"])
+    _OUT.print(table)
+    _OUT.print(f"Verify it: referee audit {document['run']}", highlight=False)
+
+
+def _guarantee(pair: dict[str, float | None]) -> str:
+    if pair["epsilon"] is None:
+        return "nothing (non-private)"
+    return f"epsilon = {pair['epsilon']:g}, delta = {pair['delta']:g}"
+
+
+def listing(scenarios: list[Scenario]) -> None:
+    """Print all scenarios and what else is registered."""
+    for scenario in scenarios:
+        _OUT.print(f"[bold]{scenario.name}[/bold]  {scenario.title}")
+        for paragraph in scenario.description.strip().split("\n\n"):
+            _OUT.print("  " + " ".join(paragraph.split()), highlight=False, style="dim")
+        _OUT.print()
+    _OUT.print("protocols:  " + ", ".join(PROTOCOLS.names()))
+    _OUT.print("mechanisms: " + ", ".join(MECHANISMS.names()))
+    _OUT.print("Next: referee plan NAME (what it needs), referee run NAME (do it)")
+
+
+def plans(scenario: Scenario) -> dict[str, Any]:
+    """Return both plans of a scenario, the table's rows and what it violates, as JSON."""
+    paper, tight = plan(scenario, "paper"), plan(scenario, "tight")
+    return {
+        "scenario": scenario.name,
+        "paper": paper.wire(),
+        "tight": tight.wire(),
+        "rows": [list(row) for row in rows(paper, tight)],
+        "violations": violations(scenario),
+    }
+
+
+def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
+    """Print both plans side by side."""
+    table = Table(title=f"{scenario.name}: alpha {scenario.alpha:g}, beta {scenario.beta:g}", title_justify="left")
+    for heading in ("", "paper", "tight", "tight formula and source"):
+        table.add_column(
+            heading,
+            overflow="fold",
+            justify="left" if heading in ("", "tight formula and source") else "right",
+        )
+    for row in document["rows"]:
+        table.add_row(*(str(cell) for cell in row))
+    _OUT.print(table)
+    for violation in document["violations"]:
+        _OUT.print(f"[bold red]violated[/bold red] {violation}", highlight=False)
+    if not document["violations"]:
+        _OUT.print(f"The scenario keeps every bound of its choice ({scenario.bounds}).")
+
+
+def audit_document(found: Audit) -> dict[str, Any]:
+    """Return what an audit found as JSON."""
+    private = math.isfinite(found.epsilon)
+    return {
+        "verified": True,
+        "status": found.status,
+        "entries": found.entries,
+        "operations": found.operations,
+        "reports": found.reports,
+        "answers": found.answers,
+        "declared_cost": {"epsilon": found.epsilon, "delta": found.delta} if private else None,
+    }
+
+
+def audit_table(run: Path, found: Audit) -> None:
+    """Print what an audit found."""
+    _OUT.print(f"[bold green]verified[/bold green] {run}: ended {found.status}", highlight=False)
+    _OUT.print(f"  {found.entries} transcript entries: chain and signatures hold")
+    _OUT.print(f"  {found.operations} curator operations, each signed for exactly its request")
+    _OUT.print(f"  {found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice")
+    _OUT.print("  the protocol, replayed on these answers, asks the same questions and ends with the same result")
+    if math.isfinite(found.epsilon):
+        _OUT.print(f"  the curator's declared events cost epsilon <= {found.epsilon:.4g} at delta = {found.delta:g}")
