@@ -43,7 +43,7 @@ class Crowd(ABC):
 
     @abstractmethod
     def shifted(self, first: int) -> Crowd:
-        """Return as many people of the same kind from number ``first`` on, where their number is unlimited."""
+        """Return as many people of the same kind from number ``first`` on, where there are such."""
 
     def _check(self, people: Indices) -> Indices:
         if people.size and not (people.min() >= 0 and people.max() < len(self)):

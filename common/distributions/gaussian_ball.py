@@ -55,9 +55,7 @@ class GaussianBall(Distribution):
         if self.close > self.d:
             raise ValueError(f"close = {self.close} must be at most d = {self.d}")
         if self.sigma_target >= sqrt(2.0) * self.sigma_source:
-            raise ValueError(
-                "sigma_target must be below sqrt(2) * sigma_source, else chi^2(T||S) is infinite"
-            )
+            raise ValueError("sigma_target must be below sqrt(2) * sigma_source, else chi^2(T||S) is infinite")
         return self
 
     @property
@@ -101,9 +99,7 @@ class GaussianBall(Distribution):
         counter.fill_normals(self._key(seed), people, normals)
         squared = self._close_sigma**2 * np.square(normals).sum(axis=1)
         exponent = -0.5 * squared * (self.sigma_target**-2 - self.sigma_source**-2)
-        return np.asarray(
-            (self.sigma_source / self.sigma_target) ** self.close * np.exp(exponent), dtype=np.float64
-        )
+        return np.asarray((self.sigma_source / self.sigma_target) ** self.close * np.exp(exponent), dtype=np.float64)
 
     @property
     def _close_sigma(self) -> float:

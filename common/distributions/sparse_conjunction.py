@@ -70,8 +70,7 @@ class SparseConjunction(Distribution):
     def chi_squared(self) -> float:
         """Return X = chi^2(T||S) + 1 = product of q^2/p + (1-q)^2/(1-p), rates p under S, q under T."""
         return prod(
-            (rate.target**2 / rate.source + (1.0 - rate.target) ** 2 / (1.0 - rate.source))
-            ** len(rate.features)
+            (rate.target**2 / rate.source + (1.0 - rate.target) ** 2 / (1.0 - rate.source)) ** len(rate.features)
             for rate in self.rates
         )
 

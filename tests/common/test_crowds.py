@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.errors import BadData, BadScenario
-from common.people import SimulatedCrowd, TableCrowd, open_crowd
+from common.people import SimulatedCrowd, TableCrowd, locate, open_crowd
 from common.scenario import People
 
 BALL = {"name": "gaussian-ball", "side": "source", "d": 4, "close": 2, "sigma_source": 1, "sigma_target": 0.7}
@@ -60,6 +60,17 @@ def test_a_part_of_a_table_is_its_first_people(folder):
     assert rows(open_crowd(TABLE, folder, 3, 20)) == rows(open_crowd(TABLE, folder, 3, None))[:20]
 
 
+def test_shifted_simulated_people_are_those_who_follow(folder):
+    crowd, people = open_crowd(SIMULATED, None, seed=3, size=50), np.arange(10)
+    np.testing.assert_array_equal(crowd.shifted(30).records(people).features, crowd.records(people + 30).features)
+    assert len(crowd.shifted(1000)) == 50
+
+
+def test_a_table_has_no_further_people(folder):
+    crowd = open_crowd(TABLE, folder, seed=3, size=20)
+    assert rows(crowd.shifted(1000)) == rows(crowd)
+
+
 def test_more_people_than_a_table_has_are_refused(folder):
     with pytest.raises(BadData, match="101 people are wanted, the table has 100"):
         open_crowd(TABLE, folder, seed=3, size=101)
@@ -81,3 +92,15 @@ def test_a_table_needs_its_directory_and_a_simulation_its_size(folder):
         open_crowd(TABLE, None, seed=3, size=10)
     with pytest.raises(BadScenario, match="no size"):
         open_crowd(SIMULATED, folder, seed=3, size=None)
+
+
+def test_data_is_found_where_it_is_said_to_be_or_on_the_shelf(tmp_path, monkeypatch):
+    (tmp_path / "adult").mkdir()
+    monkeypatch.delenv("TANDEM_DATA", raising=False)
+    assert locate(str(tmp_path / "adult")) == tmp_path / "adult"
+    with pytest.raises(BadScenario, match="there is no directory adult; put the files there"):
+        locate("adult")
+    monkeypatch.setenv("TANDEM_DATA", str(tmp_path))
+    assert locate("adult") == tmp_path / "adult"
+    with pytest.raises(BadScenario, match="there is no directory wine nor "):
+        locate("wine")

@@ -75,7 +75,7 @@ def test_the_order_of_drawing_does_not_matter():
 
 
 def test_moments_and_shape_are_those_of_a_standard_normal():
-    # Each bound is 6 standard errors, the Kolmogorov-Smirnov one has chance 2 exp(-2 * 3.2^2): in all below 1e-7.
+    # Each bound is 6 standard errors, the Kolmogorov-Smirnov one 2 exp(-2 * 3.2^2): in all below 1e-7.
     sample = normals(2, 0, np.arange(50_000), 20).ravel()
     n = sample.size
     for power, moment, variance in [(1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)]:

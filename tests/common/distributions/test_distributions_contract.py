@@ -14,8 +14,8 @@ EXAMPLES = {
         "d": 70,
         "truth": [3, 66],
         "rates": [
-            {"feature": 66, "source": 0.8, "target": 0.5},
-            {"feature": 1, "source": 0.5, "target": 0.6},
+            {"features": [66], "source": 0.8, "target": 0.5},
+            {"features": [1], "source": 0.5, "target": 0.6},
         ],
     },
 }

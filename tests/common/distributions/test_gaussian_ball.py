@@ -73,7 +73,11 @@ def test_without_shortening_the_label_is_a_half_space_in_the_features():
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
-    [({"close": 9}, "close = 9 must be at most d = 8"), ({"sigma_target": 0.15}, "infinite"), ({"inside": 1}, "inside")],
+    [
+        ({"close": 9}, "close = 9 must be at most d = 8"),
+        ({"sigma_target": 0.15}, "infinite"),
+        ({"inside": 1}, "inside"),
+    ],
 )
 def test_impossible_parameters_are_refused(wrong, says):
     with pytest.raises(BadMessage, match=says):

@@ -13,9 +13,7 @@ HYPOTHESIS = Linear(weights=(0.7, -1.2, 0.4), threshold=0.3)
 
 def people(n):
     random = np.random.default_rng(1)
-    return Records(
-        random.uniform(-1, 1, (n, 3)).astype(np.float32), random.choice([-1, 1], n).astype(np.int8)
-    )
+    return Records(random.uniform(-1, 1, (n, 3)).astype(np.float32), random.choice([-1, 1], n).astype(np.int8))
 
 
 def logistic_loss(parameters, x, label):

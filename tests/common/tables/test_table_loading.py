@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import BadData, BadMessage
-from common.tables import Category, TableSource, load
-from common.tables import reading
+from common.tables import Category, TableSource, load, reading
 
 DESCRIPTION = {
     "files": ["people.csv"],
@@ -85,9 +84,7 @@ class TestLayout:
     def test_spaces_comments_blank_lines_and_names_from_the_scenario(self, tmp_path):
         text = "junk\n| a comment\n\n 20, clerk , >50K, a\n\n| more\n45, doctor, <=50K, b\n"
         layout = {"columns": ["age", "job", "income", "secret"], "skip_lines": 1, "comment": "|"}
-        np.testing.assert_array_equal(
-            read(tmp_path, text, layout=layout).features, [[0, 1, 0], [0.5, 0, 1]]
-        )
+        np.testing.assert_array_equal(read(tmp_path, text, layout=layout).features, [[0, 1, 0], [0.5, 0, 1]])
 
     def test_another_separator_quotes_and_a_byte_order_mark(self, tmp_path):
         text = '\ufeff"age";"job";"income"\n20;"clerk";">50K"\n'
@@ -185,10 +182,12 @@ class TestFlaws:
 
     @given(st.binary(max_size=400))
     def test_any_bytes_are_read_or_refused(self, tmp_path_factory, noise):
-        try:
-            read(tmp_path_factory.mktemp("noise"), GOOD.encode() + noise)
-        except BadData as refused:
-            assert "\n" not in refused.detail
+        folder = tmp_path_factory.mktemp("noise")
+        # Noise of blank lines leaves the three good rows; anything else is no row of this table.
+        if noise.decode("latin-1").strip("\r\n"):
+            flaw(folder, GOOD.encode() + noise)
+        else:
+            assert len(read(folder, GOOD.encode() + noise)) == 3
 
     @pytest.mark.parametrize(
         "row", ["hunter2,clerk,>50K,hunter2", "20,clerk,hunter2,hunter2", "hunter2", '20,"hunter2']
@@ -206,7 +205,10 @@ class TestDescription:
             ({"norm": 0}, "norm"),
             ({"layout": {"columns": ["a", "a"]}}, "differ"),
             ({"features": [{"kind": "number", "column": "age", "low": 1, "high": 1}]}, "below high"),
-            ({"features": [{"kind": "category", "column": "job", "values": ["a", ["b", "a"]]}]}, "listed twice"),
+            (
+                {"features": [{"kind": "category", "column": "job", "values": ["a", ["b", "a"]]}]},
+                "listed twice",
+            ),
             ({"label": {"column": "x", "positive": ["a"], "negative": ["a"]}}, "both positive and negative"),
             ({"surprise": 1}, "surprise"),
         ],
