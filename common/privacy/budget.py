@@ -118,9 +118,7 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     if epsilon is None and delta is None:
         return Budget((math.inf, 1.0), "none", ACCOUNTANTS["none"]().meter(plan, math.inf, 1.0))
     if epsilon is None or delta is None or not 0.0 < epsilon < math.inf or not 0.0 <= delta < 1.0:
-        raise BadInput(
-            f"a budget needs epsilon > 0 and 0 <= delta < 1, or neither; found {epsilon} and {delta}"
-        )
+        raise BadInput(f"a budget needs epsilon > 0 and 0 <= delta < 1, or neither; found {epsilon} and {delta}")
     name, accountant, requested = _cheapest(plan, delta)
     if requested > epsilon:
         raise BudgetExceeded(

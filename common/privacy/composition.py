@@ -99,9 +99,7 @@ def composed_delta(releases: int, epsilon: float, delta: float, target: float) -
     gaps = gaps[gaps > 0.0]
     pure = 0.0
     if len(gaps):
-        pure = min(
-            1.0, math.exp(float(logsumexp(log_weights[: len(gaps)] + np.log(-np.expm1(-gaps)))) + slack)
-        )
+        pure = min(1.0, math.exp(float(logsumexp(log_weights[: len(gaps)] + np.log(-np.expm1(-gaps)))) + slack))
     failure = _some_failure(releases, delta)
     return min(1.0, up(pure + (1.0 - pure) * failure, 16.0)) if failure else pure
 

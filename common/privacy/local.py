@@ -117,9 +117,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     upper, lower = mills * float(erfcx(x / math.sqrt(2.0))), mills * float(erfcx(y / math.sqrt(2.0)))
     # x errs by a few units, which the exponent x^2/2 magnifies by x^2.
     slack = (32.0 + 8.0 * x * x) * UNIT
-    return min(
-        1.0, density * ((upper - lower) * (1.0 + slack) + 32.0 * UNIT * upper * (1.0 + epsilon / mu)) + 5e-324
-    )
+    return min(1.0, density * ((upper - lower) * (1.0 + slack) + 32.0 * UNIT * upper * (1.0 + epsilon / mu)) + 5e-324)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

@@ -1,0 +1,117 @@
+"""Contract of every registered accountant, and what each claims against exact privacy loss distributions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Plan
+from common.privacy.events import Event, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps
+
+STEPS = SubsampledSteps(count=100, sampling=1e-4, ratio=0.5)
+SMALLER = SubsampledSteps(count=50, sampling=1e-4, ratio=0.4)
+RELEASE = SubsampledRelease(draws=100, sampling=1e-5, epsilon=1.0, delta=1e-9)
+PURE = SubsampledRelease(draws=100, sampling=1e-5, epsilon=1.0)
+EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PURE]
+DELTA = 1e-6
+
+
+@pytest.fixture(params=ACCOUNTANTS.names())
+def accountant(request: pytest.FixtureRequest) -> Accountant:
+    return ACCOUNTANTS[request.param]()
+
+
+def covered(accountant: Accountant) -> list[Event]:
+    return [event for event in EVERYTHING if accountant.covers(event) and not isinstance(event, NoEvent)]
+
+
+def test_nothing_costs_nothing(accountant: Accountant) -> None:
+    assert accountant.covers(NoEvent())
+    assert accountant.epsilon([], DELTA) == 0.0
+    assert accountant.epsilon([(NoEvent(), 1000)], DELTA) == 0.0
+    assert accountant.meter([(NoEvent(), 1)], 1.0, DELTA).amount(NoEvent()) == 0
+
+
+def test_more_events_cost_no_less_and_a_larger_delta_costs_no_more(accountant: Accountant) -> None:
+    for event in covered(accountant):
+        one = accountant.epsilon([(event, 1)], DELTA)
+        assert 0.0 <= one <= accountant.epsilon([(event, 100)], DELTA)
+        assert accountant.epsilon([(event, 100)], 1e-3) <= accountant.epsilon([(event, 100)], DELTA)
+        assert accountant.epsilon([(event, 1), (NoEvent(), 5)], DELTA) == one
+
+
+def test_grouping_and_order_do_not_matter(accountant: Accountant) -> None:
+    for event in covered(accountant):
+        together: Plan = [(event, 7), (NoEvent(), 1)]
+        apart: Plan = [(event, 3), (NoEvent(), 1), (event, 4)]
+        assert accountant.epsilon(together, DELTA) == accountant.epsilon(apart, DELTA)
+
+
+def test_a_plan_passes_its_own_meter_exactly_and_nothing_more_does(accountant: Accountant) -> None:
+    for event in covered(accountant):
+        plan: Plan = [(event, 40)]
+        epsilon = accountant.epsilon(plan, DELTA)
+        if math.isinf(epsilon):
+            continue
+        meter = accountant.meter(plan, epsilon, DELTA)
+        amount = meter.amount(event)
+        assert amount is not None
+        assert 40 * amount <= meter.cap
+        assert 41 * amount > meter.cap
+
+
+def test_a_meter_for_less_than_the_plan_costs_refuses_the_plan(accountant: Accountant) -> None:
+    for event in covered(accountant):
+        plan: Plan = [(event, 400)]
+        epsilon = accountant.epsilon(plan, DELTA)
+        meter = accountant.meter(plan, 0.9 * min(epsilon, 1e6), DELTA)
+        amount = meter.amount(event)
+        assert amount is None or 400 * amount > meter.cap
+
+
+def test_no_accountant_with_a_finite_budget_admits_what_it_does_not_cover(accountant: Accountant) -> None:
+    meter = accountant.meter([(NoEvent(), 1)], 1.0, DELTA)
+    for event in EVERYTHING:
+        amount = meter.amount(event)
+        assert isinstance(event, NoEvent) or amount is None or amount > meter.cap
+
+
+@pytest.mark.parametrize(("sampling", "ratio", "steps"), [(0.01, 1.0, 1000), (0.05, 0.25, 2000)])
+def test_steps_cost_at_least_the_truth_of_the_worst_pair_and_not_much_more(
+    sampling: float, ratio: float, steps: int
+) -> None:
+    worst = privacy_loss_distribution.from_gaussian_mechanism(
+        1.0 / ratio,
+        sampling_prob=sampling,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=5e-5,
+    )
+    truth = worst.self_compose(steps).get_epsilon_for_delta(1e-5)
+    event = SubsampledSteps(count=steps, sampling=sampling, ratio=ratio)
+    claimed = ACCOUNTANTS["rdp"]().epsilon([(event, 1)], 1e-5)
+    assert truth <= claimed <= 1.35 * truth + 0.05
+
+
+def test_pure_releases_may_stand_beside_steps() -> None:
+    rdp, kov = ACCOUNTANTS["rdp"](), ACCOUNTANTS["kov"]()
+    both = rdp.epsilon([(STEPS, 10), (PURE, 10)], DELTA)
+    assert both >= max(rdp.epsilon([(STEPS, 10)], DELTA), rdp.epsilon([(PURE, 10)], DELTA))
+    assert kov.epsilon([(PURE, 1000)], DELTA) <= rdp.epsilon([(PURE, 1000)], DELTA)
+    assert not rdp.covers(RELEASE)
+    assert rdp.epsilon([(SubsampledRelease(draws=1, sampling=1.0, epsilon=1e4), 1)], DELTA) == math.inf
+    assert rdp.epsilon([(STEPS, 1)], 0.0) == math.inf
+
+
+def test_the_count_is_multiplied_in_once() -> None:
+    rdp = ACCOUNTANTS["rdp"]()
+    many = SubsampledSteps(count=1000, sampling=1e-3, ratio=0.5)
+    one = many.model_copy(update={"count": 1})
+    assert rdp.epsilon([(many, 3)], DELTA) == rdp.epsilon([(one, 3000)], DELTA)
+    meter = rdp.meter([(many, 3)], 5.0, DELTA)
+    single = meter.amount(one)
+    assert isinstance(single, Fraction)
+    assert meter.amount(many) == 1000 * single

@@ -1,0 +1,157 @@
+"""The budget filter: sound whatever is asked, exact for what was planned, publishing the cap."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.errors import BadInput, BudgetExceeded
+from common.privacy.budget import cost, open_budget
+from common.privacy.events import Event, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps
+from common.privacy.rdp import ORDERS, rho_allowed, step_rdp
+
+STEPS = SubsampledSteps(count=1000, sampling=1e-4, ratio=0.447)
+RELEASE = SubsampledRelease(draws=200, sampling=1e-5, epsilon=1.0, delta=1e-9)
+CHEAP = SubsampledRelease(draws=1, sampling=1e-9, epsilon=1.0)
+DELTA = 1e-5
+
+
+@pytest.mark.parametrize("event", [STEPS, RELEASE])
+def test_the_whole_plan_is_admitted_in_any_order_and_then_no_more(event: Event) -> None:
+    planned = [event, NoEvent()] * 30
+    budget = open_budget(cost([(event, 30)], DELTA), DELTA, planned)
+    charged: list[Event] = []
+    for following in planned[::-1]:
+        budget.admit(charged, following)
+        charged.append(following)
+    budget.admit(charged, NoEvent())
+    with pytest.raises(BudgetExceeded) as refusal:
+        budget.admit(charged, event)
+    assert {"spent", "requested", "budget", "unit"} <= refusal.value.members.keys()
+
+
+def test_a_refusal_names_spent_and_requested_and_changes_nothing() -> None:
+    budget = open_budget(cost([(RELEASE, 2)], DELTA), DELTA, [RELEASE, RELEASE])
+    for _ in range(3):
+        with pytest.raises(BudgetExceeded) as refusal:
+            budget.admit([RELEASE, RELEASE], RELEASE)
+        assert (refusal.value.members["spent"], refusal.value.members["requested"]) == (2.0, 1.0)
+        assert refusal.value.members["budget"] == 2.0
+        json.dumps(refusal.value.document(), allow_nan=False)
+    budget.admit([RELEASE], RELEASE)
+
+
+def test_a_plan_that_does_not_fit_is_refused_at_the_start() -> None:
+    needed = cost([(STEPS, 50)], DELTA)
+    with pytest.raises(BudgetExceeded) as refusal:
+        open_budget(0.99 * needed, DELTA, [STEPS] * 50)
+    assert refusal.value.members["requested"] == needed
+    with pytest.raises(BudgetExceeded) as refusal:
+        open_budget(10.0, DELTA, [STEPS, NonPrivate()])
+    json.dumps(refusal.value.document(), allow_nan=False)
+
+
+def test_what_is_published_is_the_cap_never_what_was_spent() -> None:
+    budget = open_budget(3.0, DELTA, [STEPS] * 10)
+    budget.admit([], STEPS)
+    budget.admit([STEPS], STEPS)
+    assert budget.guarantee == (3.0, DELTA)
+
+
+def test_the_filter_counts_at_the_planned_order_even_where_another_order_has_room() -> None:
+    """The unsound filter ("some order still has budget") admits this; the sound one must not."""
+    epsilon, planned = 4.0, [STEPS] * 50
+    budget = open_budget(epsilon, DELTA, planned)
+    order = int(budget._meter.unit.rsplit(" ", 1)[1])
+    loud = SubsampledSteps(count=1, sampling=0.01, ratio=1.0)
+
+    def room(at: int) -> int:
+        """How many loud events an order has budget for."""
+        return math.floor(rho_allowed(at, epsilon, DELTA) / step_rdp(at, loud.sampling, loud.ratio))
+
+    elsewhere = max(ORDERS, key=room)
+    assert elsewhere != order
+    assert room(elsewhere) > room(order)
+    admitted = [loud] * room(order)
+    with pytest.raises(BudgetExceeded):
+        budget.admit(admitted, loud)
+
+
+def test_many_cheap_releases_do_not_pass_for_few_dear_ones() -> None:
+    budget = open_budget(1.0, DELTA, [RELEASE] * 3)
+    budget.admit([CHEAP] * 2, CHEAP)
+    with pytest.raises(BudgetExceeded):
+        budget.admit([CHEAP] * 3, CHEAP)
+    dearer = RELEASE.model_copy(update={"draws": 201})
+    with pytest.raises(BudgetExceeded):
+        budget.admit([], dearer)
+
+
+@settings(max_examples=30, deadline=None)
+@given(counts=st.lists(st.integers(1, 400), min_size=1, max_size=30), ratio=st.sampled_from([0.2, 0.447, 1.0]))
+def test_whatever_is_admitted_costs_no_more_than_the_cap(counts: list[int], ratio: float) -> None:
+    epsilon = 0.5
+    budget = open_budget(epsilon, DELTA, [STEPS])
+    charged: list[Event] = []
+    for count in counts:
+        event = SubsampledSteps(count=100 * count, sampling=3e-4, ratio=ratio)
+        try:
+            budget.admit(charged, event)
+        except BudgetExceeded:
+            continue
+        charged.append(event)
+    assert cost([(event, 1) for event in charged], DELTA) <= epsilon
+
+
+def test_a_changed_record_is_counted_afresh() -> None:
+    budget = open_budget(1.0, DELTA, [RELEASE] * 3)
+    budget.admit([RELEASE, RELEASE], RELEASE)
+    budget.admit([], RELEASE)
+    budget.admit([NoEvent(), RELEASE], RELEASE)
+    with pytest.raises(BudgetExceeded):
+        budget.admit((RELEASE, RELEASE, RELEASE), RELEASE)
+
+
+def test_a_record_that_holds_what_was_never_admissible_stops_everything() -> None:
+    budget = open_budget(1.0, DELTA, [RELEASE] * 3)
+    with pytest.raises(BudgetExceeded) as refusal:
+        budget.admit([NonPrivate()], NoEvent())
+    json.dumps(refusal.value.document(), allow_nan=False)
+
+
+def test_a_run_without_privacy_admits_everything_and_promises_nothing() -> None:
+    budget = open_budget(None, None, [NonPrivate()] * 3)
+    assert budget.guarantee == (math.inf, 1.0)
+    budget.admit([NonPrivate()] * 100, STEPS)
+
+
+def test_a_private_run_of_nothing_admits_nothing() -> None:
+    budget = open_budget(1.0, DELTA, [NoEvent()])
+    budget.admit([NoEvent()] * 5, NoEvent())
+    for event in (STEPS, RELEASE, NonPrivate()):
+        with pytest.raises(BudgetExceeded):
+            budget.admit([], event)
+
+
+def test_pure_budgets_need_no_delta() -> None:
+    budget = open_budget(1.0, 0.0, [SubsampledRelease(draws=1, sampling=1.0, epsilon=0.5)] * 1)
+    assert budget.guarantee == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(None, 0.1), (1.0, None), (0.0, 0.1), (math.nan, 0.1), (math.inf, 0.1), (1.0, 1.0), (1.0, -0.1)],
+)
+def test_a_budget_needs_both_numbers_in_range(epsilon: float | None, delta: float | None) -> None:
+    with pytest.raises(BadInput):
+        open_budget(epsilon, delta, [STEPS])
+
+
+def test_a_cost_needs_a_delta_in_range() -> None:
+    with pytest.raises(BadInput):
+        cost([(STEPS, 1)], 1.0)
+    assert cost([(STEPS, 1), (RELEASE, 1)], DELTA) == math.inf

@@ -1,0 +1,48 @@
+"""Events are facts as frozen values: they can be stored and read back, and say nothing impossible."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from common.errors import BadMessage
+from common.privacy.events import Event, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps, parse_event
+
+EVENTS: list[Event] = [
+    NoEvent(),
+    NonPrivate(),
+    SubsampledSteps(count=10, sampling=1e-6, ratio=0.4),
+    SubsampledRelease(draws=3, sampling=0.1, epsilon=1.0, delta=1e-6),
+    SubsampledRelease(draws=1, sampling=1.0, epsilon=1.0),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.kind)
+def test_a_stored_event_reads_back_equal_and_hashes_equal(event: Event) -> None:
+    again = parse_event(event.wire())
+    assert again == event
+    assert hash(again) == hash(event)
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        None,
+        [],
+        {},
+        {"kind": ["none"]},
+        {"kind": "gaussian"},
+        {"kind": "none", "extra": 1},
+        {"kind": "subsampled-steps", "count": 0, "sampling": 0.1, "ratio": 1.0},
+        {"kind": "subsampled-steps", "count": 1, "sampling": 0.0, "ratio": 1.0},
+        {"kind": "subsampled-steps", "count": 1, "sampling": 1.1, "ratio": 1.0},
+        {"kind": "subsampled-steps", "count": 1, "sampling": 0.1, "ratio": math.nan},
+        {"kind": "subsampled-steps", "count": 1, "sampling": 0.1, "ratio": math.inf},
+        {"kind": "subsampled-release", "draws": 1, "sampling": 0.1, "epsilon": -1.0},
+        {"kind": "subsampled-release", "draws": 1, "sampling": 0.1, "epsilon": 1.0, "delta": 1.0},
+    ],
+)
+def test_what_is_not_an_event_is_refused(wire: object) -> None:
+    with pytest.raises(BadMessage):
+        parse_event(wire)
