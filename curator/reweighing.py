@@ -10,6 +10,7 @@ import numpy as np
 from common.arrays import AnyArray, Floats, Indices
 from common.errors import BadData, BadScenario
 from common.kernels import njit
+from common.privacy.calibration import sampling_schedule
 from common.records import Records
 from curator.sampling import Density, Sampler
 
@@ -117,7 +118,9 @@ class Reweighing:
         """
         if losses.shape != (self.n,):
             raise BadData(f"losses of shape {losses.shape} are not those of {self.n} records")
-        binary = losses.dtype in (np.dtype(np.uint8), np.dtype(np.bool_))
+        if losses.dtype == np.bool_:
+            losses = losses.view(np.uint8)
+        binary = losses.dtype == np.uint8
         if not binary and not np.issubdtype(losses.dtype, np.floating):
             raise BadData(f"losses must be uint8, bool or float, found {losses.dtype}")
         if binary and int(losses.max()) > 1:
@@ -156,9 +159,10 @@ class Reweighing:
         ``s_t = min(e^{eta t} / (n - 1 + e^{eta t}), 1 / (kappa n))``: after t reweighs with losses in [0, 1]
         two weights differ by a factor of e^{eta t} at most, and flattening only lowers the largest mu_i.
         """
+        if self.kappa is not None:
+            return sampling_schedule(self.n, self.kappa, self.eta, self._updates + 1)[-1]
         spread = 1.0 / (1.0 + (self.n - 1) * math.exp(-self.eta * self._updates))
-        cap = 1.0 if self.kappa is None else 1.0 / (self.kappa * self.n)
-        return min(min(spread, cap) * (1.0 + 2.0**-40), 1.0)
+        return min(spread * (1.0 + 2.0**-40), 1.0)
 
 
 def _least_count(most: int) -> type[np.unsignedinteger[Any]]:

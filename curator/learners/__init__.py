@@ -1,1 +1,1 @@
-"""Learners: each turns draws from the reweighed sample into a hypothesis, its privacy event declared first."""
+"""Learners: each turns draws from the reweighed sample into a hypothesis and declares its event first."""

@@ -83,9 +83,7 @@ class Sgd(Learner):
         if self.noise == 0.0:
             return NonPrivate()
         # Up to the next double: a ratio rounded down would claim more noise than there is.
-        return SubsampledSteps(
-            count=self.steps, sampling=sampling, ratio=math.nextafter(2.0 / self.noise, math.inf)
-        )
+        return SubsampledSteps(count=self.steps, sampling=sampling, ratio=math.nextafter(2.0 / self.noise, math.inf))
 
     def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
         """Run R steps; draws, noise and their gathering run one block ahead, in a second thread."""
@@ -110,17 +108,11 @@ class Sgd(Learner):
     def _first(self, start: Floats, previous: Hypothesis | None) -> Floats:
         if not (self.warm and isinstance(previous, Linear)):
             return start.copy()
-        known = (
-            [*previous.weights, -previous.threshold / self.intercept]
-            if self.intercept > 0.0
-            else previous.weights
-        )
+        known = [*previous.weights, -previous.threshold / self.intercept] if self.intercept > 0.0 else previous.weights
         if len(known) != len(start):
             return start.copy()
         away = np.asarray(known) - start
-        return np.asarray(
-            start + away * min(1.0, 0.5 * self.diameter / max(float(np.linalg.norm(away)), 1e-300))
-        )
+        return np.asarray(start + away * min(1.0, 0.5 * self.diameter / max(float(np.linalg.norm(away)), 1e-300)))
 
     def _blocks(self, sampler: Sampler, source: RandomSource, width: int) -> Iterator[tuple[Records, Floats]]:
         """Yield draws with their noise; the next block is prepared while the caller works on this one."""
@@ -190,7 +182,7 @@ def _descend(
                 move += sigma * float(noise[k, j])
             move += regularization * float(iterate[j] - start[j])
             iterate[j] -= step * move
-            distance += (iterate[j] - start[j]) ** 2
+            distance += float(iterate[j] - start[j]) ** 2
         if distance > radius * radius:
             shrink = radius / np.sqrt(distance)
             for j in range(width):
