@@ -2,11 +2,12 @@
 
 A scenario is public. Numbers left at ``plan`` are filled in by :mod:`common.planning` for the scenario's ``bounds``;
 :func:`common.planning.resolve` returns a scenario without any ``plan`` left. Every party reads the same file and takes
-only its own section: the curator ``source`` and ``curator``, the agents ``target`` and ``agents``, the referee the rest.
+only its own: the curator ``source`` and ``curator``, the agents ``target`` and ``agents``, the referee the rest.
 """
 
 from __future__ import annotations
 
+import math
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,6 +18,7 @@ from pydantic import Field, SerializeAsAny, ValidationError, field_validator, mo
 from common.distributions.base import Distribution, parse_distribution
 from common.errors import BadScenario, TandemError
 from common.mechanisms.base import Mechanism, parse_mechanism
+from common.people import locate
 from common.tables import TableSource
 from common.values import Value, explain
 
@@ -39,6 +41,27 @@ class People(Value):
         if (self.distribution is None) == (self.table is None):
             raise ValueError("give either a distribution or a table, not both and not neither")
         return self
+
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d of these people's records."""
+        if self.distribution is not None:
+            return self.distribution.dimension
+        return self._rows().dimension
+
+    @property
+    def norm(self) -> float:
+        """Public bound on the L2 norm of a feature vector (infinite if there is none)."""
+        if self.distribution is not None:
+            return self.distribution.norm_bound
+        table = self._rows()
+        return table.norm or math.sqrt(table.dimension)
+
+    def _rows(self) -> TableSource:
+        if self.table is None:
+            raise ValueError("these people are simulated")
+        return self.table
 
 
 class Divergence(Value):
@@ -213,8 +236,8 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
 
 
 def data_folder(scenario: Scenario) -> Path | None:
-    """Return the directory of the scenario's table files."""
-    return None if scenario.data is None else Path(scenario.data)
+    """Return the directory of the scenario's table files, as :func:`common.people.locate` finds it."""
+    return None if scenario.data is None else locate(scenario.data)
 
 
 def parse(tree: Any) -> Scenario:

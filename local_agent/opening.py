@@ -41,6 +41,8 @@ def open_population(scenario: Scenario, folder: Path, seed: int | None, referee:
         raise BadInput(f"people are real: mechanism {section.mechanism.name!r} gives them no privacy")
     if not simulated and section.dropout > 0:
         raise BadInput("dropout is for simulated people only")
+    if scenario.target.table is not None and agents is not None:
+        raise BadInput("a table is hosted whole, so that nobody is hosted twice: leave out the number of agents")
     wanted = agents if agents is not None else int(section.count)
     facts = claim(
         folder,

@@ -68,13 +68,14 @@ def run_command(
 
     Example: referee run ball --seed 1 --deployment processes
     """
-    chosen = resolve(scenarios.load(scenario, sets))
+    asked = scenarios.load(scenario, sets)
+    chosen = resolve(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
     with show.live(chosen, facts["seed"], quiet=as_json) as watch:
         finished = _deployment(deployment, folder / "state", token).run(chosen, facts["seed"], facts["run"], watch)
-        result = complete(finished.result, chosen, facts["seed"], folder, watch)
+        result = complete(finished.result, asked, facts["seed"], folder, watch)
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_run(folder, public(chosen), result, finished.transcript, finished.reports)
     if as_json:

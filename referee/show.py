@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from common.planning.plan import plan, rows, violations
+from common.planning.checks import violations
+from common.planning.plan import plan, rows
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -96,7 +97,7 @@ def listing(scenarios: list[Scenario]) -> None:
     for scenario in scenarios:
         _OUT.print(f"[bold]{scenario.name}[/bold]  {scenario.title}")
         for paragraph in scenario.description.strip().split("\n\n"):
-            _OUT.print("  " + " ".join(paragraph.split()), highlight=False, style="dim")
+            _OUT.print("  " + " ".join(paragraph.split()), highlight=False, style="dim", soft_wrap=True)
         _OUT.print()
     _OUT.print("protocols:  " + ", ".join(PROTOCOLS.names()))
     _OUT.print("mechanisms: " + ", ".join(MECHANISMS.names()))
@@ -110,27 +111,51 @@ def plans(scenario: Scenario) -> dict[str, Any]:
         "scenario": scenario.name,
         "paper": paper.wire(),
         "tight": tight.wire(),
-        "rows": [list(row) for row in rows(paper, tight)],
+        "rows": [row.wire() for row in rows(paper, tight)],
         "violations": violations(scenario),
     }
 
 
+_MEANINGS = {
+    "rounds": "T, rounds at most",
+    "gap": "g, what a reweigh gains",
+    "kappa": "kappa, density",
+    "eta": "eta, learning rate",
+    "n": "n, people of the curator",
+    "statistical_n": "  n for the statistics alone",
+    "privacy_n": "  n for the privacy alone",
+    "steps": "R, SGD steps a round",
+    "noise": "sigma/L, noise of a step",
+    "draws": "m, draws a round",
+    "answers": "N0, agents a round at most",
+    "answers_clear": "  if the loss on T is 1/2",
+    "agents": "agents in all at most",
+}
+
+
 def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
-    """Print both plans side by side."""
-    table = Table(title=f"{scenario.name}: alpha {scenario.alpha:g}, beta {scenario.beta:g}", title_justify="left")
-    for heading in ("", "paper", "tight", "tight formula and source"):
-        table.add_column(
-            heading,
-            overflow="fold",
-            justify="left" if heading in ("", "tight formula and source") else "right",
-        )
+    """Print both plans side by side, then where each number comes from, then what is violated."""
+    title = f"{scenario.name}: alpha {scenario.alpha:g}, beta {scenario.beta:g}; the scenario uses {scenario.bounds}"
+    table = Table("", "paper", "tight", title=title, title_justify="left")
+    table.columns[1].justify = table.columns[2].justify = "right"
     for row in document["rows"]:
-        table.add_row(*(str(cell) for cell in row))
+        table.add_row(_MEANINGS.get(row["name"], row["name"]), _figure(row["paper"]), _figure(row["tight"]))
     _OUT.print(table)
+    _OUT.print("Where they come from:", style="bold")
+    for row in document["rows"]:
+        _OUT.print(f"  {row['name']} (tight): {row['tight_source']}", highlight=False, style="dim", soft_wrap=True)
+        if row["paper_source"] != row["tight_source"]:
+            _OUT.print(f"  {row['name']} (paper): {row['paper_source']}", highlight=False, style="dim", soft_wrap=True)
     for violation in document["violations"]:
-        _OUT.print(f"[bold red]violated[/bold red] {violation}", highlight=False)
+        _OUT.print(f"[bold red]violated[/bold red] {violation}", highlight=False, soft_wrap=True)
     if not document["violations"]:
-        _OUT.print(f"The scenario keeps every bound of its choice ({scenario.bounds}).")
+        _OUT.print(f"[bold green]The scenario keeps every bound of its choice[/bold green] ({scenario.bounds}).")
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
 def audit_document(found: Audit) -> dict[str, Any]:

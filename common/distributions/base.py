@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -25,6 +26,11 @@ class Distribution(Value):
     @abstractmethod
     def dimension(self) -> int:
         """Number of features d, after the public feature map."""
+
+    @property
+    def norm_bound(self) -> float:
+        """Public bound on the L2 norm of a record's features; sqrt(d) for features in [0, 1]."""
+        return math.sqrt(self.dimension)
 
     @abstractmethod
     def draw(self, seed: int, people: Indices) -> Records:

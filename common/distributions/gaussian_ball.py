@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
+import math
 from typing import Literal, Self
 
 import numpy as np
@@ -57,6 +58,11 @@ class GaussianBall(Distribution):
         if self.sigma_target >= sqrt(2.0) * self.sigma_source:
             raise ValueError("sigma_target must be below sqrt(2) * sigma_source, else chi^2(T||S) is infinite")
         return self
+
+    @property
+    def norm_bound(self) -> float:
+        """The norm to which longer vectors are shortened; infinite without one."""
+        return math.inf if self.norm is None else self.norm
 
     @property
     def dimension(self) -> int:

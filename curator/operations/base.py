@@ -15,7 +15,7 @@ from common.registry import Registry
 from curator.learners.base import Learner
 from curator.reweighing import Reweighing
 
-O = TypeVar("O", bound=Operation)
+Kind = TypeVar("Kind", bound=Operation)
 
 
 @dataclass
@@ -28,18 +28,18 @@ class Workspace:
     previous: Hypothesis | None = None
 
 
-class Act(ABC, Generic[O]):
+class Act(ABC, Generic[Kind]):
     """How the curator carries out one kind of operation."""
 
     @abstractmethod
-    def event(self, operation: O, workspace: Workspace) -> Event:
+    def event(self, operation: Kind, workspace: Workspace) -> Event:
         """Declare what the operation costs, from public numbers alone."""
 
     @abstractmethod
-    def run(self, operation: O, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+    def run(self, operation: Kind, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
         """Carry it out and return what is released (JSON)."""
 
-    def replay(self, operation: O, result: dict[str, Any], workspace: Workspace) -> None:
+    def replay(self, operation: Kind, result: dict[str, Any], workspace: Workspace) -> None:
         """Bring the workspace to where it was after this operation had run; releases nothing."""
 
 

@@ -1,0 +1,111 @@
+"""The other ways to an answer, run beside the hybrid one for comparison: each side alone, and the non-private optimum.
+
+Each baseline has the people and budgets that the scenario gives it, and people of its own: it takes none of the run's.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_val_predict
+
+from common.hypotheses.base import parse_hypothesis
+from common.hypotheses.linear import Linear
+from common.people import open_crowd
+from common.planning.plan import resolve
+from common.randomness import subseed
+from common.scenario import Scenario, parse
+from deploy.base import Watch
+from deploy.embedded import Embedded
+from deploy.truth import judge_crowd, loss
+
+Finding = tuple[float, str]
+_OPTIMUM_PEOPLE = 200_000
+
+
+def run_baselines(
+    asked: Scenario, result: dict[str, Any], seed: int | None, watch: Watch
+) -> dict[str, dict[str, float | str]]:
+    """Run the baselines that a scenario names.
+
+    Parameters
+    ----------
+    asked
+        The scenario as it was asked for, before planning: a baseline with one round needs a plan of its own.
+    result
+        The hybrid run's result: agents alone get as many agents as it asked.
+    seed
+        The run's seed; baselines draw other people.
+    """
+    ways: dict[str, Callable[[Scenario, dict[str, Any], int], Finding]] = {
+        "curator-only": _curator_only,
+        "agents-only": _agents_only,
+        "optimum": _optimum,
+    }
+    found: dict[str, dict[str, float | str]] = {}
+    for name in asked.baselines:
+        watch(f"baseline {name}", {})
+        value, note = ways[name](asked, result, subseed(seed or 0, f"baseline {name}") % (1 << 31))
+        found[name] = {"loss_on_target": value, "note": note}
+    return found
+
+
+def _curator_only(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
+    """Spend the curator's whole budget on one round: a private learner on the biased sample, no reweighing."""
+    alone = resolve(_changed(asked, {"curator": {"rounds": 1}}))
+    return _loss_of(alone, seed), "the whole curator budget spent on its own sample, nothing reweighed"
+
+
+def _agents_only(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
+    """Learn in the local model from as many agents as the hybrid run asked."""
+    count = max(1, int(result["agents"]["asked"]))
+    chosen = resolve(asked)
+    learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 0.0, "diameter": 1.0}
+    # The curator stands by: it holds a sample too small to matter, and is never asked.
+    idle = {"n": 16, "epsilon": None, "delta": None, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
+    alone = _changed(
+        chosen,
+        {"protocol": "local-gradient-descent", "curator": idle, "agents": {"count": count}, "people": "simulated"},
+    )
+    epsilon = chosen.agents.mechanism.guarantee[0]
+    privacy = f"epsilon {epsilon:g}" if math.isfinite(epsilon) else "no privacy"
+    return _loss_of(alone, seed), f"local gradient descent with {count:,} agents ({privacy}), no curator"
+
+
+def _optimum(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
+    """Fit a half-space to people of T without any privacy, and judge it on others."""
+    model = LogisticRegression(C=1e4, max_iter=2000)
+    if asked.target.table is not None:
+        crowd = judge_crowd(asked, seed)
+        records = crowd.records(np.arange(len(crowd)))
+        folds = KFold(5, shuffle=True, random_state=0)
+        wrong = cross_val_predict(model, records.features, records.labels, cv=folds) != records.labels
+        return float(np.mean(wrong)), "logistic regression on T itself, no privacy, 5-fold cross-validated"
+    sample = open_crowd(asked.target, None, subseed(seed, "optimum"), _OPTIMUM_PEOPLE)
+    records = sample.records(np.arange(_OPTIMUM_PEOPLE))
+    model.fit(records.features, records.labels)
+    fitted = Linear(weights=tuple(model.coef_[0].tolist()), threshold=-float(model.intercept_[0]))
+    return loss(fitted, judge_crowd(asked, seed)), f"logistic regression on {_OPTIMUM_PEOPLE:,} people of T, no privacy"
+
+
+def _loss_of(scenario: Scenario, seed: int) -> float:
+    with tempfile.TemporaryDirectory(prefix="tandem-baseline-") as folder:
+        seed_or_none = seed if scenario.people == "simulated" else None
+        finished = Embedded(Path(folder)).run(scenario, seed_or_none, "baseline", lambda text, numbers: None)
+    answer = finished.result["answer"]
+    if answer is None:
+        return math.nan
+    return loss(parse_hypothesis(answer), judge_crowd(scenario, seed))
+
+
+def _changed(scenario: Scenario, changes: dict[str, Any]) -> Scenario:
+    tree = scenario.wire()
+    for key, value in changes.items():
+        tree[key] = {**tree[key], **value} if isinstance(value, dict) and isinstance(tree[key], dict) else value
+    return parse(tree)

@@ -1,0 +1,30 @@
+"""What only an experiment can know: the true loss of an answer on the target."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.hypotheses.base import Hypothesis
+from common.people import Crowd, open_crowd
+from common.randomness import subseed
+from common.scenario import Scenario, data_folder
+
+TRUTH_PEOPLE = 1 << 21
+"""Fresh simulated people on whom a hypothesis is judged: standard error below 0.00035."""
+_BLOCK = 1 << 18
+
+
+def judge_crowd(scenario: Scenario, seed: int) -> Crowd:
+    """Return people of T to judge by: fresh ones that no party has seen if simulated, else the whole table."""
+    simulated = scenario.target.distribution is not None
+    size = TRUTH_PEOPLE if simulated else None
+    return open_crowd(scenario.target, data_folder(scenario), subseed(seed, "truth"), size)
+
+
+def loss(hypothesis: Hypothesis, crowd: Crowd) -> float:
+    """Return the 0/1 loss of a hypothesis on a crowd."""
+    wrong = 0
+    for begin in range(0, len(crowd), _BLOCK):
+        people = np.arange(begin, min(begin + _BLOCK, len(crowd)))
+        wrong += int(hypothesis.mistakes(crowd.records(people)).sum(dtype=np.int64))
+    return wrong / len(crowd)

@@ -1,0 +1,77 @@
+"""Learn from the agents alone: gradient descent in the local model, one coordinate and one answer per agent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+
+import numpy as np
+
+from common.arrays import Floats
+from common.errors import BadScenario
+from common.hypotheses.linear import Linear
+from common.mechanisms.base import Mechanism
+from common.queries.gradient import GradientQuery
+from common.queries.loss import LossQuery
+from common.scenario import Scenario
+from referee.asking import survey
+from referee.patterns import agents, sequence, some
+from referee.protocols.base import PROTOCOLS, Answers, AskAgents, Note, Outcome, Protocol, Script
+
+LEAST_PER_COORDINATE = 400
+"""Agents per coordinate and step, at least: below that a step is mostly noise."""
+MOST_STEPS = 30
+TESTED = 0.1
+"""Share of the agents kept for estimating the loss of the result."""
+
+
+@PROTOCOLS.register("local-gradient-descent")
+class LocalGradientDescent(Protocol):
+    """Logistic regression without a curator: the baseline that the hybrid model must beat.
+
+    Interactive local-model gradient descent (Smith, Thakurta and Upadhyay 2017; Duchi, Jordan and Wainwright 2013): in
+    each step fresh agents answer one randomized bit about one coordinate of the gradient at their record. Every agent
+    answers once, so each has the mechanism's guarantee, whatever d is; but d + 1 coordinates share the agents, and the
+    error of a step grows as sqrt((d + 1) / agents) / epsilon. Returns the average of the second half of the iterates.
+    There is no threshold to halt at: the status is ``exhausted``.
+    """
+
+    title = "Local gradient descent"
+    pattern = sequence(some(agents("gradient")), agents("loss"))
+
+    def script(self, scenario: Scenario) -> Script:
+        """Repeat w <- w - step * estimated gradient; then estimate the loss of the averaged w."""
+        d, norm = scenario.target.dimension, scenario.target.norm
+        if not math.isfinite(norm):
+            raise BadScenario("local gradient descent needs records of bounded norm: give the target a public norm")
+        count = int(scenario.agents.count)
+        learning = int(count * (1.0 - TESTED))
+        steps = max(1, min(MOST_STEPS, learning // (LEAST_PER_COORDINATE * (d + 1))))
+        iterate, total = np.zeros(d + 1), np.zeros(d + 1)
+        # The logistic loss is (norm^2 + 1)/4-smooth in (w, b) on records of that norm.
+        stride = 4.0 / (norm**2 + 1.0)
+        for step in range(1, steps + 1):
+            gradient = yield from _gradient(iterate, max(1.0, norm), learning // steps, scenario.agents.mechanism)
+            iterate = iterate - stride * gradient
+            if 2 * step > steps:
+                total += iterate
+            yield Note(f"step {step}", {"round": step, "rounds": steps})
+        hypothesis = _linear(total)
+        found = yield from survey(LossQuery(hypothesis=hypothesis), scenario, count - learning, 1)
+        return Outcome("exhausted", steps, hypothesis, found.estimate, f"all {steps} steps were used")
+
+
+def _gradient(iterate: Floats, bound: float, count: int, mechanism: Mechanism) -> Generator[AskAgents, Answers, Floats]:
+    """Estimate each coordinate of the gradient from the agents whose slot asked for it."""
+    width = len(iterate)
+    answers = yield AskAgents(GradientQuery(hypothesis=_linear(iterate), bound=bound), count)
+    coordinate = answers.slots % width
+    sums = np.bincount(coordinate, weights=mechanism.unbias(answers.values), minlength=width)
+    counts = np.bincount(coordinate, minlength=width)
+    # A coordinate about which nobody answered stays where it is: its slope is taken as 0.
+    means = np.divide(sums, counts, out=np.full(width, 0.5), where=counts > 0)
+    return np.asarray((2.0 * means - 1.0) * bound)
+
+
+def _linear(parameters: Floats) -> Linear:
+    return Linear(weights=tuple(float(w) for w in parameters[:-1]), threshold=float(parameters[-1]))
