@@ -107,11 +107,7 @@ def gather(mechanism: Mechanism, low: float, high: float) -> Evidences:
             f"a test needs 0 < low < high < 1, found low = {low:g} and high = {high:g}; these are "
             "reweigh_above * alpha and halt_below * alpha: choose a smaller alpha or smaller factors"
         )
-    return (
-        _for_bits(mechanism, low, high)
-        if isinstance(mechanism, BitMechanism)
-        else _for_reals(mechanism, low, high)
-    )
+    return _for_bits(mechanism, low, high) if isinstance(mechanism, BitMechanism) else _for_reals(mechanism, low, high)
 
 
 def worst_case(mechanism: Mechanism, low: float, high: float, beta: float) -> int:
@@ -154,9 +150,7 @@ def typical(mechanism: Mechanism, low: float, high: float, beta: float, loss: fl
     """
     evidences = gather(mechanism, low, high)
     mean = (
-        (1.0 - mechanism.truth) + (2.0 * mechanism.truth - 1.0) * loss
-        if isinstance(mechanism, BitMechanism)
-        else loss
+        (1.0 - mechanism.truth) + (2.0 * mechanism.truth - 1.0) * loss if isinstance(mechanism, BitMechanism) else loss
     )
     best = float(worst_case(mechanism, low, high, beta))
     for evidence in (evidences.above, evidences.below):

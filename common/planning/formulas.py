@@ -57,13 +57,13 @@ def paper_sample(alpha: float, beta: float, chi_squared: float, dimension: float
 
 
 def paper_n_sgd(steps: int, rounds: int, kappa: float, epsilon: float) -> int:
-    """Return n = sqrt(Y ln Y), Y = 52 R T/(8 kappa^2 eps) (Algorithm 4), rounded down as Appendix D does.
+    """Return n = sqrt(Y ln Y), Y = 52 R T/(8 kappa^2 eps) (Algorithm 4), rounded up.
 
     R = 50e6, T = 1000, kappa = .08/(4 * 1.35), eps = .5 give 324,814,045 (errata, item 12; the paper prints
     324,700,000).
     """
     y = 52.0 * steps * rounds / (8.0 * kappa**2 * epsilon)
-    return math.floor(math.sqrt(y * math.log(y)))
+    return math.ceil(math.sqrt(y * math.log(y)))
 
 
 def paper_n_release(draws: int, rounds: int, kappa: float, epsilon: float, delta: float) -> int:
@@ -172,7 +172,7 @@ def sample_finite(alpha: float, beta: float, chi_squared: float, hypotheses: int
     The lower tail of a mean of non-negative variables with second moment <= X: exp(-n (alpha/4)^2/(2 X)),
     and a union over H.
     """
-    return math.ceil(32.0 * chi_squared * (math.log(2.0 * hypotheses) - math.log(beta)) / alpha**2)
+    return math.ceil(32.0 * chi_squared * (math.log(2.0 / beta) + math.log(hypotheses)) / alpha**2)
 
 
 def sample_uniform(alpha: float, beta: float, chi_squared: float, dimension: int) -> int:
@@ -201,9 +201,7 @@ def sample_uniform(alpha: float, beta: float, chi_squared: float, dimension: int
     return math.ceil(n * (1.0 + 1e-9))
 
 
-def steps(
-    alpha: float, beta: float, rounds: int, clip: float, noise: float, diameter: float, dimension: int
-) -> int:
+def steps(alpha: float, beta: float, rounds: int, clip: float, noise: float, diameter: float, dimension: int) -> int:
     """Return R = max(9 D^2 (L^2 + sigma^2 d), 32 D^2 L^2 ln(2T/beta)) / alpha^2, rounded up (errata, item 4).
 
     Online-to-batch for the averaged iterate: loss <= best + 3 D sqrt(L^2 + sigma^2 d)/(2 sqrt R) + L D

@@ -1,0 +1,103 @@
+"""What a scenario's own numbers break of the bounds that it relies on."""
+
+from __future__ import annotations
+
+import math
+
+from common.errors import BadScenario
+from common.planning import formulas, training
+from common.planning.plan import Plan, plan, resolve
+from common.privacy.calibration import LEAST_SUPPORT
+from common.scenario import Scenario
+
+
+def violations(scenario: Scenario) -> list[str]:
+    """Say which numbers of the scenario break a bound it relies on, and what to change; empty if none does.
+
+    Each sentence begins with what is at stake: ``privacy``, ``accuracy`` or ``agents``.
+    """
+    try:
+        found, resolved = plan(scenario), resolve(scenario)
+    except BadScenario as error:
+        return [f"accuracy: {error.detail}"]
+    return [*_privacy(resolved), *_accuracy(scenario, found), *_range(scenario, found)]
+
+
+def _privacy(scenario: Scenario) -> list[str]:
+    curator = scenario.curator
+    if curator.epsilon is None or curator.delta is None:
+        return []
+    n, eta, rounds = int(curator.n), float(curator.eta), int(curator.rounds)
+    if curator.kappa is None:
+        return ["privacy: kappa is null, so one record can have all the weight: give kappa a number or plan"]
+    kappa = float(curator.kappa)
+    if not kappa * n > LEAST_SUPPORT:
+        return [f"privacy: kappa n must be above {LEAST_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
+    requested = training.spent(curator.learner, curator.delta, n, kappa, eta, rounds)
+    if math.isinf(requested):
+        return [f"privacy: the learner {curator.learner['name']!r} with these settings guarantees nothing"]
+    if requested <= curator.epsilon:
+        return []
+    return [
+        f"privacy: {rounds} rounds cost epsilon = {requested:.4g} at delta = {curator.delta:g}, the budget is "
+        f"{curator.epsilon:g}: enlarge n, add noise, or lower rounds, steps or draws"
+    ]
+
+
+def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
+    told = []
+    if found.n.value < found.sample.value:
+        told.append(
+            f"accuracy: n = {found.n.value:g} is below the {found.sample.value:g} that {found.sample.formula} asks "
+            "for: the good distribution may not exist on this sample; enlarge n or alpha"
+        )
+    if found.kappa is not None and found.kappa.rule is not None and found.kappa.value > found.kappa.rule:
+        told.append(
+            f"accuracy: kappa = {found.kappa.value:g} is above {found.kappa.formula.removeprefix('given; ')} = "
+            f"{found.kappa.rule:g}: the good distribution may be out of reach; lower kappa"
+        )
+    for name, figure in (("rounds", found.rounds), ("steps", found.steps), ("draws", found.draws)):
+        if figure is None:
+            continue
+        if figure.rule is None and name != "rounds":
+            told.append(
+                f"accuracy: {name} = {figure.value:g} cannot be checked, {figure.formula.removeprefix('given; ')}"
+            )
+        elif figure.rule is None:
+            told.append(
+                f"accuracy: no number of rounds suffices, {figure.formula.removeprefix('given; ')}: raise "
+                "accuracy.reweigh_above or lower accuracy.learner, so that the gap is positive"
+            )
+        elif figure.value < figure.rule:
+            told.append(
+                f"accuracy: {name} = {figure.value:g} is below {figure.formula.removeprefix('given; ')} = "
+                f"{figure.rule:g}: enlarge {name} or alpha"
+            )
+    if found.agents.rule is not None and found.agents.value < found.agents.rule:
+        told.append(
+            f"agents: count = {found.agents.value:g} is below the {found.agents.rule:g} that all rounds may ask in the "
+            "worst case: the run may end exhausted; enlarge count or the agents' epsilon"
+        )
+    return told
+
+
+def _range(scenario: Scenario, found: Plan) -> list[str]:
+    """Check the ranges that the paper's own theorems assume."""
+    if scenario.bounds != "paper":
+        return []
+    told = []
+    if scenario.alpha > 0.125 or scenario.beta > 0.125:
+        told.append("accuracy: Theorem 4.3 assumes alpha, beta <= 1/8: take bounds: tight, or smaller ones")
+    epsilon, delta = scenario.agents.mechanism.guarantee
+    delta = delta or scenario.curator.delta or 0.0
+    rounds = int(found.rounds.value)
+    if delta and math.isfinite(epsilon) and not formulas.paper_answers_valid(scenario.beta, rounds, epsilon, delta):
+        told.append(
+            f"accuracy: the paper's N0 needs (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4, which is false at "
+            f"eps = {epsilon:g}, T = {rounds} (errata, item 7): take bounds: tight, or a smaller epsilon"
+        )
+    if scenario.curator.epsilon is not None and scenario.curator.epsilon >= 1.0 and found.steps is not None:
+        told.append(
+            f"privacy: Algorithm 4 is proven for epsilon < 1, found {scenario.curator.epsilon:g}: take bounds: tight"
+        )
+    return told

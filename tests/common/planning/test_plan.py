@@ -1,0 +1,208 @@
+"""Plans: known answers, nothing left open, and every number that breaks a bound is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common import scenario as scenarios
+from common.errors import BadScenario
+from common.planning import training
+from common.planning.checks import violations
+from common.planning.plan import Plan, plan, resolve, rows
+from common.scenario import Scenario
+
+BALL = {
+    "name": "gaussian-ball", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "inside": 0.4,
+}  # fmt: skip
+SGD = {"name": "sgd", "steps": 5_000, "clip": 0.1, "noise": "plan", "diameter": 1.0}
+
+
+def make(**changes: Any) -> Scenario:
+    """A small private scenario; dotted keys are written with two underscores."""
+    tree: dict[str, Any] = {
+        "name": "small",
+        "title": "Small",
+        "alpha": 0.08,
+        "divergence": {"chi_squared": 1.3515339910798754},
+        "vc_dimension": 9,
+        "source": {"distribution": {**BALL, "side": "source"}},
+        "target": {"distribution": {**BALL, "side": "target"}},
+        "curator": {"epsilon": 0.5, "delta": 1e-4, "learner": dict(SGD)},
+        "agents": {"mechanism": {"name": "warner", "epsilon": 1.0}},
+    }
+    for key, value in changes.items():
+        *parents, last = key.split("__")
+        place = tree
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    return scenarios.parse(tree)
+
+
+EXPONENTIAL = {"name": "exponential", "hypotheses": "stumps", "draws": "plan", "epsilon": "plan"}
+
+
+def test_known_answers() -> None:
+    paper, tight = plan(make(), "paper"), plan(make(), "tight")
+    assert paper.rounds.value == 141_570
+    assert tight.rounds.value == 265
+    assert tight.eta.value == pytest.approx(0.12)
+    assert tight.kappa is not None
+    assert tight.kappa.value == pytest.approx(0.0574177, rel=1e-4)
+    assert paper.eta.value == 0.01
+
+
+def test_appendix_d() -> None:
+    appendix = make(
+        curator__rounds=1000,
+        curator__kappa=0.08 / (4 * 1.35),
+        curator__learner={**SGD, "steps": 50_000_000, "noise": 20**0.5},
+        agents__mechanism={"name": "gaussian", "epsilon": 1.0, "delta": 1e-4},
+    )
+    paper, tight = plan(appendix, "paper"), plan(appendix, "tight")
+    assert paper.n.value == 324_814_045
+    assert paper.answers.value == 74_171
+    # The closed form alone needs 4.65e7 (errata); early rounds, which cost less, save a little more.
+    assert 4.5e7 < tight.n.value <= 4.65e7
+    assert paper.rounds.value == 1000
+    assert paper.rounds.rule == 141_570
+    assert paper.rounds.formula.startswith("given; 128 log_2")
+
+
+@pytest.mark.parametrize("bounds", ["paper", "tight"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"curator__learner": {**SGD, "steps": "plan"}},
+        {"curator__n": 3_000_000, "curator__rounds": 20},
+        {"curator__n": 300_000_000, "curator__rounds": 20, "curator__learner": {**SGD, "steps": "plan"}},
+        {"hypotheses": 1000, "curator__learner": EXPONENTIAL, "agents__dropout": 0.2},
+        {"curator__epsilon": None, "curator__delta": None, "curator__kappa": None},
+        {"mode": "agnostic", "curator__rounds": 12},
+        {"agents__test": "fixed", "agents__mechanism": {"name": "none"}},
+        {"divergence__supremum": 2.04, "vc_dimension": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_nothing_is_left_open_and_the_privacy_holds(bounds: str, changes: dict[str, Any]) -> None:
+    resolved = resolve(make(bounds=bounds, **changes))
+    assert "'plan'" not in str(resolved.wire())
+    assert resolve(resolved) is resolved
+    curator = resolved.curator
+    if bounds == "tight" and curator.epsilon is not None and curator.delta is not None:
+        assert curator.kappa is not None
+        spent = training.spent(
+            curator.learner,
+            curator.delta,
+            int(curator.n),
+            float(curator.kappa),
+            float(curator.eta),
+            int(curator.rounds),
+        )
+        assert spent <= curator.epsilon
+        assert not [text for text in violations(resolved) if text.startswith("privacy")]
+
+
+def test_what_is_given_is_kept() -> None:
+    given = make(curator__n=3_000_000, curator__rounds=20, curator__eta=0.3, curator__kappa=0.05, agents__count=7)
+    resolved = resolve(given)
+    assert (resolved.curator.n, resolved.curator.rounds) == (3_000_000, 20)
+    assert (resolved.curator.eta, resolved.curator.kappa, resolved.agents.count) == (0.3, 0.05, 7)
+    noise = resolved.curator.learner["noise"]
+    # The least noise: one percent less does not fit.
+    less = {**resolved.curator.learner, "noise": 0.99 * noise}
+    assert noise > training.LEAST_NOISE
+    assert training.spent(less, 1e-4, 3_000_000, 0.05, 0.3, 20) > 0.5
+
+
+def test_the_papers_circle_of_sigma_steps_and_n_is_closed() -> None:
+    circle = make(bounds="paper", curator__learner={**SGD, "steps": "plan"})
+    found = plan(circle)
+    again = plan(resolve(circle))
+    assert found.noise is not None
+    assert again.noise is not None
+    assert again.n.rule == found.n.value
+    assert found.noise.value >= 20**0.5
+
+
+def test_rows_put_both_beside_each_other() -> None:
+    found = rows(plan(make(), "paper"), plan(make(), "tight"))
+    assert [row.name for row in found] == [name for name in Plan.model_fields if name not in ("bounds", "draws")]
+    by_name = {row.name: row for row in found}
+    assert by_name["rounds"].tight == 265
+    assert "Algorithm 2" in by_name["rounds"].paper_source
+    assert "errata" in by_name["rounds"].tight_source
+
+
+SOUND = {
+    "alpha": 0.1,
+    "hypotheses": 20,
+    "vc_dimension": None,
+    "divergence__supremum": 2.04,
+    "curator__learner": EXPONENTIAL,
+}
+
+
+def test_a_plan_breaks_none_of_its_own_bounds() -> None:
+    assert violations(make(**SOUND)) == []
+    assert violations(resolve(make(**SOUND))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"curator__n": 20}, "privacy: kappa n must be above 10"),
+        ({"curator__n": 2_000, "curator__learner__draws": 500}, "privacy: "),
+        ({"curator__n": 2_000, "curator__learner__draws": 500}, "accuracy: n = 2000 is below"),
+        ({"curator__kappa": 0.6}, "accuracy: kappa = 0.6 is above"),
+        ({"curator__rounds": 3}, "accuracy: rounds = 3 is below"),
+        ({"curator__learner__draws": 50}, "accuracy: draws = 50 is below"),
+        ({"agents__count": 100}, "agents: count = 100 is below"),
+        ({"curator__kappa": None}, "privacy: kappa is null"),
+        ({"curator__learner": {"name": "scikit"}}, "privacy: the learner 'scikit'"),
+        ({"accuracy": {"learner": 2.0}}, "accuracy: the gap"),
+        ({"accuracy": {"learner": 2.0}, "curator__rounds": 9, "curator__eta": 0.1}, "accuracy: no number of rounds"),
+        ({"alpha": 0.3}, "accuracy: a test needs 0 < low < high < 1"),
+        ({"bounds": "paper", "alpha": 0.2}, "accuracy: Theorem 4.3 assumes"),
+        ({"bounds": "paper", "agents__mechanism__epsilon": 4.0}, "accuracy: the paper's N0 needs"),
+        ({"bounds": "paper", "curator__epsilon": 2.0, "curator__learner": SGD}, "privacy: Algorithm 4 is proven"),
+        ({"curator__learner": {**SGD, "noise": 4.0, "steps": 10}}, "accuracy: steps = 10 is below"),
+        (
+            {"hypotheses": None, "curator__learner__draws": 5, "curator__learner__epsilon": 1.0},
+            "accuracy: draws = 5 cannot be",
+        ),
+    ],
+    ids=str,
+)
+def test_what_breaks_a_bound_is_named(changes: dict[str, Any], said: str) -> None:
+    base = {key: value for key, value in SOUND.items() if not any(c.startswith(key + "__") for c in changes)}
+    learner = dict(EXPONENTIAL)
+    for key in [key for key in changes if key.startswith("curator__learner__")]:
+        learner[key.rsplit("__", 1)[1]] = changes[key]
+    if "curator__learner" not in changes:
+        base["curator__learner"] = learner
+    rest = {key: value for key, value in changes.items() if not key.startswith("curator__learner__")}
+    told = violations(make(**{**base, **rest}))
+    assert any(text.startswith(said) for text in told), told
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"curator__learner": EXPONENTIAL},
+        {"curator__learner": {"name": "scikit", "C": "plan"}},
+        {"curator__learner": {**SGD, "diameter": "wide", "steps": "plan"}, "curator__n": 10**7},
+        {"curator__learner": {**SGD, "steps": 10**9}, "curator__n": 200, "curator__kappa": 0.5},
+        {"accuracy": {"learner": 1.9}},
+        {"alpha": 0.26},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_planned_is_refused_in_one_sentence(changes: dict[str, Any]) -> None:
+    scenario = make(**changes)
+    with pytest.raises(BadScenario):
+        resolve(scenario)
+    assert violations(scenario)
