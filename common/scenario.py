@@ -1,7 +1,7 @@
 """Scenarios: what to run, as one YAML file with a closed set of keys.
 
 A scenario is public. Numbers left at ``plan`` are filled in by :mod:`common.planning` for the scenario's ``bounds``;
-:func:`common.planning.resolve` returns a scenario without any ``plan`` left. Every party reads the same file and takes
+:func:`common.planning.plan.resolve` returns a scenario without any ``plan`` left. Every party reads the same file and takes
 only its own: the curator ``source`` and ``curator``, the agents ``target`` and ``agents``, the referee the rest.
 """
 
@@ -159,7 +159,8 @@ class Scenario(Value):
     protocol
         Name of a registered protocol.
     alpha, beta
-        Accuracy (in 0/1 loss, 0 < alpha < 1/2) and failure probability of the whole run.
+        Accuracy (in 0/1 loss, 0 < alpha < 1/2) and failure probability: beta each for the sample, the learner's calls
+        and the tests, 3 beta for the whole run (Theorem 4.3).
     bounds
         ``tight`` (the sound, tighter rules; default) or ``paper`` (as Kohen & Sheffet compute, for comparison).
     mode

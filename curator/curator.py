@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common import messages
+from common import canonical, messages
 from common.database import sqlite_url
 from common.errors import BadData, BadScenario, BudgetExceeded, ConfigurationMismatch, Conflict, PolicyRefused
 from common.identity import Signed, verify
@@ -204,7 +204,9 @@ class Curator:
             self._budget.admit([e for e in spent if not isinstance(e, NoEvent)], event)
             self._ledger.charge(request.run, charge)
             self._charges[charge.operation_id] = charge
-        source = self._vault.randomness.derive(request.run, request.operation_id, wanted)
+        # One run holds this vault's budget and an id has one request: no two operations share a stream. Keys and run
+        # names stay out of it, so that a seeded run is the same run in every deployment.
+        source = self._vault.randomness.derive(request.operation_id, canonical.digest(operation.wire()))
         before = self._workspace.reweighing.updates
         try:
             result = {**act.run(operation, self._workspace, source), "event": event.wire()}

@@ -64,6 +64,7 @@ def host_command(
     population = open_population(chosen, state, seed, key, agents)
     connection = Host(population, client, key)
     enrolled = connection.enrol(token)
+    claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
     typer.echo(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
     _answer_until(connection, lambda: False)
 
@@ -134,7 +135,7 @@ def _answer_until(connection: Host, finished: Callable[[], bool]) -> None:
             log.warning("%s: %s", error.title, error.detail)
             busy = False
         if not busy:
-            time.sleep(0.2)
+            time.sleep(0.02)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from common import messages
+from common import canonical, messages
 from common.arrays import AnyArray, Indices
 from common.distributions.counter import fill_words, stream
 from common.errors import AlreadyAnswered, BadMessage
@@ -143,8 +143,10 @@ class Population:
         return any(p.read_bytes() == raw and not p.with_suffix(".report").exists() for p in self._folder.glob(pattern))
 
     def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
-        # Keyed by the question's full content: another question, or other people, never reuse these random bits.
-        source = self._source.derive("answers", question.fingerprint)
+        # Keyed by who answers what: people answer once in their lives, so no two answers ever share random bits,
+        # across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment.
+        what = canonical.digest([question.query.wire(), question.mechanism.wire()])
+        source = self._source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
         answers: AnyArray = np.empty(
             len(people), dtype=np.float64 if question.mechanism.answers == "real" else np.uint8
         )

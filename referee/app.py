@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Query, Request, Response
@@ -18,6 +20,11 @@ from common.values import Value
 from referee.referee import Referee
 from referee.runfolder import pack_reports
 from referee.runner import Runner
+
+HOLD = 2.0
+"""Seconds for which a poll is held until there is a question."""
+GLANCE = 0.01
+"""Seconds between looks at whether there is a new question; a look reads one number in memory."""
 
 RunName = Annotated[str, Path(pattern=messages.RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
@@ -87,9 +94,15 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
     )
     async def poll(request: Request) -> Response:
         signed = await read_signed(request, messages.Poll.KIND)
+        seen, patience = referee.collection.opened, time.monotonic() + HOLD
         assignment = await run_in_threadpool(referee.poll, signed)
+        while assignment is None and time.monotonic() < patience:
+            await asyncio.sleep(GLANCE)
+            if referee.collection.opened != seen:
+                seen = referee.collection.opened
+                assignment = await run_in_threadpool(referee.poll, signed)
         if assignment is None:
-            return Response(status_code=204, headers={"Retry-After": "1"})
+            return Response(status_code=204, headers={"Retry-After": "0"})
         return Response(assignment.model_dump_json(), media_type="application/json")
 
     @app.put(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from common.planning.plan import plan
 from common.queries.base import Query
 from common.scenario import Scenario
 from referee.estimation.fixed import FixedTest
@@ -35,8 +36,7 @@ def examine(query: Query, scenario: Scenario, rounds: int) -> Script:
     """
     mechanism = scenario.agents.mechanism
     low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
-    tests = {"sequential": SequentialTest, "fixed": FixedTest}
-    test = tests[scenario.agents.test](mechanism, low, high, scenario.beta / rounds)
+    test = _open_test(scenario, low, high, scenario.beta / rounds)
     asked = 0
     while test.verdict is None:
         answers = yield AskAgents(query, test.next_batch(scenario.agents.batch))
@@ -46,6 +46,14 @@ def examine(query: Query, scenario: Scenario, rounds: int) -> Script:
         test.update(*tally(mechanism, answers.values))
     found = estimate(mechanism, test.total, test.count, 1.0 - scenario.beta, among=rounds)
     return Finding(test.verdict, found, asked)
+
+
+def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> SequentialTest | FixedTest:
+    mechanism = scenario.agents.mechanism
+    if scenario.bounds == "paper":
+        return FixedTest(mechanism, low, high, beta, size=int(plan(scenario, "paper").answers.value))
+    tests = {"sequential": SequentialTest, "fixed": FixedTest}
+    return tests[scenario.agents.test](mechanism, low, high, beta)
 
 
 def survey(query: Query, scenario: Scenario, count: int, among: int) -> Script:

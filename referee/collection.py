@@ -51,6 +51,7 @@ class Collection:
         self._batches: dict[tuple[str, int], Batch] = {}
         self._runs: dict[str, tuple[str, Mechanism]] = {}
         self.rejected: Counter[str] = Counter()
+        self.opened = 0
 
     # The protocol's side --------------------------------------------------------------------------------------------
 
@@ -115,6 +116,7 @@ class Collection:
             "parts": [[p.cohort, p.start, p.stop] for p in parts],
         }
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
+        self.opened += 1
         return question
 
     def _batch(self, question: Question) -> Batch:

@@ -164,7 +164,7 @@ def _descend(
             margin += feature * iterate[j]
             square += feature * feature
         if width > dimension:
-            margin += intercept * iterate[dimension]
+            margin += intercept * float(iterate[dimension])
         if loss == 0:
             slope = -label / (1.0 + np.exp(label * margin))
         elif loss == 1:
