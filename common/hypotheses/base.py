@@ -26,6 +26,16 @@ class Hypothesis(Value):
 
     kind: str
 
+    def _content(self) -> tuple[Any, ...]:
+        return (type(self), *(getattr(self, name) for name in type(self).model_fields))
+
+    # By the fields alone: the arrays that a hypothesis caches beside them cannot be compared with ==.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hypothesis) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
     @property
     @abstractmethod
     def least_dimension(self) -> int:

@@ -1,0 +1,132 @@
+"""The exponential mechanism: exact counts, and the law exp(-epsilon mistakes / 2)."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from common.errors import BadData, BadInput
+from common.hypotheses.conjunction import Conjunction
+from common.hypotheses.stump import Stump
+from common.privacy.events import SubsampledRelease
+from common.randomness import RandomSource
+from common.records import Records
+from curator.learners.base import parse_learner
+from curator.learners.exponential import Exponential, _Conjunctions, _Stumps, choose
+from curator.reweighing import Reweighing
+
+
+def boolean(n=130, d=9, seed=1):
+    features = np.random.default_rng(seed).integers(0, 2, size=(n, d)).astype(np.uint8)
+    return Records(features, np.where(features[:, 2] & features[:, 5], 1, -1).astype(np.int8))
+
+
+def real(n=130, d=3, seed=1):
+    features = np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+    features[:20] = np.linspace(-1, 1, 9)[np.arange(20) % 9][:, np.newaxis]  # on the grid: ties
+    return Records(features, np.where(features[:, 1] > 0.25, 1, -1).astype(np.int8))
+
+
+def every_member(records, hypotheses):
+    """List the class by brute force."""
+    d = records.dimension
+    if hypotheses == "stumps":
+        grid = np.linspace(-1, 1, 9)
+        return [
+            Stump(feature=j, threshold=t, sign=s) for j, t, s in itertools.product(range(d), grid.tolist(), (1, -1))
+        ]
+    return [
+        Conjunction(features=pair) for pair in itertools.combinations(range(d), 1 if hypotheses == "singles" else 2)
+    ]
+
+
+CLASSES = {
+    "pairs": (boolean(), lambda r: _Conjunctions(r, 2)),
+    "singles": (boolean(n=64), lambda r: _Conjunctions(r, 1)),
+    "stumps": (real(), lambda r: _Stumps(r, np.linspace(-1, 1, 9))),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES))
+def test_counts_agree_with_brute_force_and_every_member_can_be_found(name):
+    records, build = CLASSES[name]
+    members = every_member(records, name)
+    mistakes = [int(member.mistakes(records).sum()) for member in members]
+    scored = build(records)
+    people = scored.people()
+    np.testing.assert_array_equal(people, np.bincount(mistakes, minlength=len(records) + 1))
+    found = [scored.find(c, rank) for c in range(len(people)) for rank in range(people[c])]
+    assert {str(f.wire()) for f in found} == {str(m.wire()) for m in members}
+    assert all(f.mistakes(records).sum() == c for f, c in zip(found, sorted(mistakes), strict=True))
+
+
+def test_choice_follows_the_law():
+    people = np.array([0, 2, 0, 7, 300, 0])
+    chances = people * np.exp(-0.5 * 1.3 * np.arange(6))
+    drawn = np.bincount([choose(people, 1.3, RandomSource.seeded(i)) for i in range(20_000)], minlength=6)
+    kept = people > 0
+    assert not drawn[~kept].any()
+    assert chisquare(drawn[kept], 20_000 * chances[kept] / chances.sum()).pvalue > 1e-6
+
+
+def test_choice_far_from_zero_does_not_underflow():
+    people = np.zeros(10**6, dtype=np.int64)
+    people[999_990] = 3
+    assert choose(people, 50.0, RandomSource.seeded(1)) == 999_990
+
+
+def test_replacing_one_draw_changes_no_probability_by_more_than_epsilon():
+    # epsilon-DP for the m draws, computed exactly on a small class.
+    epsilon, records = 0.9, boolean(n=40, d=6)
+    members = every_member(records, "pairs")
+
+    def law(sample):
+        mistakes = np.array([member.mistakes(sample).sum() for member in members])
+        chances = np.exp(-0.5 * epsilon * mistakes)
+        return np.log(chances / chances.sum())
+
+    for row, label in itertools.product(itertools.product((0, 1), repeat=6), (-1, 1)):
+        features, labels = records.features.copy(), records.labels.copy()
+        features[0], labels[0] = row, label
+        assert np.abs(law(records) - law(Records(features, labels))).max() <= epsilon
+
+
+def test_utility_is_as_mcsherry_and_talwar_say():
+    # With probability 1 - beta at most 2 ln(|H| / beta) / epsilon mistakes more than the best, here 0; beta = 1e-6.
+    records = boolean(n=2000, d=30)
+    learner = Exponential(hypotheses="conjunctions", draws=500, epsilon=0.8)
+    sampler = Reweighing(2000, 0.5, 0.1).sampler(records)
+    for seed in range(20):
+        source = RandomSource.seeded(seed)
+        learned = learner.learn(sampler, source, None)
+        draws = sampler.draws(500, source.derive("draws"))
+        assert learned.mistakes(draws).sum() <= 2 * np.log(30 * 29 / 2 / 1e-6) / 0.8
+
+
+@pytest.mark.parametrize(("literals", "size"), [(1, 1), (2, 2)])
+def test_conjunctions_have_as_many_literals_as_asked(literals, size):
+    learner = Exponential(hypotheses="conjunctions", draws=200, epsilon=1.0, literals=literals)
+    learned = learner.learn(Reweighing(130, 0.5, 0.1).sampler(boolean()), RandomSource.seeded(1), None)
+    assert len(learned.features) == size
+
+
+def test_event_is_one_release_of_m_draws():
+    event = Exponential(hypotheses="stumps", draws=200, epsilon=0.5).event(1e-4)
+    assert event == SubsampledRelease(draws=200, sampling=1e-4, epsilon=0.5, delta=0.0)
+
+
+def test_conjunctions_of_other_features_are_refused():
+    learner = Exponential(hypotheses="conjunctions", draws=20, epsilon=1.0)
+    with pytest.raises(BadData, match="want 0/1 features"):
+        learner.learn(Reweighing(130, 0.5, 0.1).sampler(real()), RandomSource.seeded(1), None)
+    twos = Records(np.full((130, 3), 2, dtype=np.uint8), boolean().labels)
+    with pytest.raises(BadData, match="want 0/1 features"):
+        learner.learn(Reweighing(130, 0.5, 0.1).sampler(twos), RandomSource.seeded(1), None)
+    with pytest.raises(BadData, match="want as many features"):
+        _Conjunctions(boolean(d=6).take(np.arange(9)[:0]), 7)
+
+
+def test_an_empty_grid_is_refused():
+    with pytest.raises(BadInput, match="must be below"):
+        parse_learner({"name": "exponential", "hypotheses": "stumps", "draws": 9, "epsilon": 1, "low": 1, "high": 0})

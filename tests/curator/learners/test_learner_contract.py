@@ -1,0 +1,71 @@
+"""What every registered learner must do: declare its event first, draw from mu only, and give data back."""
+
+import numpy as np
+import pytest
+
+from common.errors import BadInput, BadScenario
+from common.hypotheses.base import Hypothesis, parse_hypothesis
+from common.privacy.events import NonPrivate, SubsampledRelease, SubsampledSteps, parse_event
+from common.randomness import RandomSource
+from common.records import Records
+from curator.learners.base import LEARNERS, parse_learner
+from curator.reweighing import Reweighing
+
+EXAMPLES = {
+    "sgd": {"name": "sgd", "steps": 20_000, "noise": 1.0, "diameter": 20.0},
+    "exponential": {"name": "exponential", "hypotheses": "stumps", "draws": 2000, "epsilon": 1.0},
+    "scikit": {"name": "scikit", "classifier": "LogisticRegression", "draws": 2000},
+}
+
+
+def sampler(label=lambda x: x[:, 0] > 0.2, n=4000):
+    features = np.random.default_rng(1).uniform(-1, 1, size=(n, 3)).astype(np.float32)
+    records = Records(features, np.where(label(features), 1, -1).astype(np.int8))
+    return Reweighing(n, 0.5, 0.1).sampler(records), records
+
+
+def test_every_registered_learner_has_an_example_here():
+    assert sorted(EXAMPLES) == LEARNERS.names()
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+class TestContract:
+    def test_declares_an_event_that_can_be_stored(self, name):
+        event = parse_learner(EXAMPLES[name]).event(1e-4)
+        assert parse_event(event.wire()) == event
+        assert isinstance(event, NonPrivate | SubsampledSteps | SubsampledRelease)
+        assert isinstance(event, NonPrivate) or event.sampling == 1e-4
+
+    def test_learns_what_can_be_learned(self, name):
+        draws, records = sampler()
+        learned = parse_learner(EXAMPLES[name]).learn(draws, RandomSource.seeded(1), None)
+        assert learned.mistakes(records).mean() < 0.1
+
+    def test_answer_is_data(self, name):
+        draws, _ = sampler()
+        learned = parse_learner(EXAMPLES[name]).learn(draws, RandomSource.seeded(1), None)
+        assert isinstance(learned, Hypothesis)
+        assert parse_hypothesis(learned.wire()) == learned
+
+    def test_the_same_source_gives_the_same_answer(self, name):
+        draws, _ = sampler()
+        learner = parse_learner(EXAMPLES[name])
+        first = learner.learn(draws, RandomSource.seeded(1), None)
+        assert learner.learn(draws, RandomSource.seeded(1), None) == first
+        assert learner.learn(draws, RandomSource.seeded(1), first) is not None
+
+    @pytest.mark.parametrize("label", [-1, 1])
+    def test_a_sample_with_one_label_is_no_trouble(self, name, label):
+        draws, records = sampler(lambda x: np.full(len(x), label > 0))
+        learned = parse_learner(EXAMPLES[name]).learn(draws, RandomSource.seeded(1), None)
+        assert learned.mistakes(records).mean() < 0.1
+
+    def test_refuses_unknown_settings(self, name):
+        with pytest.raises(BadInput):
+            parse_learner({**EXAMPLES[name], "epsilom": 1.0})
+
+
+@pytest.mark.parametrize("settings", [None, {}, {"name": "oracle"}])
+def test_unknown_learners_are_refused(settings):
+    with pytest.raises(BadScenario, match="no learner is called"):
+        parse_learner(settings)

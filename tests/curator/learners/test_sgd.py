@@ -1,0 +1,158 @@
+"""Private SGD: Algorithm 3 step by step, with the errata."""
+
+import math
+
+import numpy as np
+import pytest
+
+from common.hypotheses.constant import Constant
+from common.hypotheses.linear import Linear
+from common.privacy.events import NonPrivate, SubsampledSteps
+from common.randomness import RandomSource
+from common.records import Records
+from curator.gaussian import normals
+from curator.learners.sgd import Sgd
+from curator.reweighing import Reweighing
+
+
+def sampler(n=300, d=4, seed=1, scale=1.0):
+    features = (scale * np.random.default_rng(seed).normal(size=(n, d))).astype(np.float32)
+    records = Records(features, np.where(features[:, 0] - features[:, 1] > 0.3, 1, -1).astype(np.int8))
+    return Reweighing(n, 0.5, 0.1).sampler(records), records
+
+
+def slowly(learner, sampler, source, previous=None):
+    """Run Algorithm 3 in plain NumPy on the same draws and noise, in one block."""
+    width = sampler.dimension + (learner.intercept > 0)
+    start = np.full(width, learner.start)
+    iterate = start.copy()
+    if previous is not None:
+        iterate = np.array([*previous.weights, -previous.threshold / learner.intercept])
+        away = np.linalg.norm(iterate - start)
+        iterate = start + (iterate - start) * min(1.0, learner.diameter / 2 / away)
+    draws = sampler.draws(learner.steps, source.derive("draws"))
+    noise = np.zeros((learner.steps, width))
+    if learner.noise:
+        noise = normals(learner.steps * width, source.derive("noise")).reshape(-1, width)
+    sigma = learner.noise * learner.clip
+    iterates = []
+    for r in range(1, learner.steps + 1):
+        y, label = draws.features[r - 1].astype(float), float(draws.labels[r - 1])
+        if learner.intercept > 0:
+            y = np.append(y, learner.intercept)
+        margin = label * (iterate @ y)
+        slope = {
+            "logistic": -1 / (1 + math.exp(margin)),
+            "hinge": -1.0 if margin < 1 else 0.0,
+            "perceptron": -1.0 if margin <= 0 else 0.0,
+        }[learner.loss]
+        gradient = slope * label * y
+        gradient *= min(1.0, learner.clip / max(np.linalg.norm(gradient), 1e-300))
+        step = learner.diameter / math.sqrt((learner.clip**2 + sigma**2 * width) * r)
+        if learner.regularization:
+            step = 1 / (learner.regularization * r)
+        iterate = iterate - step * (gradient + sigma * noise[r - 1] + learner.regularization * (iterate - start))
+        away = np.linalg.norm(iterate - start)
+        if away > learner.diameter / 2:
+            iterate = start + (iterate - start) * (learner.diameter / 2 / away)
+        iterates.append(iterate)
+    kept = {"average": iterates, "suffix": iterates[learner.steps // 2 :], "last": iterates[-1:]}[learner.output]
+    answer = np.mean(kept, axis=0)
+    return answer[: sampler.dimension], -learner.intercept * answer[-1] if learner.intercept > 0 else 0.0
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "perceptron"])
+@pytest.mark.parametrize("noise", [0.0, 0.7])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"output": "suffix", "intercept": 0.0},
+        {"output": "last", "start": 0.5},
+        {"regularization": 0.3},
+        {"clip": 0.4, "intercept": 2.0, "diameter": 0.8},
+    ],
+)
+def test_kernel_agrees_with_the_algorithm_step_by_step(loss, noise, more):
+    learner = Sgd(**{"steps": 200, "diameter": 6.0, "noise": noise, "loss": loss, **more})
+    draws, _ = sampler()
+    learned = learner.learn(draws, RandomSource.seeded(3), None)
+    weights, threshold = slowly(learner, draws, RandomSource.seeded(3))
+    np.testing.assert_allclose(learned.weights, weights, rtol=1e-8, atol=1e-8)
+    assert learned.threshold == pytest.approx(threshold, rel=1e-8, abs=1e-8)
+
+
+def test_warm_start_begins_at_the_released_hypothesis_inside_the_ball():
+    draws, _ = sampler()
+    learner = Sgd(steps=50, diameter=2.0, noise=0.5, intercept=0.5, warm=True)
+    previous = Linear(weights=(3.0, -3.0, 0.0, 0.0), threshold=0.4)
+    learned = learner.learn(draws, RandomSource.seeded(4), previous)
+    np.testing.assert_allclose(learned.weights, slowly(learner, draws, RandomSource.seeded(4), previous)[0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("previous", [None, Constant(label=1), Linear(weights=(1.0,), threshold=0.0)])
+def test_warm_start_without_a_fitting_hypothesis_is_the_public_start(previous):
+    draws, _ = sampler()
+    settings = {"steps": 50, "diameter": 2.0, "noise": 0.5}
+    warm = Sgd(**settings, warm=True).learn(draws, RandomSource.seeded(4), previous)
+    assert warm == Sgd(**settings).learn(draws, RandomSource.seeded(4), None)
+
+
+def test_several_blocks_are_as_good_as_one(monkeypatch):
+    monkeypatch.setattr("curator.learners.sgd._CELLS", 500)
+    draws, records = sampler(n=3000)
+    learned = Sgd(steps=20_050, diameter=20.0, noise=0.0).learn(draws, RandomSource.seeded(5), None)
+    assert learned.mistakes(records).mean() < 0.03
+
+
+def test_no_gradient_is_longer_than_the_clip_whatever_the_features():
+    # Without noise, and with one step, the iterate is -step * gradient.
+    draws, _ = sampler(scale=1e6)
+    for seed in range(20):
+        learner = Sgd(steps=1, diameter=2.0, noise=0.0, clip=0.25, loss="hinge", intercept=0.5)
+        learned = learner.learn(draws, RandomSource.seeded(seed), None)
+        moved = np.linalg.norm([*learned.weights, -learned.threshold / 0.5])
+        assert moved == pytest.approx(2.0 * 0.25 / 0.25 / 2.0, rel=1e-6)
+
+
+def test_noise_is_added_where_the_gradient_is_zero():
+    # A start far on the right side: every hinge gradient is zero, and only the noise moves.
+    features = np.ones((100, 1), dtype=np.float32)
+    draws = Reweighing(100, 0.5, 0.1).sampler(Records(features, np.ones(100, dtype=np.int8)))
+    moves = []
+    for seed in range(300):
+        learner = Sgd(steps=1, diameter=1e6, noise=2.0, clip=0.5, loss="hinge", intercept=0.0, start=1e4)
+        step = 1e6 / math.sqrt(0.25 + 1.0)
+        moves.append((learner.learn(draws, RandomSource.seeded(seed), None).weights[0] - 1e4) / step)
+    # sigma = noise * clip = 1, cut off at D/2 = 0.56 step lengths by the projection.
+    moves = np.array(moves)
+    assert np.count_nonzero(moves) == 300
+    assert abs(np.mean(np.abs(moves) < 0.5) - 0.383) < 6 * math.sqrt(0.383 * 0.617 / 300)
+
+
+def test_excess_loss_shrinks_as_theorem_a1_says():
+    # err(average) <= err(best) + 3 D sqrt(L^2 + sigma^2 d) / (2 sqrt(R)), in expectation.
+    _, records = sampler(n=2000)
+    y = np.hstack([records.features, np.ones((2000, 1), dtype=np.float32)])
+    y /= np.maximum(1.0, np.linalg.norm(y, axis=1, keepdims=True))
+    scaled = Records(y[:, :4].copy(), records.labels)
+    bound_by = []
+    for steps in (1_000, 16_000):
+        learner = Sgd(steps=steps, diameter=4.0, noise=1.0, clip=math.sqrt(2.0))
+        learned = learner.learn(Reweighing(2000, 0.5, 0.1).sampler(scaled), RandomSource.seeded(6), None)
+        margins = records.labels * learned.margins(scaled.features)
+        loss = np.log1p(np.exp(-margins)).mean()
+        best = Sgd(steps=200_000, diameter=4.0, noise=0.0, clip=math.sqrt(2.0)).learn(
+            Reweighing(2000, 0.5, 0.1).sampler(scaled), RandomSource.seeded(7), None
+        )
+        optimum = np.log1p(np.exp(-records.labels * best.margins(scaled.features))).mean()
+        bound_by.append((loss - optimum) / (1.5 * 4.0 * math.sqrt(2.0 + 2.0 * 5) / math.sqrt(steps)))
+    assert max(bound_by) <= 1.0
+
+
+def test_event_is_one_subsampled_gaussian_a_step():
+    event = Sgd(steps=1000, noise=4.0, diameter=1.0, clip=3.0).event(1e-6)
+    assert isinstance(event, SubsampledSteps)
+    assert (event.count, event.sampling) == (1000, 1e-6)
+    assert 0.5 <= event.ratio <= 0.5 * (1 + 1e-15)
+    assert isinstance(Sgd(steps=1000, noise=0.0, diameter=1.0).event(1e-6), NonPrivate)
