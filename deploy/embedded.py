@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import ExitStack
 from pathlib import Path
 
+from common.errors import PeerUnavailable
 from common.scenario import Scenario
 from curator.opening import open_curator
 from deploy.base import Finished, Watch
@@ -30,13 +32,16 @@ class Embedded:
 
     def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
         """Carry a run to its end."""
-        curator = open_curator(scenario, self._state / "curator", seed, None)
-        hosts: list[Host] = []
-        referee = Referee(self._state / "referee", curator, wait=lambda seconds: _work(hosts))
-        try:
+        with ExitStack() as opened:
+            curator = open_curator(scenario, self._state / "curator", seed, None)
+            opened.callback(curator.close)
+            hosts: list[Host] = []
+            referee = Referee(self._state / "referee", curator, wait=lambda seconds: _work(hosts))
+            opened.callback(referee.close)
             referee.allow("enrolment", _TOKEN)
             key = referee.identity.public
             population = open_population(scenario, self._state / "agents", seed, key, None)
+            opened.callback(population.close)
             hosts.append(Host(population, referee, key))
             hosts[0].enrol(_TOKEN)
             referee.create(run, scenario.wire(), seed)
@@ -46,11 +51,9 @@ class Embedded:
             )
             transcript = "".join(line + "\n" for line in referee.store.entries(run))
             return Finished(result, transcript, reports)
-        finally:
-            referee.close()
-            curator.close()
 
 
 def _work(hosts: list[Host]) -> None:
-    for host in hosts:
-        host.step()
+    # All parties are here: if nobody has anything to do, nothing will ever arrive.
+    if not any([host.step() for host in hosts]):
+        raise PeerUnavailable("fewer people are hosted in this process than the scenario's agents.count")

@@ -9,7 +9,6 @@ from typing import Any
 from common.hypotheses.base import parse_hypothesis
 from common.scenario import Scenario
 from deploy.base import Watch
-from deploy.baselines import run_baselines
 from deploy.truth import judge_crowd, loss
 
 
@@ -26,6 +25,9 @@ def complete(result: dict[str, Any], asked: Scenario, seed: int | None, folder: 
         judge = judge_crowd(asked, seed or 0)
         truth = {"loss_on_target": loss(parse_hypothesis(result["answer"]), judge), "people": len(judge)}
         if asked.baselines:
+            # Only here: scikit-learn takes most of a second to import, and most runs do without it.
+            from deploy.baselines import run_baselines
+
             truth["baselines"] = run_baselines(asked, result, seed, watch)
     used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {**result, "truth": truth, "peak_memory_bytes": 1024 * used, "run": str(folder)}

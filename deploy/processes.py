@@ -48,6 +48,7 @@ class Party:
         self._folder = folder
         self._environment = {**os.environ, **environment}
         self._stopping = False
+        self._changing = threading.Lock()
         self._said = threading.Condition()
         self._lines: list[str] = []
         self.process = self._start()
@@ -80,7 +81,8 @@ class Party:
 
     def stop(self) -> None:
         """End it: politely first, then for good."""
-        self._stopping = True
+        with self._changing:  # no new process is on its way now, and none will be
+            self._stopping = True
         self.process.terminate()
         try:
             self.process.wait(10)
@@ -124,8 +126,9 @@ class Party:
             with self._said:
                 self._lives = 0 if early else self._lives - 1
                 self._said.notify_all()
-            if self._lives:
-                self.process = self._start()
+            with self._changing:
+                if self._lives and not self._stopping:
+                    self.process = self._start()
 
 
 class Processes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from common.client import Client
-from common.errors import PeerMisbehaved
+from common.errors import AuditFailed, PeerMisbehaved
 from common.scenario import Scenario
-from common.transcript import Entry
+from common.transcript import Entry, split
 from deploy.base import Finished, Watch
 from referee.referee import public
 
@@ -35,11 +35,14 @@ class Remote:
         self._client.request("PUT", path, json={"scenario": public(scenario), "seed": seed}, headers=self._headers)
         seen, result = 0, None
         while result is None:
-            state = self._client.request("GET", path, params={"after": seen}).json()
-            for note in state["progress"]:
-                watch(note["text"], note["numbers"])
-            seen += len(state["progress"])
-            result = state["result"]
+            state = self._client.document("GET", path, params={"after": seen})
+            try:
+                for note in state["progress"]:
+                    watch(note["text"], note["numbers"])
+                seen += len(state["progress"])
+                result = state["result"]
+            except (KeyError, TypeError):
+                raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run") from None
             if result is None:
                 time.sleep(0.2)
         transcript = self._client.request("GET", f"{path}/transcript").text
@@ -56,7 +59,7 @@ class Remote:
 
 def _questions(transcript: str) -> list[int]:
     try:
-        entries = [Entry.model_validate_json(line) for line in transcript.splitlines()]
+        entries = [Entry.model_validate_json(line) for line in split(transcript.encode())]
         return [int(e.body["question"]) for e in entries if e.kind == "question"]
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError, AuditFailed):
         raise PeerMisbehaved("the referee's transcript cannot be read") from None

@@ -1,0 +1,1 @@
+"""Benchmarks and slower evidence: ``python -m benchmarks.NAME [--json]``."""
