@@ -8,6 +8,9 @@ from typing import Any
 
 from common.errors import BadMessage
 
+DEEPEST = 32
+"""How deeply JSON may be nested: deeper input is refused where it comes in, before anything recurses into it."""
+
 
 def encode(value: Any) -> bytes:
     """Encode a JSON value canonically: sorted keys, no spaces, UTF-8, shortest round-trip floats, no NaN or infinity.
@@ -20,7 +23,7 @@ def encode(value: Any) -> bytes:
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         return text.encode("utf-8")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise BadMessage(f"not a finite JSON value: {error}") from error
 
 
@@ -30,7 +33,7 @@ def digest(value: Any) -> str:
 
 
 def decode(raw: bytes) -> Any:
-    """Decode JSON, refusing NaN, infinities, duplicate keys and undecodable bytes.
+    """Decode JSON, refusing NaN, infinities, duplicate keys, undecodable bytes and what is nested too deeply.
 
     Raises
     ------
@@ -48,6 +51,16 @@ def decode(raw: bytes) -> Any:
         return found
 
     try:
-        return json.loads(raw.decode("utf-8"), parse_constant=refuse, object_pairs_hook=unique)
+        value = json.loads(raw.decode("utf-8"), parse_constant=refuse, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise BadMessage(f"not acceptable JSON: {error}") from error
+    _shallow(value, DEEPEST)
+    return value
+
+
+def _shallow(value: Any, levels: int) -> None:
+    if isinstance(value, dict | list):
+        if levels == 0:
+            raise BadMessage(f"not acceptable JSON: nested more than {DEEPEST} levels deep")
+        for inner in value.values() if isinstance(value, dict) else value:
+            _shallow(inner, levels - 1)

@@ -27,7 +27,14 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*args, **kwargs)
         except TandemError as error:
-            typer.echo(f"{error.title}: {error.detail}", err=True)
+            _say(error.title, error.detail)
             raise typer.Exit(2 if isinstance(error, BadScenario) else 1) from None
+        except OSError as error:
+            _say("File or device not usable", str(error))
+            raise typer.Exit(1) from None
 
     return guarded
+
+
+def _say(title: str, detail: str) -> None:
+    typer.echo(f"{title}: {' '.join(detail.split())}", err=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from common.errors import PeerMisbehaved, PeerUnavailable, from_document
+from common.errors import BadInput, PeerMisbehaved, PeerUnavailable, from_document
 from common.identity import Signed
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -25,9 +25,16 @@ class Client:
         Seconds to keep trying while nobody answers.
     transport
         For tests: another way to carry requests.
+
+    Raises
+    ------
+    BadInput
+        If ``url`` is not an address of a web service.
     """
 
     def __init__(self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise BadInput(f"an address begins with http:// or https://, found {url!r}")
         self.url = url.rstrip("/")
         self._patience = patience
         self._client = httpx.Client(base_url=self.url, timeout=60.0, transport=transport, trust_env=False)
@@ -55,6 +62,7 @@ class Client:
                 why = str(error) or type(error).__name__
             if response is not None and response.status_code == 202:
                 began, attempt = time.monotonic(), 0
+                time.sleep(PAUSES[0])
                 continue
             if response is not None and response.status_code != 503:
                 return _checked(response)
@@ -65,6 +73,23 @@ class Client:
             if time.monotonic() - began + pause > self._patience:
                 raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the service running there?")
             time.sleep(pause)
+
+    def document(self, method: str, path: str, **parts: Any) -> dict[str, Any]:
+        """Send a request and return the JSON object that it is answered with.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If the answer is none.
+        """
+        response = self.request(method, path, **parts)
+        try:
+            document = response.json()
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise PeerMisbehaved(f"{response.request.url} answered something that is not a JSON object")
+        return document
 
     def signed(self, method: str, path: str, message: Signed | None = None, **parts: Any) -> Signed:
         """Send a signed message (or nothing) and return the signed reply."""

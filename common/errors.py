@@ -47,7 +47,7 @@ class TandemError(Exception):
     title: ClassVar[str] = "Something went wrong"
     status: ClassVar[int] = 500
 
-    def __init__(self, detail: str, **members: Any) -> None:
+    def __init__(self, detail: str, /, **members: Any) -> None:
         super().__init__(detail)
         self.detail = detail
         self.members = members

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, SerializeAsAny, field_validator
@@ -25,6 +25,12 @@ DIGEST = r"^[0-9a-f]{64}$"
 RUN = r"^[0-9a-zA-Z_-]{1,64}$"
 REPORT_ID = r"^[0-9a-f]{32}$"
 MOST_AGENTS_PER_QUESTION = 1 << 22
+MOST_AGENTS = 1 << 32
+"""Most agents of one referee: their numbers travel as 32-bit words."""
+
+
+Number = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""Number of a question in its run."""
 
 
 class OrderCommitment(Value):
@@ -34,9 +40,9 @@ class OrderCommitment(Value):
     when the run ends.
     """
 
-    first: int = Field(ge=0)
-    agents: int = Field(ge=1)
-    used: int = Field(ge=0)
+    first: int = Field(ge=0, le=MOST_AGENTS)
+    agents: int = Field(ge=1, le=MOST_AGENTS)
+    used: int = Field(ge=0, le=MOST_AGENTS)
     sha256: str = Field(pattern=DIGEST)
 
 
@@ -90,7 +96,7 @@ class Enrolment(Value):
     """An agent (``agents`` = 1) or a hosted population presents itself; the key that signs is its name."""
 
     KIND: ClassVar[str] = "enrolment"
-    agents: int = Field(ge=1, le=1 << 32)
+    agents: int = Field(ge=1, le=MOST_AGENTS)
 
 
 class Enrolled(Value):
@@ -119,7 +125,7 @@ class Assignment(Value):
     KIND: ClassVar[str] = "assignment"
     run: str = Field(pattern=RUN)
     digest: str = Field(pattern=DIGEST)
-    question: int = Field(ge=0)
+    question: Number
     query: SerializeAsAny[Query]
     people: str
     slots: str
@@ -137,7 +143,7 @@ class Report(Value):
     report_id: str = Field(pattern=REPORT_ID)
     run: str = Field(pattern=RUN)
     digest: str = Field(pattern=DIGEST)
-    question: int = Field(ge=0)
+    question: Number
     answer: float
 
 
@@ -151,7 +157,7 @@ class PackedReport(Value):
     report_id: str = Field(pattern=REPORT_ID)
     run: str = Field(pattern=RUN)
     digest: str = Field(pattern=DIGEST)
-    question: int = Field(ge=0)
+    question: Number
     people: int = Field(ge=1, le=MOST_AGENTS_PER_QUESTION)
     body_sha256: str = Field(pattern=DIGEST)
 

@@ -134,7 +134,7 @@ class RandomSource:
         return np.asarray(-np.log(-np.log(uniform)), dtype=np.float64)
 
     def generator(self) -> np.random.Generator:
-        """Return a NumPy generator keyed from this stream (fast, *not* cryptographic: public randomness and models only)."""
+        """Return a NumPy generator keyed from this stream (fast, *not* cryptographic: for public randomness only)."""
         return np.random.Generator(np.random.SFC64([int(w) for w in self.words(3)]))
 
 

@@ -1,8 +1,8 @@
 """Scenarios: what to run, as one YAML file with a closed set of keys.
 
 A scenario is public. Numbers left at ``plan`` are filled in by :mod:`common.planning` for the scenario's ``bounds``;
-:func:`common.planning.plan.resolve` returns a scenario without any ``plan`` left. Every party reads the same file and takes
-only its own: the curator ``source`` and ``curator``, the agents ``target`` and ``agents``, the referee the rest.
+:func:`common.planning.plan.resolve` returns a scenario without any ``plan`` left. Every party reads the same file and
+takes only its own: the curator ``source`` and ``curator``, the agents ``target`` and ``agents``, the referee the rest.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
@@ -23,6 +23,9 @@ from common.tables import TableSource
 from common.values import Value, explain
 
 FromPlan = Literal["plan"]
+
+MOST_ROUNDS = 10_000_000
+"""Most rounds of a run: the privacy of each is planned before the first."""
 
 
 class People(Value):
@@ -41,7 +44,6 @@ class People(Value):
         if (self.distribution is None) == (self.table is None):
             raise ValueError("give either a distribution or a table, not both and not neither")
         return self
-
 
     @property
     def dimension(self) -> int:
@@ -110,12 +112,12 @@ class CuratorSection(Value):
     ``epsilon`` and ``delta`` nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1).
     """
 
-    n: int | FromPlan = "plan"
+    n: Annotated[int, Field(ge=1, lt=1 << 32)] | FromPlan = "plan"
     epsilon: float | None = Field(default=None, gt=0)
     delta: float | None = Field(default=None, gt=0, lt=1)
-    kappa: float | FromPlan | None = "plan"
-    eta: float | FromPlan = "plan"
-    rounds: int | FromPlan = "plan"
+    kappa: Annotated[float, Field(gt=0, le=1)] | FromPlan | None = "plan"
+    eta: Annotated[float, Field(gt=0)] | FromPlan = "plan"
+    rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] | FromPlan = "plan"
     learner: dict[str, Any]
 
 
@@ -138,7 +140,7 @@ class AgentsSection(Value):
         Seconds to wait for a batch before going on with fresh agents.
     """
 
-    count: int | FromPlan = Field(default="plan")
+    count: Annotated[int, Field(ge=1, le=1 << 32)] | FromPlan = "plan"
     mechanism: SerializeAsAny[Mechanism]
     test: Literal["sequential", "fixed"] = "sequential"
     batch: int = Field(default=1000, ge=1, le=10_000_000)

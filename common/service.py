@@ -11,7 +11,7 @@ import hmac
 import logging
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import uvicorn
@@ -58,7 +58,15 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 def problem_response(error: TandemError) -> JSONResponse:
     """Return an error as a problem document."""
-    return JSONResponse(error.document(), error.status, media_type="application/problem+json")
+    return _document(error.document(), error.status)
+
+
+def _document(document: dict[str, Any], status: int, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    # What a peer sent may be quoted here, and may hold lone surrogates, which UTF-8 cannot say.
+    sayable = {
+        k: v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v for k, v in document.items()
+    }
+    return JSONResponse(sayable, status, headers=headers, media_type="application/problem+json")
 
 
 def create_app(title: str, description: str) -> FastAPI:
@@ -83,7 +91,7 @@ def create_app(title: str, description: str) -> FastAPI:
             "status": error.status_code,
             "detail": str(error.detail),
         }
-        return JSONResponse(document, error.status_code, headers=error.headers, media_type="application/problem+json")
+        return _document(document, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
@@ -93,13 +101,9 @@ def create_app(title: str, description: str) -> FastAPI:
     @app.middleware("http")
     async def limit(request: Request, call_next: Callable[[Request], Any]) -> Response:
         length = request.headers.get("content-length", "0")
-        if (
-            not length.isdigit()
-            or int(length) > MOST_BYTES
-            or "chunked" in request.headers.get("transfer-encoding", "")
-        ):
+        if not length.isdigit() or int(length) > MOST_BYTES or "transfer-encoding" in request.headers:
             error = BadInput(f"a request body must declare its length and have at most {MOST_BYTES} bytes")
-            return JSONResponse({**error.document(), "status": 413}, 413, media_type="application/problem+json")
+            return _document({**error.document(), "status": 413}, 413)
         response: Response = await call_next(request)
         return response
 

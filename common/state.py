@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from common.errors import BadInput
 from common.randomness import RandomSource
@@ -25,6 +26,26 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def hold(folder: Path) -> IO[bytes]:
+    """Take a state directory for this process alone, until the returned file is closed or the process ends.
+
+    Two processes on one state would each trust a memory of their own: budgets could be spent twice.
+
+    Raises
+    ------
+    BadInput
+        If another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = (folder / "lock").open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise BadInput(f"the state directory {folder} is in use by another process: stop it first") from None
+    return lock
 
 
 def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +77,7 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def durable_secret(path: Path) -> RandomSource:
-    """Return a cryptographic source under the 32-byte secret at ``path``, drawn (and written durably) the first time."""
+    """Return a cryptographic source under the 32-byte secret at ``path``, drawn and written durably the first time."""
     if not path.exists():
         write_durably(path, os.urandom(32), mode=0o600)
     return RandomSource(path.read_bytes(), simulated=False)

@@ -34,7 +34,7 @@ class Entry(Value):
     kind: str
     body: dict[str, Any]
     hash: str
-    signature: str
+    signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 
     def line(self) -> str:
         """Return the entry as one canonical JSON line (without the newline)."""
@@ -49,13 +49,30 @@ def append(last: Entry | None, kind: str, body: dict[str, Any], signer: Identity
     return Entry(index=index, previous=previous, kind=kind, body=body, hash=link, signature=signature)
 
 
+def split(raw: bytes) -> list[str]:
+    """Return the lines of a transcript's file, each ended by exactly one newline byte.
+
+    Raises
+    ------
+    AuditFailed
+        If the bytes are not such lines.
+    """
+    try:
+        *lines, rest = raw.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise AuditFailed(f"the transcript is not UTF-8 at byte {error.start}: it was changed") from None
+    if rest:
+        raise AuditFailed(f"transcript line {len(lines) + 1} has no end: the transcript was cut", line=len(lines) + 1)
+    return lines
+
+
 def read(lines: Iterable[str], key: str | None = None) -> list[Entry]:
     """Parse and verify a whole transcript.
 
     Parameters
     ----------
     lines
-        The lines of the file.
+        The lines of the file (:func:`split`).
     key
         The referee's public key; by default the one named in entry 0's configuration.
 

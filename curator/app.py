@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
 from typing import Annotated
 
 from fastapi import FastAPI, Path, Request, Response
@@ -65,17 +65,17 @@ def curator_app(curator: Curator) -> FastAPI:
         signed = await read_signed(request, messages.Perform.KIND)
         if (signed.message.get("run"), signed.message.get("operation_id")) != (run, operation_id):
             raise BadMessage("the path and the message name different operations")
+        # Nobody but the referee may make others wait in the queue.
+        await run_in_threadpool(curator.admit, signed)
         identity = signed.fingerprint()
         job = running.get(identity)
         if job is None:
             job = running[identity] = worker.submit(curator.perform, signed)
+            job.add_done_callback(lambda done: running.pop(identity, None))
         try:
-            release = await run_in_threadpool(job.result, PROMPT)
-        except NotYet:
+            release = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(job)), PROMPT)
+        except TimeoutError:
             return JSONResponse({"status": "running"}, 202, headers={"Retry-After": "0"})
-        finally:
-            if job.done():
-                running.pop(identity, None)
         return JSONResponse(release.wire())
 
     return app

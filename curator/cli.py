@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from common.planning.plan import resolve
 
 from common import scenario as scenarios
 from common.cli import application, fail_clearly
+from common.planning.plan import resolve
 from common.service import listen, serve
 from curator.app import curator_app
 from curator.opening import open_curator
@@ -21,7 +21,7 @@ app = application(
 
 @app.callback()
 def main_callback() -> None:
-    """The curator: holds the records of the people who trust it, and answers within a fixed privacy budget."""
+    """Hold the records of the people who trust the curator, and answer within a fixed privacy budget."""
 
 
 @app.command("serve")

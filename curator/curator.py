@@ -2,20 +2,30 @@
 
 Every operation goes the same way: check the whole remaining budget, record the charge durably, run, store the result,
 release. All randomness of an operation is derived from the curator's durable secret and the operation's id, so work
-that a crash cut off is repeated bit for bit: there never is a second sample, and a repeated request gets what was stored.
+that a crash cut off is repeated bit for bit: there never is a second sample; a repeated request gets what was stored.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from common import canonical, messages
 from common.database import sqlite_url
-from common.errors import BadData, BadScenario, BudgetExceeded, ConfigurationMismatch, Conflict, PolicyRefused
+from common.errors import (
+    BadData,
+    BadInput,
+    BadScenario,
+    BudgetExceeded,
+    ConfigurationMismatch,
+    Conflict,
+    Forged,
+    PolicyRefused,
+)
 from common.identity import Signed, verify
 from common.operations import Operation, Reweigh, parse_operation
 from common.privacy.budget import open_budget
@@ -24,7 +34,7 @@ from common.privacy.events import Event, NoEvent
 from common.records import Records
 from common.scenario import Scenario
 from curator.learners.base import Learner, parse_learner
-from curator.ledger import Charge, Ledger
+from curator.ledger import Charge, Holder, Ledger
 from curator.operations.base import ACTS, Workspace
 from curator.reweighing import Reweighing
 from curator.vault import Vault
@@ -58,6 +68,8 @@ class Curator:
         If the rounds of the policy do not fit its budget.
     BadScenario, BadData
         If the policy and the sample do not fit together.
+    BadInput
+        If another process works on the state directory, or its budget belongs to another referee.
     """
 
     def __init__(
@@ -81,19 +93,35 @@ class Curator:
         learner = parse_learner(policy.learner)
         self._learner = learner
         self._budget = open_budget(policy.epsilon, policy.delta, planned_events(learner, n, kappa, eta, rounds))
-        self._vault = Vault(folder, seed)
-        self._ledger = Ledger(sqlite_url(folder / "ledger.sqlite"))
-        self._referee = referee
         self._lock = threading.Lock()
         self._numbers = (n, kappa, eta)
+        self._rounds = rounds
         self._records = records
         self._policy = messages.policy_digest(scenario)
-        self._charges = {charge.operation_id: charge for charge in self._ledger.charges()}
-        self._workspace = self._rebuild()
+        with ExitStack() as opened:
+            self._vault = Vault(folder, seed)
+            opened.callback(self._vault.close)
+            self._ledger = Ledger(sqlite_url(folder / "ledger.sqlite"))
+            opened.callback(self._ledger.close)
+            self._referee = self._pinned(referee)
+            self._charges = {charge.operation_id: charge for charge in self._ledger.charges()}
+            self._workspace = self._rebuild()
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Release the ledger."""
-        self._ledger.close()
+        """Release the ledger and the state directory."""
+        self._opened.close()
+
+    def _pinned(self, referee: str | None) -> str | None:
+        """Return the referee to obey: the one that holds the budget already, else the given one."""
+        holder = self._ledger.holder()
+        if holder is None:
+            return referee
+        if referee not in (None, holder.referee):
+            raise BadInput(
+                f"this curator's budget belongs to referee {holder.referee[:16]}..., not to {str(referee)[:16]}..."
+            )
+        return holder.referee
 
     @property
     def key(self) -> str:
@@ -128,13 +156,15 @@ class Curator:
                 "the run's curator section differs from this curator's own policy: start both from the same scenario"
             )
         with self._lock:
-            holder = self._ledger.run()
+            holder = self._ledger.holder()
             if holder is None:
-                self._ledger.open_run(configuration.run, digest, self._policy)
-            elif holder[:2] != (configuration.run, digest):
+                if self._referee not in (None, signed.key):
+                    raise Forged("another referee was pinned meanwhile")
+                self._ledger.open_run(Holder(configuration.run, digest, self._policy, signed.key))
+            elif (holder.run, holder.digest) != (configuration.run, digest):
                 epsilon, delta = self.guarantee
                 raise BudgetExceeded(
-                    f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) belongs to run {holder[0]!r}; "
+                    f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) belongs to run {holder.run!r}; "
                     f"a further run needs new people or a new budget",
                     spent=epsilon,
                     requested=epsilon,
@@ -149,6 +179,21 @@ class Curator:
         )
         return self._vault.identity.sign(terms.KIND, terms.wire())
 
+    def admit(self, signed: Signed) -> tuple[messages.Perform, Operation]:
+        """Check a request as far as that takes no work: who sent it, what it says, for which run.
+
+        Raises
+        ------
+        Forged, BadMessage, ConfigurationMismatch
+            As :meth:`perform`.
+        """
+        request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee))
+        operation = parse_operation(request.operation)
+        holder = self._ledger.holder()
+        if holder is None or (holder.run, holder.digest) != (request.run, request.digest):
+            raise ConfigurationMismatch(f"run {request.run!r} with this configuration does not hold the budget")
+        return request, operation
+
     def perform(self, signed: Signed) -> Signed:
         """Carry out an operation, once; a repeated request gets the stored release and is charged nothing.
 
@@ -162,13 +207,11 @@ class Curator:
             If the id was used for another operation, or an earlier operation has not finished.
         BudgetExceeded
             If the operation does not fit into what is left; says spent, requested and budget.
+        PolicyRefused
+            If the policy's rounds are used up, or a hypothesis needs features that the records lack.
         """
-        request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee))
-        operation = parse_operation(request.operation)
+        request, operation = self.admit(signed)
         with self._lock:
-            holder = self._ledger.run()
-            if holder is None or holder[:2] != (request.run, request.digest):
-                raise ConfigurationMismatch(f"run {request.run!r} with this configuration does not hold the budget")
             result = self._once(request, operation)
         release = messages.Release(
             run=request.run,
@@ -202,6 +245,7 @@ class Curator:
         if known is None:
             spent = [c.event for c in self._charges.values()]
             self._budget.admit([e for e in spent if not isinstance(e, NoEvent)], event)
+            self._check_rounds(operation)
             self._ledger.charge(request.run, charge)
             self._charges[charge.operation_id] = charge
         # One run holds this vault's budget and an id has one request: no two operations share a stream. Keys and run
@@ -219,6 +263,13 @@ class Curator:
             raise
         self._charges[charge.operation_id] = replace(charge, result=result)
         return result
+
+    def _check_rounds(self, operation: Operation) -> None:
+        done = sum(charge.operation["kind"] == operation.kind for charge in self._charges.values())
+        if done >= self._rounds:
+            raise PolicyRefused(
+                f"the policy allows {self._rounds} rounds, {done} {operation.kind!r} operations are done"
+            )
 
     def _rebuild(self) -> Workspace:
         """Return the workspace that the ledger's finished operations lead to."""

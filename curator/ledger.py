@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Engine, MetaData, Table, func, insert, select, update
@@ -21,6 +21,16 @@ class Charge:
     operation: dict[str, Any]
     event: Event
     result: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The run that holds the budget, the digests of its configuration and policy, and the referee that opened it."""
+
+    run: str
+    digest: str
+    policy: str
+    referee: str
 
 
 class Ledger:
@@ -43,16 +53,16 @@ class Ledger:
         """Release every connection."""
         self._engine.dispose()
 
-    def run(self) -> tuple[str, str, str] | None:
-        """Return (run, configuration digest, policy digest) of the run that holds the budget, if there is one."""
+    def holder(self) -> Holder | None:
+        """Return the run that holds the budget, if there is one."""
         with self._engine.connect() as connection:
             row = connection.execute(select(self._runs)).first()
-        return None if row is None else (row.run, row.digest, row.policy)
+        return None if row is None else Holder(row.run, row.digest, row.policy, row.referee)
 
-    def open_run(self, run: str, digest: str, policy: str) -> None:
+    def open_run(self, holder: Holder) -> None:
         """Give the budget to a run."""
         with self._engine.begin() as connection:
-            connection.execute(insert(self._runs).values(run=run, digest=digest, policy=policy))
+            connection.execute(insert(self._runs).values(asdict(holder)))
 
     def charges(self) -> list[Charge]:
         """Return all charges, oldest first."""

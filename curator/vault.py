@@ -10,7 +10,7 @@ import numpy as np
 from common.arrays import AnyArray
 from common.identity import Identity
 from common.randomness import RandomSource
-from common.state import durable_secret
+from common.state import durable_secret, hold
 
 
 class Vault:
@@ -22,16 +22,25 @@ class Vault:
         Created (mode 0700) if absent.
     seed
         Public seed for simulated people; None draws a durable secret from the operating system.
+
+    Raises
+    ------
+    BadInput
+        If another process works on the same directory.
     """
 
     def __init__(self, folder: Path, seed: int | None) -> None:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = hold(folder)
         self._folder = folder
         self.identity = Identity.load_or_create(folder / "identity.key")
         if seed is None:
             self.randomness = durable_secret(folder / "secret.key")
         else:
             self.randomness = RandomSource.seeded(seed, "curator")
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        self._lock.close()
 
     def store_weights(self, updates: int, scores: AnyArray) -> None:
         """Write the weights after so many updates durably, then drop older ones."""
@@ -50,6 +59,6 @@ class Vault:
         path = self._folder / f"weights-{updates}.npy"
         try:
             loaded: AnyArray = np.load(path, allow_pickle=False)
-        except (OSError, ValueError):
+        except (OSError, ValueError, EOFError):
             return None
         return loaded

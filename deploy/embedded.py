@@ -55,5 +55,6 @@ class Embedded:
 
 def _work(hosts: list[Host]) -> None:
     # All parties are here: if nobody has anything to do, nothing will ever arrive.
-    if not any([host.step() for host in hosts]):
+    busy = [host.step() for host in hosts]
+    if not any(busy):
         raise PeerUnavailable("fewer people are hosted in this process than the scenario's agents.count")

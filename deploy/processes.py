@@ -1,4 +1,4 @@
-"""Each party as a real process on this machine, speaking real HTTP over loopback; a party that dies is started again."""
+"""Each party a real process on this machine, speaking real HTTP over loopback; a party that dies is started again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import yaml
 
@@ -104,13 +103,14 @@ class Party:
                 text=True,
                 env=self._environment,
             )
-        assert process.stdout is not None
-        threading.Thread(target=self._read, args=(process.stdout,), daemon=True, name=f"read-{self.name}").start()
+        threading.Thread(target=self._read, args=(process,), daemon=True, name=f"read-{self.name}").start()
         return process
 
-    def _read(self, stream: IO[str]) -> None:
-        with stream:
-            for line in stream:
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        if process.stdout is None:
+            return
+        with process.stdout:
+            for line in process.stdout:
                 with self._said:
                     self._lines.append(line.rstrip("\n"))
                     self._said.notify_all()

@@ -6,14 +6,12 @@ import json
 import secrets
 from pathlib import Path
 
-import numpy as np
-
 from common import messages
-from common.errors import AlreadyAnswered, BadData
+from common.errors import AlreadyAnswered, BadData, BadMessage
 from common.identity import Identity, Signed
 from common.randomness import RandomSource
 from common.records import Records
-from common.state import write_durably
+from common.state import hold, write_durably
 from local_agent.answering import evaluate, randomize_one
 from local_agent.policy import Policy
 
@@ -32,6 +30,13 @@ class Agent:
         Its own rules.
     folder
         State directory: key and the answered flag.
+
+    Raises
+    ------
+    BadData
+        If it is not exactly one acceptable record.
+    BadInput
+        If another process works on the same folder.
     """
 
     def __init__(self, record: Records, policy: Policy, folder: Path) -> None:
@@ -40,8 +45,13 @@ class Agent:
         record.check()
         self._record = record
         self._policy = policy
+        self._lock = hold(folder)
         self.identity = Identity.load_or_create(folder / "identity.key")
         self._path = folder / "answered.json"
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+        self._lock.close()
 
     def enrolment(self) -> Signed:
         """Return the signed request to be enrolled."""
@@ -52,6 +62,11 @@ class Agent:
     def answered(self) -> bool:
         """Whether this person has answered already."""
         return self._path.exists()
+
+    @property
+    def report(self) -> Signed | None:
+        """The one report of this person's life, if there is one: it may be sent again and again."""
+        return Signed.parse(json.loads(self._path.read_bytes())["report"]) if self.answered else None
 
     def answer(self, assignment: Signed, configuration: Signed) -> Signed:
         """Answer a question, once; the same question again gets the same stored report.
@@ -65,14 +80,16 @@ class Agent:
         """
         question = self._policy.check(assignment, configuration, self._record.dimension)
         asked = question.assignment
-        if self._path.exists():
+        slots = messages.unpack_indices(asked.slots)
+        if messages.unpack_indices(asked.people).tolist() != [0] or slots.size != 1:
+            raise BadMessage("an assignment to an individual agent names its one person, 0, and one slot")
+        if self.answered:
             stored = json.loads(self._path.read_bytes())
             if stored["question"] != question.fingerprint:
                 raise AlreadyAnswered("this person has answered a question before; there is no second answer")
             return Signed.parse(stored["report"])
         source = RandomSource.secure()
-        slots = messages.unpack_indices(asked.slots)[:1]
-        value = evaluate(question.query, self._record, slots if slots.size else np.zeros(1, dtype=np.int64))
+        value = evaluate(question.query, self._record, slots)
         report = messages.Report(
             report_id=secrets.token_hex(16),
             run=asked.run,

@@ -13,11 +13,11 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from common.planning.plan import resolve
 
 from common import scenario as scenarios
 from common.cli import application, fail_clearly
 from common.errors import BadData, BadInput, TandemError
+from common.planning.plan import resolve
 from common.records import Records
 from common.state import claim
 from local_agent.agent import Agent
@@ -25,6 +25,9 @@ from local_agent.client import RefereeClient
 from local_agent.host import Host
 from local_agent.opening import open_population
 from local_agent.policy import Policy
+
+_AFTER_ERROR = 0.5
+"""Seconds to wait before asking a referee again whose question was refused."""
 
 log = logging.getLogger("tandem.agent")
 app = application("A local agent: trusts nobody, answers at most one question, and randomizes its answer.")
@@ -93,7 +96,7 @@ def answer_command(
     connection = Host(agent, client, key, delay=lambda: secrets.randbelow(1 << 20) / (1 << 20) * most_delay)
     connection.enrol(token)
     typer.echo("local-agent is enrolled and waits for its question")
-    _answer_until(connection, lambda: agent.answered)
+    _answer_until(connection, lambda: connection.finished)
     typer.echo("local-agent has answered; it will not answer again")
 
 
@@ -107,7 +110,10 @@ def read_record(path: Path) -> Records:
     """
     try:
         tree = json.loads(path.read_bytes())
-        features = np.array([tree["features"]], dtype=np.float32)
+        if tree["label"] not in (-1, 1):
+            raise ValueError("another label")
+        with np.errstate(over="ignore"):
+            features = np.array([tree["features"]], dtype=np.float32)
         return Records(features, np.array([tree["label"]], dtype=np.int8)).check()
     except (OSError, UnicodeDecodeError):
         raise BadData(f"{path} cannot be read as a JSON record") from None
@@ -133,9 +139,9 @@ def _answer_until(connection: Host, finished: Callable[[], bool]) -> None:
             if error.status == 503:
                 raise
             log.warning("%s: %s", error.title, error.detail)
-            busy = False
-        if not busy:
-            time.sleep(0.02)
+            time.sleep(_AFTER_ERROR)
+        else:
+            time.sleep(0.0 if busy else 0.02)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ class RefereeClient(Client):
 
     def key(self) -> str:
         """Return the public key that the referee names (to be pinned)."""
-        return str(self.request("GET", "/v1/referee").json()["key"])
+        return str(self.document("GET", "/v1/referee").get("key"))
 
     def enrol(self, signed: Signed, token: str) -> Signed:
         """Enrol a participant."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from common import messages
+from common.errors import TandemError
 from common.identity import Signed, verify
 from local_agent.agent import Agent
 from local_agent.population import Population
@@ -39,6 +40,12 @@ class Host:
         self._referee = referee
         self._delay = delay
         self._configurations: dict[str, Signed] = {}
+        self.finished = False
+        """Whether an individual's report has reached the referee, or it has said that it will not take it."""
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+        self._answerer.close()
 
     def enrol(self, token: str) -> messages.Enrolled:
         """Enrol; returns the numbers that the agents got."""
@@ -56,6 +63,10 @@ class Host:
         Refused, Forged, BadMessage
             If the question is not one that the agents accept; nothing was answered.
         """
+        if isinstance(self._answerer, Agent) and self._answerer.report is not None:
+            # It answered, and then a crash or a referee that was away came between: the same report again.
+            self._hand_in(self._answerer.report)
+            return True
         poll = messages.Poll(participant=self._answerer.identity.public)
         assignment = self._port.poll(self._answerer.identity.sign(poll.KIND, poll.wire()))
         if assignment is None:
@@ -67,7 +78,15 @@ class Host:
         if isinstance(self._answerer, Agent):
             report = self._answerer.answer(assignment, self._configurations[run])
             time.sleep(max(0.0, leaves - time.monotonic()))
-            self._port.report(report)
+            self._hand_in(report)
         else:
             self._port.report_packed(*self._answerer.answer(assignment, self._configurations[run]))
         return True
+
+    def _hand_in(self, report: Signed) -> None:
+        try:
+            self._port.report(report)
+        except TandemError as error:
+            self.finished = error.status < 500
+            raise
+        self.finished = True

@@ -21,7 +21,7 @@ from common.identity import Identity, Signed
 from common.packing import pack_answers
 from common.people import Crowd
 from common.randomness import RandomSource
-from common.state import write_durably
+from common.state import hold, write_durably
 from local_agent.answering import evaluate, randomize
 from local_agent.policy import Policy, Question
 
@@ -41,11 +41,16 @@ class Population:
     folder
         State directory: key, secret, and one file per answered question.
     source
-        Randomness of all answers; derived anew for each question, so that work cut off by a crash is repeated bit for bit.
+        Randomness of all answers; derived anew for each question: work cut off by a crash is repeated bit for bit.
     dropout
         Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
     seed
         Seed of that hash.
+
+    Raises
+    ------
+    BadInput
+        If another process works on the same folder.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class Population:
     ) -> None:
         self._crowd = crowd
         self._policy = policy
+        self._lock = hold(folder)
         self._folder = folder / "answered"
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._source = source
@@ -73,6 +79,10 @@ class Population:
 
     def __len__(self) -> int:
         return len(self._crowd)
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+        self._lock.close()
 
     def settle(self, first: int) -> None:
         """Take the place in the whole population that the referee gave: simulated people are numbered across hosts."""
@@ -109,7 +119,7 @@ class Population:
         if stored.with_suffix(".report").exists():
             header, _, body = stored.with_suffix(".report").read_bytes().partition(b"\n")
             return Signed.model_validate_json(header), body
-        people, slots = self._asked(asked)
+        people, slots = self._asked(asked, stored.with_suffix(".people"))
         body = self._pack(question, people, slots)
         report = messages.PackedReport(
             report_id=secrets.token_hex(16),
@@ -126,21 +136,18 @@ class Population:
         write_durably(stored.with_suffix(".report"), signed.model_dump_json().encode() + b"\n" + body, mode=0o600)
         return signed, body
 
-    def _asked(self, asked: messages.Assignment) -> tuple[Indices, Indices]:
+    def _asked(self, asked: messages.Assignment, own: Path) -> tuple[Indices, Indices]:
         people, slots = messages.unpack_indices(asked.people), messages.unpack_indices(asked.slots)
         if people.size == 0 or people.shape != slots.shape or people.max() >= len(self):
             raise BadMessage(f"an assignment names 1..{len(self)} of this population's people, each with a slot")
         if np.unique(people).size != people.size:
             raise BadMessage("an assignment may name each person only once")
-        own = self._folder / f"{asked.run}-{asked.question}-*.people"
-        if self._answered[people].any() and not self._resumes(own.name, people):
+        # A crash may have cut off exactly this question between recording the people and storing the report. Nothing
+        # but this question may resume it: a changed one would be a second answer of the same people.
+        resumes = own.exists() and own.read_bytes() == people.astype("<u4").tobytes()
+        if self._answered[people].any() and not resumes:
             raise AlreadyAnswered(f"{int(self._answered[people].sum())} of the people asked have answered before")
         return people, slots
-
-    def _resumes(self, pattern: str, people: Indices) -> bool:
-        """Tell whether a crash cut off exactly this assignment between recording the people and storing the report."""
-        raw = people.astype("<u4").tobytes()
-        return any(p.read_bytes() == raw and not p.with_suffix(".report").exists() for p in self._folder.glob(pattern))
 
     def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
         # Keyed by who answers what: people answer once in their lives, so no two answers ever share random bits,

@@ -1,9 +1,12 @@
 """Audit a run folder offline: everything that can be recomputed is recomputed, nobody has to be trusted.
 
-Checked, in this order: the hash chain and the referee's signature of every entry; the committed order and who was asked;
-each report's signature, its assignment and that nobody answered twice; the counts and roots of every batch; the curator's
-signature on its terms and each release; the protocol's questions, message pattern and result, by replay; the privacy cost,
-from the declared events.
+Checked: the hash chain and the referee's signature of every entry; the committed order and who was asked; each report's
+signature, its assignment and that nobody answered twice; the counts and roots of every batch; the curator's signature
+on its terms and each release; the protocol's questions, message pattern and result, by replay; the privacy cost, from
+the declared events; the result document and the scenario's file.
+
+What no audit can see: reports that the referee threw away before it signed anything about them, and whether the keys
+that the transcript names belong to whom one thinks (compare them with keys known from elsewhere).
 """
 
 from __future__ import annotations
@@ -16,21 +19,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from common import canonical, messages, scenario
 from common.errors import AuditFailed, TandemError
 from common.hypotheses.base import parse_hypothesis
 from common.identity import Signed, verify
-from common.packing import mask_bytes, pack_answers, unpack_answers
+from common.packing import pack_answers, unpack_answers
 from common.privacy.budget import cost
-from common.privacy.events import Event, NoEvent, NonPrivate, parse_event
+from common.privacy.events import Event, NoEvent, parse_event
 from common.scenario import Scenario
-from common.transcript import Entry, read
+from common.transcript import Entry, read, split
 from referee.batches import Batch, assemble, form_batch, report_root
 from referee.driver import drive
 from referee.order import commitment
 from referee.protocols.base import PROTOCOLS, AskAgents, AskCurator, Outcome, Protocol, Script
 from referee.referee import check_release
+from referee.results import result_document
 from referee.runfolder import read_file, unpack_reports
 from referee.store import Cohort, Part, Participant, StoredReport
 
@@ -63,11 +68,7 @@ def audit(folder: Path, referee_key: str | None = None) -> Audit:
     AuditFailed
         Saying where it fails and why.
     """
-    try:
-        lines = read_file(folder, "transcript.jsonl").decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise AuditFailed(f"the transcript is not UTF-8 at byte {error.start}: it was changed") from None
-    entries = read(lines, referee_key)
+    entries = read(split(read_file(folder, "transcript.jsonl")), referee_key)
     auditor = _Auditor(folder, entries)
     try:
         return auditor.audit()
@@ -75,7 +76,7 @@ def audit(folder: Path, referee_key: str | None = None) -> Audit:
         raise
     except TandemError as error:
         raise AuditFailed(f"{auditor.where}: {error.detail}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise AuditFailed(f"{auditor.where}: not what an honest referee writes ({error!r})") from None
 
 
@@ -87,24 +88,48 @@ class _Auditor:
 
     def audit(self) -> Audit:
         first, last = self._entries[0], self._entries[-1]
-        if first.kind != "configuration" or last.kind != "result":
-            raise AuditFailed(f"a finished run goes from configuration to result, found {first.kind} to {last.kind}")
+        self._check_kinds([entry.kind for entry in self._entries])
         self._configuration = messages.Configuration.parse(first.body["configuration"])
         if self._configuration.referee != first.body["referee"]:
             raise AuditFailed("the configuration names another referee than the transcript")
         self._digest = self._configuration.fingerprint()
         self._scenario: Scenario = scenario.parse(self._configuration.scenario)
         self._participants = tuple(Participant(k, int(f), int(a)) for k, f, a in first.body["participants"])
+        self._check_numbers()
         self._check_order(last.body["order"])
         terms = self._terms()
-        self._reports = self._answers = self._operations = 0
+        self._reports = self._asked = self._answers = self._operations = 0
         self._events: list[Event] = []
-        self._asked: set[int] = set()
-        outcome = self._replay(last.body["result"])
+        published = last.body["result"]
+        outcome = self._replay(published)
+        self._check_result(published, outcome, terms)
         epsilon, delta = self._check_cost(terms)
-        self._check_result_file(last.body["result"])
-        status = outcome.status if outcome else str(last.body["result"]["status"])
-        return Audit(len(self._entries), self._reports, self._answers, self._operations, status, epsilon, delta)
+        self._check_files(published)
+        return Audit(
+            len(self._entries), self._reports, self._answers, self._operations, str(published["status"]), epsilon, delta
+        )
+
+    def _check_kinds(self, kinds: list[str]) -> None:
+        if kinds[0] != "configuration" or kinds[-1] != "result":
+            raise AuditFailed(f"a finished run goes from configuration to result, found {kinds[0]} to {kinds[-1]}")
+        for number, kind in enumerate(kinds[1:-1], start=2):
+            if kind not in (("terms",) if number == 2 else ("operation", "question", "answers")):
+                raise AuditFailed(f"transcript line {number}: a {kind!r} does not belong here")
+
+    def _check_numbers(self) -> None:
+        """Check that every agent has one number, one owner and one place in one order."""
+        self.where = "the numbers of agents"
+        after = 0
+        for participant in self._participants:
+            if participant.first != after or participant.agents < 1:
+                raise AuditFailed(f"agent {after} does not belong to exactly one participant")
+            after += participant.agents
+        if len({participant.key for participant in self._participants}) != len(self._participants):
+            raise AuditFailed("a participant is listed twice")
+        orders = sorted(self._configuration.order, key=lambda promised: promised.first)
+        for promised, limit in zip(orders, [*(p.first for p in orders[1:]), after], strict=True):
+            if promised.first + promised.agents > limit:
+                raise AuditFailed(f"agents {promised.first}... are in two orders, or not enrolled")
 
     def _check_order(self, seeds: dict[str, str]) -> None:
         self.where = "the order of agents"
@@ -122,7 +147,7 @@ class _Auditor:
             return None
         signed = Signed.parse(entry.body["terms"])
         terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
-        if terms.digest != self._digest:
+        if (terms.run, terms.digest) != (self._configuration.run, self._digest):
             raise AuditFailed("the curator's terms are for another configuration")
         self._curator = signed.key
         return terms
@@ -131,8 +156,7 @@ class _Auditor:
 
     def _replay(self, published: dict[str, Any]) -> Outcome | None:
         """Feed the transcript's replies to a fresh generator; it must ask the same and end the same."""
-        kinds = ("operation", "question", "answers")
-        self._pending = [e for e in self._entries if e.kind in kinds]
+        self._pending = list(self._entries[2:-1])
         protocol = PROTOCOLS[self._scenario.protocol]()
         if published["status"] not in ("done", "exhausted"):
             self._replay_cut_off(protocol.script(self._scenario), protocol)
@@ -143,32 +167,52 @@ class _Auditor:
             raise AuditFailed(
                 f"transcript line {self._pending[0].index + 1}: the protocol had ended before this message"
             )
-        found = {
-            "status": outcome.status,
-            "iterations": outcome.iterations,
-            "answer": outcome.answer.wire(),
-            "estimate": outcome.estimate.wire(),
-        }
-        for name, value in found.items():
-            if canonical.encode(published[name]) != canonical.encode(value):
-                raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
         return outcome
 
+    def _check_result(self, published: dict[str, Any], outcome: Outcome | None, terms: messages.Terms | None) -> None:
+        """Check that the signed result is what the transcript leads to; a run that was cut off has no answer."""
+        self.where = "the result"
+        if outcome is not None and terms is None:
+            raise AuditFailed("a run ended by itself without the curator's terms")
+        agents = published["agents"]
+        asked = self._asked + sum(int(b) - int(a) for e in self._pending for _, a, b in e.body["parts"])
+        if agents["asked"] != asked or agents["answered"] < self._answers:
+            raise AuditFailed(f"{asked} agents were asked, {self._answers} answered, found {agents}")
+        if outcome is not None and agents["answered"] != self._answers:
+            raise AuditFailed(f"{self._answers} agents answered, found {agents['answered']}")
+        found = result_document(
+            self._scenario,
+            outcome,
+            status=outcome.status if outcome else str(published["status"]),
+            reason=outcome.reason if outcome else str(published["reason"]),
+            terms=terms,
+            agents=agents,
+            seconds={},
+        )
+        del found["seconds"]
+        for name in sorted(found.keys() | published.keys()):
+            if name not in found or canonical.encode(published.get(name)) != canonical.encode(found[name]):
+                raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
+
     def _replay_cut_off(self, script: Script, protocol: Protocol) -> None:
-        """Replay a run that did not end by itself up to its last message."""
+        """Replay a run that did not end by itself up to its last message; only an open question may be left."""
 
         class _Over(Exception):
             pass
 
         def exchange(number: int, step: AskCurator | AskAgents) -> Any:
-            if not any(e.kind in ("operation", "answers") for e in self._pending):
+            if not self._pending:
+                raise _Over
+            if isinstance(step, AskAgents) and len(self._pending) == 1 and self._pending[0].kind == "question":
+                self._asked_of(self._pending[0], number, step)
                 raise _Over
             return self._exchange(number, step)
 
         try:
-            drive(script, protocol.pattern, exchange, lambda note: None)
+            outcome = drive(script, protocol.pattern, exchange, lambda note: None)
         except _Over:
             return
+        raise AuditFailed(f"the protocol ends with {outcome.status!r} on these answers, the result hides it")
 
     def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
         if isinstance(step, AskCurator):
@@ -205,12 +249,8 @@ class _Auditor:
         return result
 
     def _question(self, number: int, step: AskAgents) -> Any:
-        asked = self._next("question", number)
-        if asked.body["query"] != step.query.wire() or asked.body["question"] != number:
-            raise AuditFailed(f"{self.where}: the question is not the one that the protocol asks here")
-        parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in asked.body["parts"])
-        wanted = min(step.count, messages.MOST_AGENTS_PER_QUESTION)
-        batch = self._batch(parts, wanted)
+        batch = self._asked_of(self._next("question", number), number, step)
+        self._asked += len(batch.members)
         answered = self._next("answers", number)
         kind = self._scenario.agents.mechanism.answers
         reports = self._read_reports(number, batch)
@@ -228,6 +268,13 @@ class _Auditor:
             )
         self._answers += len(answers.values)
         return answers
+
+    def _asked_of(self, entry: Entry, number: int, step: AskAgents) -> Batch:
+        """Check a question, and return the agents that it goes to."""
+        if entry.body["query"] != step.query.wire() or entry.body["question"] != number:
+            raise AuditFailed(f"{self.where}: the question is not the one that the protocol asks here")
+        parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in entry.body["parts"])
+        return self._batch(parts, min(step.count, messages.MOST_AGENTS_PER_QUESTION))
 
     def _batch(self, parts: tuple[Part, ...], wanted: int) -> Batch:
         """Check that a question takes the next agents of the committed orders, and no agent twice."""
@@ -258,6 +305,8 @@ class _Auditor:
                 report = messages.PackedReport.parse(verify(signed, messages.PackedReport.KIND))
                 if hashlib.sha256(body).hexdigest() != report.body_sha256:
                     raise AuditFailed(f"{self.where}: packed answers are not the ones that were signed")
+                if report.people != people:
+                    raise AuditFailed(f"{self.where}: a report speaks for {report.people} agents, {people} were asked")
             if (report.run, report.digest, report.question) != (
                 self._configuration.run,
                 self._digest,
@@ -266,8 +315,6 @@ class _Auditor:
                 raise AuditFailed(f"{self.where}: a report answers another question")
             if people == 0 or signed.key in found:
                 raise AuditFailed(f"{self.where}: {signed.key[:16]}... was not asked, or reports twice")
-            if len(body) < mask_bytes(people):
-                raise AuditFailed(f"{self.where}: a report is too short for its {people} agents")
             answered = int(unpack_answers(body, people, kind)[0].sum())
             found[signed.key] = StoredReport(signed.key, report.report_id, answered, header, body)
         self._reports += len(found)
@@ -278,16 +325,23 @@ class _Auditor:
     def _check_cost(self, terms: messages.Terms | None) -> tuple[float, float]:
         """Recompute what the declared events cost; it must be within the curator's published guarantee."""
         self.where = "the privacy cost"
-        if terms is None or terms.epsilon is None or terms.delta is None:
-            if terms is None or any(not isinstance(e, NonPrivate) for e in self._events):
-                return (0.0, 0.0) if terms is None else (math.inf, 1.0)
+        if terms is None:
+            return 0.0, 0.0
+        if terms.epsilon is None or terms.delta is None:
             return math.inf, 1.0
         spent = cost([(event, 1) for event in self._events], terms.delta) if self._events else 0.0
         if spent > terms.epsilon:
             raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {terms.epsilon:g}")
         return spent, terms.delta
 
-    def _check_result_file(self, published: dict[str, Any]) -> None:
+    def _check_files(self, published: dict[str, Any]) -> None:
+        self.where = "scenario.yaml"
+        try:
+            tree = yaml.safe_load(read_file(self._folder, "scenario.yaml").decode("utf-8"))
+        except yaml.YAMLError:
+            raise AuditFailed("scenario.yaml is not YAML: it was changed") from None
+        if scenario.parse(tree) != self._scenario:
+            raise AuditFailed("scenario.yaml differs from the signed configuration")
         self.where = "result.json"
         stored = canonical.decode(read_file(self._folder, "result.json"))
         for name, value in published.items():

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from common.planning.plan import resolve
 
 from common import scenario as scenarios
 from common.cli import application, fail_clearly
 from common.errors import BadInput, BadScenario
+from common.planning.plan import resolve
 from common.scenario import Scenario
 from common.service import listen, serve
 from common.state import claim
@@ -127,8 +127,8 @@ def serve_command(
 ) -> None:
     """Serve: enrol agents, take runs, drive them; a run that a crash cut off is taken up at once.
 
-    The tokens TANDEM_ENROLMENT_TOKEN (agents) and TANDEM_OPERATOR_TOKEN (referee run --deployment URL) are read from the
-    environment; only their hashes are kept.
+    The tokens TANDEM_ENROLMENT_TOKEN (agents) and TANDEM_OPERATOR_TOKEN (referee run --deployment URL) are read from
+    the environment; only their hashes are kept.
 
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """

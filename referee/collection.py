@@ -16,6 +16,7 @@ from common.errors import (
     AlreadyAnswered,
     BadMessage,
     ConfigurationMismatch,
+    Conflict,
     NotFound,
     PatternViolation,
     PeerUnavailable,
@@ -24,6 +25,7 @@ from common.identity import Identity, Signed, verify
 from common.mechanisms.base import Mechanism
 from common.packing import AnswerKind, pack_answers, unpack_answers
 from common.queries.base import Query
+from common.scenario import parse
 from common.transcript import append
 from referee.batches import Batch, assemble, form_batch, report_root, take
 from referee.protocols.base import Answers
@@ -55,10 +57,6 @@ class Collection:
 
     # The protocol's side --------------------------------------------------------------------------------------------
 
-    def begin(self, run: str, digest: str, mechanism: Mechanism) -> None:
-        """Take part in a run: its configuration's digest, and how agents randomize."""
-        self._runs[run] = (digest, mechanism)
-
     def ask(
         self, run: str, number: int, query: Query, count: int, deadline: float, wait: Callable[[float], None]
     ) -> Answers:
@@ -89,7 +87,7 @@ class Collection:
             wait(left)
         self._store.close_question(run, number)
         self._batches.pop((run, number), None)
-        return assemble(batch, self._store.reports(run, number), self._runs[run][1].answers)
+        return assemble(batch, self._store.reports(run, number), self._agreed(run)[1].answers)
 
     def wait(self, seconds: float) -> None:
         """Sleep until a report arrives, at most that long."""
@@ -115,6 +113,7 @@ class Collection:
             "query": query.wire(),
             "parts": [[p.cohort, p.start, p.stop] for p in parts],
         }
+        self._batches = {}
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
         self.opened += 1
         return question
@@ -135,15 +134,13 @@ class Collection:
     def assignment(self, participant: str) -> Signed | None:
         """Return the open question for a participant that it has not answered yet, if there is one."""
         for question in self._store.open_questions():
-            if question.run not in self._runs:
-                continue
             batch = self._batch(question)
             slots = batch.slots(participant)
             if slots.size and self._store.report(question.run, question.question, participant) is None:
                 assignment = messages.Assignment.parse(
                     {
                         "run": question.run,
-                        "digest": self._runs[question.run][0],
+                        "digest": self._agreed(question.run)[0],
                         "question": question.question,
                         "query": question.query,
                         "people": messages.pack_indices(batch.people(participant)),
@@ -162,7 +159,7 @@ class Collection:
             If it is not acceptable; nothing is changed and the reason is counted.
         """
         report = messages.Report.parse(verify(signed, messages.Report.KIND))
-        kind = self._mechanism(report.run).answers
+        kind = self._agreed(report.run)[1].answers
         if kind == "bit" and report.answer not in (0.0, 1.0):
             raise BadMessage(f"answer must be 0 or 1 under this run's mechanism, found {report.answer:g}")
         body = pack_answers(np.ones(1, dtype=np.bool_), np.array([report.answer]), kind)
@@ -179,12 +176,17 @@ class Collection:
         report = messages.PackedReport.parse(verify(signed, messages.PackedReport.KIND))
         if hashlib.sha256(body).hexdigest() != report.body_sha256:
             raise BadMessage("the packed body does not match the SHA-256 in its signed header")
-        self._take(signed, report, body, report.people, self._mechanism(report.run).answers)
+        self._take(signed, report, body, report.people, self._agreed(report.run)[1].answers)
 
-    def _mechanism(self, run: str) -> Mechanism:
+    def _agreed(self, run: str) -> tuple[str, Mechanism]:
+        """Return the digest of a run's configuration, and how its agents randomize; also right after a restart."""
         if run not in self._runs:
-            raise NotFound(f"no run {run!r} is collecting answers")
-        return self._runs[run][1]
+            wire = self._store.run(run).configuration
+            if wire is None:
+                raise NotFound(f"run {run!r} has not begun")
+            configuration = messages.Configuration.parse(wire)
+            self._runs[run] = (configuration.fingerprint(), parse(configuration.scenario).agents.mechanism)
+        return self._runs[run]
 
     def _take(
         self,
@@ -194,7 +196,7 @@ class Collection:
         people: int,
         kind: AnswerKind,
     ) -> None:
-        digest, _ = self._runs[report.run]
+        digest, _ = self._agreed(report.run)
         if report.digest != digest:
             raise ConfigurationMismatch(
                 f"the report names configuration {report.digest[:12]}..., the run has {digest[:12]}..."
@@ -202,11 +204,8 @@ class Collection:
         question = self._store.question(report.run, report.question)
         if question is None:
             raise NotFound(f"run {report.run!r} has no question {report.question}")
-        known = self._store.report(report.run, report.question, signed.key)
-        if known is not None:
-            if known.header == signed.wire() and known.body == body:
-                return
-            raise AlreadyAnswered(f"this agent has already answered question {report.question}")
+        if self._repeats(signed, report, body):
+            return
         if not question.open:
             raise PatternViolation(f"question {report.question} is closed")
         assigned = len(self._batch(question).slots(signed.key))
@@ -216,7 +215,18 @@ class Collection:
             raise BadMessage(f"question {report.question} asked {assigned} agents of this participant, found {people}")
         answered: NDArray[np.bool_] = unpack_answers(body, people, kind)[0]
         stored = StoredReport(signed.key, report.report_id, int(answered.sum()), signed.wire(), body)
-        if not self._store.add_reports(report.run, report.question, [stored]):
-            raise PatternViolation(f"question {report.question} is closed")
+        try:
+            if not self._store.add_reports(report.run, report.question, [stored]):
+                raise PatternViolation(f"question {report.question} is closed")
+        except Conflict:
+            # Perhaps the same report came twice at the same moment.
+            if not self._repeats(signed, report, body):
+                raise
         with self._arrived:
             self._arrived.notify_all()
+
+    def _repeats(self, signed: Signed, report: messages.Report | messages.PackedReport, body: bytes) -> bool:
+        known = self._store.report(report.run, report.question, signed.key)
+        if known is not None and (known.header != signed.wire() or known.body != body):
+            raise AlreadyAnswered(f"this agent has already answered question {report.question}")
+        return known is not None

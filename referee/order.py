@@ -59,7 +59,7 @@ def commitment(seed: str) -> str:
 
 
 def _mix(values: Words) -> Words:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014): a bijection of 64-bit words."""
+    """Mix 64-bit words one to one: the finalizer of SplitMix64 (Steele, Lea and Flood 2014)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""What the referee needs of a curator: two messages. A client implements it over HTTP; the curator itself, in process."""
+"""What the referee needs of a curator: two messages. A client brings them over HTTP; in process, the curator itself."""
 
 from __future__ import annotations
 

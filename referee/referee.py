@@ -81,7 +81,7 @@ class Referee:
     # Agents ---------------------------------------------------------------------------------------------------------
 
     def allow(self, purpose: str, token: str) -> None:
-        """Accept a token for ``enrolment`` or for the ``operator``; only its hash is kept."""
+        """Accept this token, and no other, for ``enrolment`` or for the ``operator``; only its hash is kept."""
         self.store.allow_token(purpose, token_hash(token))
 
     def authorize(self, purpose: str, token: str) -> None:
@@ -140,14 +140,21 @@ class Referee:
 
         Raises
         ------
-        BadScenario
+        BadScenario, BadInput
             If the scenario is not valid, or a value is still at ``plan``.
         Conflict
             If the name is taken by another request.
         """
-        chosen = scenario.parse(tree)
+        chosen = scenario.parse(canonical.decode(canonical.encode(tree)))
         PROTOCOLS[chosen.protocol]
-        if "plan" in (chosen.curator.n, chosen.curator.rounds, chosen.curator.eta, chosen.agents.count):
+        numbers = (
+            chosen.curator.n,
+            chosen.curator.rounds,
+            chosen.curator.eta,
+            chosen.curator.kappa,
+            chosen.agents.count,
+        )
+        if "plan" in numbers:
             raise BadScenario("a run needs a resolved scenario: a value is still at 'plan'")
         wire = public(chosen)
         return self.store.create_run(run, canonical.digest({"scenario": wire, "seed": seed}), wire, seed)
@@ -192,7 +199,6 @@ class Referee:
         try:
             configuration = self._begin(state, chosen)
             terms, curator_key = self._agree(configuration)
-            self.collection.begin(run, configuration.fingerprint(), chosen.agents.mechanism)
             exchange = _Exchange(self, chosen, configuration, curator_key, seconds)
             protocol = PROTOCOLS[chosen.protocol]()
             outcome = drive(protocol.script(chosen), protocol.pattern, exchange, noticed)
@@ -202,6 +208,25 @@ class Referee:
         except TandemError as error:
             status, reason = "failed", error.detail
         seconds["total"] = time.monotonic() - began
+        return self._end(run, chosen, outcome, status, reason, terms, seconds)
+
+    def give_up(self, run: str, reason: str) -> dict[str, Any]:
+        """End a run as ``failed``, without answer, because of a fault of the referee itself."""
+        agreed = self.store.reply_entry(run, -1)
+        terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
+        chosen = scenario.parse(self.store.run(run).scenario)
+        return self._end(run, chosen, None, "failed", reason, terms, {})
+
+    def _end(
+        self,
+        run: str,
+        chosen: Scenario,
+        outcome: Outcome | None,
+        status: str,
+        reason: str,
+        terms: messages.Terms | None,
+        seconds: dict[str, float],
+    ) -> dict[str, Any]:
         result = result_document(
             chosen,
             outcome,

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, MetaData, Row, Table, func, insert, select, update
+from sqlalchemy import Engine, MetaData, Row, Table, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from common.database import open_database
-from common.errors import Conflict, NotFound
+from common.errors import Conflict, NotFound, Refused
+from common.messages import MOST_AGENTS
 from common.transcript import Entry
 
 
@@ -107,10 +108,11 @@ class Store:
     # Tokens ---------------------------------------------------------------------------------------------------------
 
     def allow_token(self, purpose: str, sha256: str) -> None:
-        """Remember the hash of a token for a purpose (``enrolment`` or ``operator``)."""
-        if not self.token_allowed(purpose, sha256):
-            with self._engine.begin() as connection:
-                connection.execute(insert(self._table("tokens")).values(purpose=purpose, sha256=sha256))
+        """Remember the hash of the token for a purpose (``enrolment`` or ``operator``); an earlier one is forgotten."""
+        tokens = self._table("tokens")
+        with self._engine.begin() as connection:
+            connection.execute(delete(tokens).where(tokens.c.purpose == purpose))
+            connection.execute(insert(tokens).values(purpose=purpose, sha256=sha256))
 
     def token_allowed(self, purpose: str, sha256: str) -> bool:
         """Tell whether a token with this hash was allowed."""
@@ -122,12 +124,14 @@ class Store:
     # Participants ---------------------------------------------------------------------------------------------------
 
     def enrol(self, key: str, agents: int) -> Participant:
-        """Number a participant's agents after all others; the same key again gets the numbers it has.
+        """Give a participant's agents the numbers after all others; the same key again gets the numbers it has.
 
         Raises
         ------
         Conflict
             If the key is enrolled with another number of agents.
+        Refused
+            If there would be more than ``MOST_AGENTS``.
         """
         table = self._table("participants")
         while True:
@@ -143,6 +147,8 @@ class Store:
                             select(func.coalesce(func.max(table.c.first + table.c.agents), 0))
                         ).scalar_one()
                     )
+                    if first + agents > MOST_AGENTS:
+                        raise Refused(f"a referee numbers at most {MOST_AGENTS} agents, {first} are enrolled already")
                     connection.execute(insert(table).values(key=key, first=first, agents=agents))
             except IntegrityError:
                 continue  # another enrolment took the number: look again
@@ -202,27 +208,21 @@ class Store:
             If the name is taken by another request.
         """
         table = self._table("runs")
-        try:
-            known = self.run(run)
-        except NotFound:
-            with self._engine.begin() as connection:
-                position = (
-                    int(connection.execute(select(func.coalesce(func.max(table.c.position), 0))).scalar_one()) + 1
-                )
-                connection.execute(
-                    insert(table).values(
-                        run=run,
-                        position=position,
-                        request=request,
-                        scenario=json.dumps(scenario),
-                        seed=seed,
-                        status="waiting",
-                    )
-                )
-            return self.run(run)
-        if known.request != request:
-            raise Conflict(f"run {run!r} exists with another scenario or seed")
-        return known
+        new = {"run": run, "request": request, "scenario": json.dumps(scenario), "seed": seed, "status": "waiting"}
+        while True:
+            try:
+                known = self.run(run)
+            except NotFound:
+                try:
+                    with self._engine.begin() as connection:
+                        newest = connection.execute(select(func.coalesce(func.max(table.c.position), 0))).scalar_one()
+                        connection.execute(insert(table).values(**new, position=int(newest) + 1))
+                except IntegrityError:
+                    continue  # another request took the name or the position: look again
+                return self.run(run)
+            if known.request != request:
+                raise Conflict(f"run {run!r} exists with another scenario or seed")
+            return known
 
     def run(self, run: str) -> Run:
         """Return a run.

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from common.arrays import AnyArray, Indices
-from common.hypotheses.base import Hypothesis
+from common.errors import BadMessage, PeerMisbehaved
+from common.hypotheses.base import Hypothesis, parse_hypothesis
 from common.operations import Operation
 from common.queries.base import Query
 from common.registry import Registry
@@ -83,6 +84,20 @@ class Outcome:
 
 Step = AskCurator | AskAgents | Note
 Script = Generator[Step, Any, Outcome]
+
+
+def learned(release: dict[str, Any]) -> Hypothesis:
+    """Return the hypothesis in the curator's reply to ``learn``.
+
+    Raises
+    ------
+    PeerMisbehaved
+        If there is none that can be read.
+    """
+    try:
+        return parse_hypothesis(release.get("hypothesis"))
+    except BadMessage as error:
+        raise PeerMisbehaved(f"the curator released no acceptable hypothesis: {error.detail}") from None
 
 
 class Protocol(ABC):

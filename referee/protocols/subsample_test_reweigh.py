@@ -6,13 +6,12 @@ Algorithm 3 as its learner Algorithm 4, with null mechanisms Algorithm 1.
 
 from __future__ import annotations
 
-from common.hypotheses.base import parse_hypothesis
 from common.operations import Learn, Reweigh
 from common.queries.loss import LossQuery
 from common.scenario import Scenario
 from referee.asking import examine, survey
 from referee.patterns import agents, curator, many, maybe, sequence, some
-from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script
+from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script, learned
 
 
 @PROTOCOLS.register("subsample-test-reweigh")
@@ -35,7 +34,7 @@ class SubsampleTestReweigh(Protocol):
         best = None
         for t in range(1, rounds + 1):
             release = yield AskCurator(Learn(round=t))
-            hypothesis = parse_hypothesis(release["hypothesis"])
+            hypothesis = learned(release)
             loss = LossQuery(hypothesis=hypothesis)
             found = yield from examine(loss, scenario, rounds) if seeks else survey(loss, scenario, share, rounds)
             yield Note(f"round {t}", {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire()})
@@ -49,5 +48,6 @@ class SubsampleTestReweigh(Protocol):
                 return best.ended(t, f"all agents were asked by round {t}")
             if t < rounds:
                 yield AskCurator(Reweigh(hypothesis=hypothesis))
-        assert best is not None
+        if best is None:
+            raise AssertionError("a run has at least one round")
         return best.ended(rounds, best.reason)

@@ -14,6 +14,7 @@ def upgrade() -> None:
         sa.Column("run", sa.String(64), primary_key=True),
         sa.Column("digest", sa.String(64), nullable=False),
         sa.Column("policy", sa.String(64), nullable=False),
+        sa.Column("referee", sa.String(64), nullable=False),
     )
     op.create_table(
         "operations",

@@ -1,0 +1,1 @@
+"""The versions of the curator's ledger, oldest first."""

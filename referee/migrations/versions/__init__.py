@@ -1,0 +1,1 @@
+"""The versions of the referee's database, oldest first."""
