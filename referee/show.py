@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from common.planning.checks import violations
-from common.planning.plan import plan, rows
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from common.mechanisms.base import MECHANISMS
+from common.planning.checks import violations
+from common.planning.plan import plan, rows
 from common.scenario import Scenario
 from referee.audit import Audit
 from referee.protocols.base import PROTOCOLS
