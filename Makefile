@@ -16,7 +16,7 @@ install: .venv/installed ## make the environment .venv
 	@test -n "$(PYTHON)" || { echo "Tandem needs Python 3.11 or newer; say which with make PYTHON=..." >&2; exit 1; }
 	@echo "Installing into .venv, which takes a minute or two ..."
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,figures]'
+	@$(BIN)/pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,figures]'
 	@touch $@
 
 check: install ## format, lint, types, imports
@@ -38,12 +38,14 @@ demo: install ## run the scenario "ball" as real processes on this machine, then
 	$(BIN)/referee audit $$folder && \
 	printf '%s\n' '' \
 	  'Where to look next:' \
-	  "  ls $$folder                      the run folder: scenario, result, transcript, every report" \
-	  '  $(BIN)/referee list                   the shipped scenarios, protocols, mechanisms and learners' \
-	  '  $(BIN)/referee plan ball              how many people it needs, and why' \
+	  "  ls $$folder         the run folder: scenario, result, transcript, every report" \
+	  '  $(BIN)/referee list                      the shipped scenarios, protocols, mechanisms and learners' \
+	  '  $(BIN)/referee plan ball                 how many people it needs, and why' \
 	  '  $(BIN)/referee run ball --set agents.mechanism.epsilon=1' \
+	  '                                               the same with half the privacy for the agents' \
 	  '  docker compose up --build --exit-code-from run' \
-	  '  README.md'
+	  '                                               the same in containers, on networks of their own' \
+	  '  README.md                                    everything else'
 
 bench: install ## every benchmark, one after the other
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
