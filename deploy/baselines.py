@@ -59,7 +59,9 @@ def run_baselines(
 def _curator_only(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
     """Spend the curator's whole budget on one round: a private learner on the biased sample, no reweighing."""
     alone = resolve(_changed(asked, {"curator": {"rounds": 1}}))
-    return _loss_of(alone, seed), "the whole curator budget spent on its own sample, nothing reweighed"
+    return _loss_of(
+        alone, seed
+    ), "one round on the curator's sample, nothing reweighed; planned noise spends the whole budget on it"
 
 
 def _agents_only(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:

@@ -11,6 +11,28 @@ from common.scenario import Scenario
 from deploy.base import Watch
 from deploy.truth import judge_crowd, loss
 
+NOTICEABLE = 0.005
+"""A difference in loss below this is called none."""
+
+
+def reading(iterations: int, hybrid: float, baselines: dict[str, dict[str, float | str]]) -> str:
+    """Say in a sentence what the hybrid run gained over its baselines, or why it gained nothing."""
+    losses = {name: float(found["loss_on_target"]) for name, found in baselines.items()}
+    alone, best = losses.get("curator-only"), losses.get("optimum")
+    if alone is None:
+        return ""
+    if iterations == 1:
+        return "the first hypothesis passed the agents' test: nothing was reweighed"
+    gain = alone - hybrid
+    if gain > NOTICEABLE:
+        left = "" if best is None else f"; {max(0.0, hybrid - best):.3f} is left to the best half-space on T"
+        return f"reweighing took {gain:.3f} off the loss of the curator alone{left}"
+    if best is not None and alone - best <= 2 * NOTICEABLE:
+        return (
+            f"no gain: the curator alone is within {alone - best:.3f} of the best half-space on T, nothing is to repair"
+        )
+    return f"no gain here ({gain:+.3f}): the rounds and the answers did not suffice to repair what the sample misses"
+
 
 def complete(result: dict[str, Any], asked: Scenario, seed: int | None, folder: Path, watch: Watch) -> dict[str, Any]:
     """Return the result with truth, peak memory and the run folder's path.
@@ -29,5 +51,6 @@ def complete(result: dict[str, Any], asked: Scenario, seed: int | None, folder: 
             from deploy.baselines import run_baselines
 
             truth["baselines"] = run_baselines(asked, result, seed, watch)
+            truth["reading"] = reading(result["iterations"], truth["loss_on_target"], truth["baselines"])
     used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {**result, "truth": truth, "peak_memory_bytes": 1024 * used, "run": str(folder)}

@@ -9,15 +9,17 @@ from common.people import Crowd, open_crowd
 from common.randomness import subseed
 from common.scenario import Scenario, data_folder
 
-TRUTH_PEOPLE = 1 << 21
+MOST_PEOPLE = 1 << 21
 """Fresh simulated people on whom a hypothesis is judged: standard error below 0.00035."""
+MOST_NUMBERS = 1 << 27
+"""Features drawn to judge it, at most: fewer people where they have many."""
 _BLOCK = 1 << 18
 
 
 def judge_crowd(scenario: Scenario, seed: int) -> Crowd:
     """Return people of T to judge by: fresh ones that no party has seen if simulated, else the whole table."""
     simulated = scenario.target.distribution is not None
-    size = TRUTH_PEOPLE if simulated else None
+    size = min(MOST_PEOPLE, MOST_NUMBERS // scenario.target.dimension) if simulated else None
     return open_crowd(scenario.target, data_folder(scenario), subseed(seed, "truth"), size)
 
 

@@ -52,8 +52,9 @@ def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> Sequ
     mechanism = scenario.agents.mechanism
     if scenario.bounds == "paper":
         return FixedTest(mechanism, low, high, beta, size=int(plan(scenario, "paper").answers.value))
-    tests = {"sequential": SequentialTest, "fixed": FixedTest}
-    return tests[scenario.agents.test](mechanism, low, high, beta)
+    if scenario.agents.test == "fixed":
+        return FixedTest(mechanism, low, high, beta)
+    return SequentialTest(mechanism, low, high, beta)
 
 
 def survey(query: Query, scenario: Scenario, count: int, among: int) -> Script:

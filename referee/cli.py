@@ -29,6 +29,7 @@ from referee.app import referee_app
 from referee.audit import audit
 from referee.client import CuratorClient
 from referee.referee import Referee, public
+from referee.report import History, write_report
 from referee.runfolder import write_run
 from referee.runner import Runner
 
@@ -73,11 +74,18 @@ def run_command(
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
-    with show.live(chosen, facts["seed"], quiet=as_json) as watch:
+    history: History = []
+    with show.live(chosen, facts["seed"], quiet=as_json) as shown:
+
+        def watch(text: str, numbers: dict[str, float]) -> None:
+            history.append(numbers)
+            shown(text, numbers)
+
         finished = _deployment(deployment, folder / "state", token).run(chosen, facts["seed"], facts["run"], watch)
         result = complete(finished.result, asked, facts["seed"], folder, watch)
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_run(folder, public(chosen), result, finished.transcript, finished.reports)
+    write_report(folder, chosen, result, history)
     if as_json:
         typer.echo(json.dumps(result))
     else:

@@ -18,6 +18,7 @@ from common.planning.plan import plan, rows
 from common.scenario import Scenario
 from referee.audit import Audit
 from referee.protocols.base import PROTOCOLS
+from referee.report import guarantee
 
 _OUT = Console()
 _ERR = Console(stderr=True)
@@ -71,25 +72,21 @@ def result(document: dict[str, Any]) -> None:
         table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} (only an experiment can know)")
         for name, baseline in document["truth"].get("baselines", {}).items():
             table.add_row(f"  {name}", f"{baseline['loss_on_target']:.4f}  {baseline['note']}")
+        if document["truth"].get("reading"):
+            table.add_row("  reading", document["truth"]["reading"])
     agents = document["agents"]
     table.add_row(
         "agents",
         f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled",
     )
-    table.add_row("curator guarantees", _guarantee(document["privacy"]["curator"]))
-    table.add_row("each agent has", _guarantee(document["privacy"]["agent"]))
+    table.add_row("curator guarantees", guarantee(document["privacy"]["curator"]))
+    table.add_row("each agent has", guarantee(document["privacy"]["agent"]))
     seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
     table.add_row("seconds", seconds)
     table.add_row("peak memory", f"{document['peak_memory_bytes'] / 2**20:,.0f} MiB (largest process)")
     table.add_row("run folder", document["run"])
     _OUT.print(table)
     _OUT.print(f"Verify it: referee audit {document['run']}", highlight=False)
-
-
-def _guarantee(pair: dict[str, float | None]) -> str:
-    if pair["epsilon"] is None:
-        return "nothing (non-private)"
-    return f"epsilon = {pair['epsilon']:g}, delta = {pair['delta']:g}"
 
 
 def listing(scenarios: list[Scenario]) -> None:

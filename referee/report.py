@@ -1,0 +1,110 @@
+"""The report of a run folder: a page to read, and the figure of the run."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from common.scenario import Scenario
+from common.state import write_durably
+
+History = list[dict[str, float]]
+"""The numbers of each round, as the protocol noted them."""
+
+
+def write_report(folder: Path, scenario: Scenario, result: dict[str, Any], history: History) -> None:
+    """Write ``report.md``, and ``figures/loss.svg`` and ``.png`` if there are rounds and matplotlib is installed."""
+    rounds = [numbers for numbers in history if "value" in numbers]
+    drawn = bool(rounds) and find_spec("matplotlib") is not None
+    if drawn:
+        draw(folder / "figures", scenario, result, rounds)
+    write_durably(folder / "report.md", _page(scenario, result, rounds, drawn).encode())
+
+
+def draw(folder: Path, scenario: Scenario, result: dict[str, Any], rounds: History) -> None:
+    """Draw the estimated loss on T of every round with its interval, the level, and the true losses that are known."""
+    # Only here: matplotlib takes long to import, and no service needs it.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    folder.mkdir(parents=True, exist_ok=True)
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    numbers = [r["round"] for r in rounds]
+    below = [r["value"] - r["low"] for r in rounds]
+    above = [r["high"] - r["value"] for r in rounds]
+    axes.errorbar(
+        numbers, [r["value"] for r in rounds], yerr=[below, above], fmt="o", capsize=3, color="#1f4e79",
+        label=f"agents' estimate, {result['estimate']['confidence']:.0%} interval",
+    )  # fmt: skip
+    if scenario.mode == "realizable":
+        level = scenario.accuracy.halt_below * scenario.alpha
+        axes.axhline(level, color="#1b7f3b", linestyle="--", label=f"halts when shown to be below {level:g}")
+    truth = result["truth"]
+    if truth is not None:
+        axes.axhline(
+            truth["loss_on_target"], color="#b3261e", label=f"true loss of the answer, {truth['loss_on_target']:.3f}"
+        )
+        styles = {"curator-only": ":", "agents-only": (0, (1, 4)), "optimum": "-."}
+        for name, found in truth.get("baselines", {}).items():
+            value = found["loss_on_target"]
+            axes.axhline(value, color="#777777", linestyle=styles[name], label=f"{name}, {value:.3f}")
+    axes.set(
+        xlabel="round",
+        ylabel="0/1 loss on the population T",
+        title=f"{scenario.name}: {result['status']}",
+        ylim=(0, None),
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=8)
+    for suffix in ("svg", "png"):
+        figure.savefig(folder / f"loss.{suffix}", dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+
+
+def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bool) -> str:
+    curator, agent = result["privacy"]["curator"], result["privacy"]["agent"]
+    lines = [
+        f"# {scenario.title}",
+        "",
+        " ".join(scenario.description.split()),
+        "",
+        f"**{result['status']}** after {result['iterations']} rounds: {result['reason']}.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| each person of the curator has | {guarantee(curator)} |",
+        f"| each agent has | {guarantee(agent)} |",
+        f"| agents asked, answered, enrolled | {', '.join(format(result['agents'][k], ',') for k in _COUNTS)} |",
+        f"| seconds | {result['seconds']['total']} |",
+    ]
+    if result["truth"] is not None:
+        lines.append(f"| true loss on T | {result['truth']['loss_on_target']:.4f} |")
+        for name, found in result["truth"].get("baselines", {}).items():
+            lines.append(f"| true loss, {name} | {found['loss_on_target']:.4f} ({found['note']}) |")
+        if result["truth"].get("reading"):
+            lines += ["", f"Reading: {result['truth']['reading']}."]
+    if drawn:
+        lines += ["", "![loss on T by round](figures/loss.svg)"]
+    elif rounds:
+        lines += ["", "(No figure: matplotlib is not installed here; `pip install 'tandem-hybrid[figures]'`.)"]
+    if rounds:
+        lines += ["", "| round | loss on T | interval | agents asked |", "|---|---|---|---|"]
+        lines += [
+            f"| {r['round']:.0f} | {r['value']:.4f} | {r['low']:.4f} to {r['high']:.4f} | {r['asked']:,.0f} |"
+            for r in rounds
+        ]
+    lines += ["", f"Verify this run with `referee audit {result['run']}`.", ""]
+    return "\n".join(lines)
+
+
+_COUNTS = ("asked", "answered", "enrolled")
+
+
+def guarantee(pair: dict[str, float | None]) -> str:
+    """Say a guarantee in words."""
+    if pair["epsilon"] is None:
+        return "no guarantee (a non-private run)"
+    return f"epsilon = {pair['epsilon']:g}, delta = {pair['delta']:g}"
