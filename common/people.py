@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Self
 
 import numpy as np
+from pydantic import SerializeAsAny, field_validator, model_validator
 
 from common.arrays import Indices
-from common.distributions.base import Distribution
+from common.distributions.base import Distribution, parse_distribution
 from common.errors import BadData, BadScenario
 from common.records import Records
-from common.tables import load
+from common.tables import TableSource, load
+from common.values import Value
 
-if TYPE_CHECKING:
-    from common.scenario import People
+
+class People(Value):
+    """Where people come from: a simulated ``distribution`` or a ``table`` of real records (exactly one)."""
+
+    distribution: SerializeAsAny[Distribution] | None = None
+    table: TableSource | None = None
+
+    @field_validator("distribution", mode="before")
+    @classmethod
+    def _parse(cls, value: Any) -> Distribution | None:
+        return value if value is None or isinstance(value, Distribution) else parse_distribution(value)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.distribution is None) == (self.table is None):
+            raise ValueError("give either a distribution or a table, not both and not neither")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d of these people's records."""
+        if self.distribution is not None:
+            return self.distribution.dimension
+        return self._rows().dimension
+
+    @property
+    def norm(self) -> float:
+        """Public bound on the L2 norm of a feature vector (infinite if there is none)."""
+        if self.distribution is not None:
+            return self.distribution.norm_bound
+        table = self._rows()
+        return table.norm or math.sqrt(table.dimension)
+
+    def _rows(self) -> TableSource:
+        if self.table is None:
+            raise ValueError("these people are simulated")
+        return self.table
 
 
 class Crowd(ABC):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from common.errors import BadInput
+from common.errors import BadInput, BadMessage
+from common.values import Value
 
 T = TypeVar("T")
+V = TypeVar("V", bound=Value)
 
 
 class Registry(Generic[T]):
@@ -66,3 +68,32 @@ class Registry(Generic[T]):
     def items(self) -> list[tuple[str, T]]:
         """Return (name, entry) pairs, sorted by name."""
         return [(name, self[name]) for name in self.names()]
+
+
+class Vocabulary(Registry[type[V]], Generic[V]):
+    """A registry of value types, each with a field that says which one it is: the words that a party understands.
+
+    Parameters
+    ----------
+    noun, package
+        As for :class:`Registry`.
+    field
+        The field that names the type in its JSON form.
+    """
+
+    def __init__(self, noun: str, package: str, field: Literal["kind", "name"]) -> None:
+        super().__init__(noun, package)
+        self._field = field
+
+    def parse(self, wire: Any) -> V:
+        """Validate a value from its JSON form.
+
+        Raises
+        ------
+        BadMessage
+            If its type is unknown or a field is wrong.
+        """
+        name = wire.get(self._field) if isinstance(wire, dict) else None
+        if not isinstance(name, str) or name not in self.names():
+            raise BadMessage(f"no {self.noun} has the {self._field} {name!r:.80}; known: {', '.join(self.names())}")
+        return self[name].parse(wire)

@@ -7,7 +7,6 @@ takes only its own: the curator ``source`` and ``curator``, the agents ``target`
 
 from __future__ import annotations
 
-import math
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -15,55 +14,15 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
-from common.distributions.base import Distribution, parse_distribution
 from common.errors import BadScenario, TandemError
 from common.mechanisms.base import Mechanism, parse_mechanism
-from common.people import locate
-from common.tables import TableSource
+from common.people import People, locate
 from common.values import Value, explain
 
 FromPlan = Literal["plan"]
 
 MOST_ROUNDS = 10_000_000
 """Most rounds of a run: the privacy of each is planned before the first."""
-
-
-class People(Value):
-    """Where people come from: a simulated ``distribution`` or a ``table`` of real records (exactly one)."""
-
-    distribution: SerializeAsAny[Distribution] | None = None
-    table: TableSource | None = None
-
-    @field_validator("distribution", mode="before")
-    @classmethod
-    def _parse(cls, value: Any) -> Distribution | None:
-        return value if value is None or isinstance(value, Distribution) else parse_distribution(value)
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.distribution is None) == (self.table is None):
-            raise ValueError("give either a distribution or a table, not both and not neither")
-        return self
-
-    @property
-    def dimension(self) -> int:
-        """Number of features d of these people's records."""
-        if self.distribution is not None:
-            return self.distribution.dimension
-        return self._rows().dimension
-
-    @property
-    def norm(self) -> float:
-        """Public bound on the L2 norm of a feature vector (infinite if there is none)."""
-        if self.distribution is not None:
-            return self.distribution.norm_bound
-        table = self._rows()
-        return table.norm or math.sqrt(table.dimension)
-
-    def _rows(self) -> TableSource:
-        if self.table is None:
-            raise ValueError("these people are simulated")
-        return self.table
 
 
 class Divergence(Value):

@@ -31,6 +31,9 @@ class Remote:
 
     def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
         """Carry a run to its end."""
+        greeter = Client(self._client.url, patience=3.0)
+        greeter.request("GET", "/v1/health")
+        greeter.close()
         path = f"/v1/runs/{run}"
         self._client.request("PUT", path, json={"scenario": public(scenario), "seed": seed}, headers=self._headers)
         seen, result = 0, None

@@ -11,6 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from common.errors import (
 from common.identity import Identity, Signed, verify
 from common.scenario import Scenario
 from common.service import token_hash
+from common.state import hold
 from common.transcript import append
 from referee.collection import Collection
 from referee.driver import drive
@@ -57,6 +59,11 @@ class Referee:
         SQLAlchemy URL; by default a SQLite file in the state directory.
     wait
         How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work here.
+
+    Raises
+    ------
+    BadInput
+        If another process works on the state directory, or the database cannot be opened.
     """
 
     def __init__(
@@ -67,16 +74,20 @@ class Referee:
         database: str | None = None,
         wait: Callable[[float], None] | None = None,
     ) -> None:
-        self.identity = Identity.load_or_create(folder / "identity.key")
-        self.store = Store(database or sqlite_url(folder / "referee.sqlite"))
+        with ExitStack() as opened:
+            opened.callback(hold(folder).close)
+            self.identity = Identity.load_or_create(folder / "identity.key")
+            self.store = Store(database or sqlite_url(folder / "referee.sqlite"))
+            opened.callback(self.store.close)
+            self._opened = opened.pop_all()
         self.collection = Collection(self.store, self.identity)
         self._curator = curator
         self._wait = wait or self.collection.wait
         self._notes: dict[str, list[Note]] = {}
 
     def close(self) -> None:
-        """Release the database."""
-        self.store.close()
+        """Release the database and the state directory."""
+        self._opened.close()
 
     # Agents ---------------------------------------------------------------------------------------------------------
 
@@ -197,7 +208,7 @@ class Referee:
             watch(note)
 
         try:
-            configuration = self._begin(state, chosen)
+            configuration = self._begin(state, chosen, noticed)
             terms, curator_key = self._agree(configuration)
             exchange = _Exchange(self, chosen, configuration, curator_key, seconds)
             protocol = PROTOCOLS[chosen.protocol]()
@@ -245,18 +256,22 @@ class Referee:
         self.store.finish(run, status, result, entry)
         return result
 
-    def _begin(self, state: Run, chosen: Scenario) -> messages.Configuration:
+    def _begin(self, state: Run, chosen: Scenario, watch: Callable[[Note], None]) -> messages.Configuration:
         """Fix the configuration once enough agents are enrolled; afterwards it never changes."""
         if state.configuration is not None:
             return messages.Configuration.parse(state.configuration)
         wanted = int(chosen.agents.count)
         deadline = time.monotonic() + ENROLMENT_PATIENCE
+        said = -1
         while (available := self._available()) < wanted:
             if time.monotonic() > deadline:
                 raise PeerUnavailable(
                     f"the scenario wants {wanted} agents that were never asked, {available} are enrolled: "
                     f"start more, or lower agents.count"
                 )
+            if available != said:
+                watch(Note(f"waiting for agents: {available:,} of {wanted:,} are enrolled", {}))
+                said = available
             self._wait(0.2)
         cohorts = self.store.cohorts()
         sealed = sum(c.agents for c in cohorts)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any
 
 from common.arrays import Indices
-from common.errors import BadMessage
 from common.records import Records
-from common.registry import Registry
+from common.registry import Vocabulary
 from common.values import Value
 
 
@@ -37,18 +35,5 @@ class Distribution(Value):
         """Return the records of the given people (non-negative indices), in that order."""
 
 
-DISTRIBUTIONS: Registry[type[Distribution]] = Registry("distribution", "common.distributions")
-
-
-def parse_distribution(wire: Any) -> Distribution:
-    """Validate a distribution from its JSON form.
-
-    Raises
-    ------
-    BadMessage
-        If the name is unknown or a parameter is wrong.
-    """
-    name = wire.get("name") if isinstance(wire, dict) else None
-    if name not in DISTRIBUTIONS.names():
-        raise BadMessage(f"no distribution is called {name!r}; known: {', '.join(DISTRIBUTIONS.names())}")
-    return DISTRIBUTIONS[str(name)].parse(wire)
+DISTRIBUTIONS: Vocabulary[Distribution] = Vocabulary("distribution", "common.distributions", "name")
+parse_distribution = DISTRIBUTIONS.parse

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from math import sqrt
 import math
+from math import sqrt
 from typing import Literal, Self
 
 import numpy as np

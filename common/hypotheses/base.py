@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from common.arrays import AnyArray, Bits, Labels
-from common.errors import BadMessage
 from common.records import Records
-from common.registry import Registry
+from common.registry import Vocabulary
 from common.values import Value
 
 _CELLS = 1 << 20
@@ -61,18 +60,5 @@ class Hypothesis(Value):
         return np.not_equal(self.predict(records.features), records.labels).view(np.uint8)
 
 
-HYPOTHESES: Registry[type[Hypothesis]] = Registry("hypothesis", "common.hypotheses")
-
-
-def parse_hypothesis(wire: Any) -> Hypothesis:
-    """Validate a hypothesis from its JSON form.
-
-    Raises
-    ------
-    BadMessage
-        If the kind is unknown or a field is wrong.
-    """
-    kind = wire.get("kind") if isinstance(wire, dict) else None
-    if kind not in HYPOTHESES.names():
-        raise BadMessage(f"no hypothesis is of kind {kind!r}; known: {', '.join(HYPOTHESES.names())}")
-    return HYPOTHESES[str(kind)].parse(wire)
+HYPOTHESES: Vocabulary[Hypothesis] = Vocabulary("hypothesis", "common.hypotheses", "kind")
+parse_hypothesis = HYPOTHESES.parse

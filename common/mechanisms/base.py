@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from common.arrays import AnyArray, Bits, Floats
-from common.errors import BadMessage
 from common.randomness import RandomSource
-from common.registry import Registry
+from common.registry import Vocabulary
 from common.values import Value
 
 
@@ -123,18 +122,5 @@ def bounded(values: Floats) -> Floats:
     return np.asarray(np.fmin(np.fmax(values, 0.0), 1.0), dtype=np.float64)
 
 
-MECHANISMS: Registry[type[Mechanism]] = Registry("mechanism", "common.mechanisms")
-
-
-def parse_mechanism(wire: Any) -> Mechanism:
-    """Validate a mechanism from its JSON form.
-
-    Raises
-    ------
-    BadMessage
-        If the name is unknown or a parameter is wrong.
-    """
-    name = wire.get("name") if isinstance(wire, dict) else None
-    if name not in MECHANISMS.names():
-        raise BadMessage(f"no mechanism is called {name!r}; known: {', '.join(MECHANISMS.names())}")
-    return MECHANISMS[str(name)].parse(wire)
+MECHANISMS: Vocabulary[Mechanism] = Vocabulary("mechanism", "common.mechanisms", "name")
+parse_mechanism = MECHANISMS.parse

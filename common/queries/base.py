@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 from common.arrays import Floats, Indices
-from common.errors import BadMessage
 from common.records import Records
-from common.registry import Registry
+from common.registry import Vocabulary
 from common.values import Value
 
 
@@ -39,18 +37,5 @@ class Query(Value):
         """
 
 
-QUERIES: Registry[type[Query]] = Registry("query", "common.queries")
-
-
-def parse_query(wire: Any) -> Query:
-    """Validate a query from its JSON form.
-
-    Raises
-    ------
-    BadMessage
-        If the kind is unknown or a field is wrong.
-    """
-    kind = wire.get("kind") if isinstance(wire, dict) else None
-    if kind not in QUERIES.names():
-        raise BadMessage(f"no query is of kind {kind!r}; known: {', '.join(QUERIES.names())}")
-    return QUERIES[str(kind)].parse(wire)
+QUERIES: Vocabulary[Query] = Vocabulary("query", "common.queries", "kind")
+parse_query = QUERIES.parse

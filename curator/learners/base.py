@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from common.errors import BadScenario
+from common.errors import BadMessage, BadScenario
 from common.hypotheses.base import Hypothesis
 from common.privacy.events import Event
 from common.randomness import RandomSource
-from common.registry import Registry
+from common.registry import Vocabulary
 from common.values import Value
 from curator.sampling import Sampler
 
@@ -48,7 +48,7 @@ class Learner(Value):
         """
 
 
-LEARNERS: Registry[type[Learner]] = Registry("learner", "curator.learners")
+LEARNERS: Vocabulary[Learner] = Vocabulary("learner", "curator.learners", "name")
 
 
 def parse_learner(settings: Any) -> Learner:
@@ -59,7 +59,7 @@ def parse_learner(settings: Any) -> Learner:
     BadScenario
         If the name is unknown or a setting is wrong.
     """
-    name = settings.get("name") if isinstance(settings, dict) else None
-    if name not in LEARNERS.names():
-        raise BadScenario(f"no learner is called {name!r}; known: {', '.join(LEARNERS.names())}")
-    return LEARNERS[str(name)].parse(settings)
+    try:
+        return LEARNERS.parse(settings)
+    except BadMessage as error:
+        raise BadScenario(f"learner: {error.detail}") from None

@@ -113,5 +113,5 @@ class TestContract:
 
 @pytest.mark.parametrize("wire", [None, [], "linear", {}, {"kind": "pickle"}, {"kind": ["linear"]}])
 def test_what_is_no_hypothesis_is_refused(wire):
-    with pytest.raises(BadMessage, match="no hypothesis is of kind"):
+    with pytest.raises(BadMessage, match="no hypothesis has the kind"):
         parse_hypothesis(wire)

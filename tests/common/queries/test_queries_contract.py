@@ -79,5 +79,5 @@ class TestEveryQuery:
 
 @pytest.mark.parametrize("wire", [None, 7, [], {}, {"kind": "record"}])
 def test_an_unknown_query_is_refused(wire):
-    with pytest.raises(BadMessage, match="no query is of kind"):
+    with pytest.raises(BadMessage, match="no query has the kind"):
         parse_query(wire)

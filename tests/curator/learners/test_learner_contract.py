@@ -67,5 +67,5 @@ class TestContract:
 
 @pytest.mark.parametrize("settings", [None, {}, {"name": "oracle"}])
 def test_unknown_learners_are_refused(settings):
-    with pytest.raises(BadScenario, match="no learner is called"):
+    with pytest.raises(BadScenario, match="no learner has the name"):
         parse_learner(settings)
