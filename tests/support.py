@@ -1,0 +1,172 @@
+"""What many tests need: a tiny scenario, and the three parties side by side, to be interrupted at any point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from common import messages, scenario
+from common.identity import Identity, Signed
+from common.scenario import Scenario
+from common.service import listen
+from curator.curator import Curator
+from curator.opening import open_curator
+from deploy.base import Finished
+from local_agent.host import Host
+from local_agent.opening import open_population
+from referee.port import CuratorPort
+from referee.referee import Referee, public
+from referee.runfolder import pack_reports, write_run
+
+TOKEN = "a-token-for-tests"
+TINY = (
+    "curator.n=1200",
+    "curator.kappa=0.2",
+    "curator.eta=0.2",
+    "curator.rounds=3",
+    "curator.epsilon=60",
+    "curator.learner.steps=300",
+    "agents.count=6000",
+    "agents.mechanism.epsilon=2",
+    "agents.batch=400",
+    "agents.deadline=5",
+)
+
+
+def tiny(*overrides: str) -> Scenario:
+    """Return a scenario that runs in well under a second and uses all its three rounds."""
+    return scenario.load("ball", [*TINY, *overrides])
+
+
+def seal(party: Identity, message: Any) -> Signed:
+    """Sign a message value as its own kind."""
+    return party.sign(message.KIND, message.wire())
+
+
+class Halted(BaseException):
+    """Stops a referee where it is, as a crash does."""
+
+
+class _Gate:
+    """A curator that lets runs be opened, and can be shut before any operation."""
+
+    def __init__(self, curator: CuratorPort) -> None:
+        self._curator = curator
+        self.shut = False
+
+    def open_run(self, signed: Signed) -> Signed:
+        return self._curator.open_run(signed)
+
+    def perform(self, signed: Signed) -> Signed:
+        if self.shut:
+            raise Halted
+        return self._curator.perform(signed)
+
+
+class Bench:
+    """Curator, referee and hosted people in one process; ``close`` does what a crash does: nothing but let go."""
+
+    def __init__(
+        self,
+        folder: Path,
+        chosen: Scenario | None = None,
+        *,
+        seed: int = 1,
+        individuals: int = 0,
+        curator: Callable[[Curator], CuratorPort] = lambda curator: curator,
+    ) -> None:
+        self.folder = folder
+        self.chosen = chosen or tiny()
+        self.seed = seed
+        self.curator = open_curator(self.chosen, folder / "curator", seed, None)
+        self._gate = _Gate(curator(self.curator))
+        self.referee = Referee(folder / "referee", self._gate, wait=self._wait)
+        self.referee.allow("enrolment", TOKEN)
+        self.population = open_population(
+            self.chosen, folder / "agents", seed, self.referee.identity.public, self.chosen.agents.count - individuals
+        )
+        self.host = Host(self.population, self.referee, self.referee.identity.public)
+        self.host.enrol(TOKEN)
+        self.hooks: list[Callable[[], None]] = []
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.population.close()
+        self.referee.close()
+        self.curator.close()
+
+    def _wait(self, seconds: float) -> None:
+        if self.hooks:
+            self.hooks.pop(0)()
+        else:
+            self.host.step()
+
+    def meanwhile(self, attack: Callable[[], None]) -> None:
+        """While the next question is open and unanswered, do this."""
+        self.hooks.append(attack)
+
+    def run(self, name: str = "run") -> dict[str, Any]:
+        """Carry a run to its end (or on from where it was)."""
+        self.referee.create(name, self.chosen.wire(), self.seed)
+        return self.referee.execute(name)
+
+    def open(self, name: str = "run") -> tuple[str, str]:
+        """Begin a run as far as the curator is concerned; return its name and digest."""
+        self.referee.create(name, self.chosen.wire(), self.seed)
+        self._gate.shut = True
+        try:
+            self.referee.execute(name)
+        except Halted:
+            self._gate.shut = False
+        return name, messages.Configuration.parse(self.referee.configuration(name).message).fingerprint()
+
+    def perform(self, operation_id: int, operation: dict[str, Any], name: str = "run") -> messages.Release:
+        """Ask the curator for an operation in the referee's name."""
+        digest = messages.Configuration.parse(self.referee.configuration(name).message).fingerprint()
+        request = messages.Perform(run=name, digest=digest, operation_id=str(operation_id), operation=operation)
+        return messages.Release.parse(self.curator.perform(seal(self.referee.identity, request)).message)
+
+    def finished(self, name: str = "run") -> Finished:
+        """Return what a deployment hands over of a finished run."""
+        store = self.referee.store
+        result = store.run(name).result
+        assert result is not None
+        reports = tuple((q.question, pack_reports(store.reports(name, q.question))) for q in store.questions(name))
+        return Finished(result, "".join(line + "\n" for line in store.entries(name)), reports)
+
+
+def leave_folder(folder: Path, chosen: Scenario, seed: int, finished: Finished) -> Path:
+    """Write the run folder that ``referee run`` writes."""
+    result = {**finished.result, "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
+    write_run(folder, public(chosen), result, finished.transcript, finished.reports)
+    return folder
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """Serve an app on loopback from a thread; gives its address."""
+    import threading
+
+    listener = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listener.close()
+
+
+__all__ = ["TINY", "TOKEN", "Bench", "leave_folder", "seal", "served", "tiny"]
