@@ -41,6 +41,7 @@ def pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
         If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has a wrong number
         of fields.
     """
+    path = _found(path)
     try:
         yield from _parquet(path, columns) if path.suffix == ".parquet" else _text(path, layout, columns)
     except FileNotFoundError:
@@ -49,6 +50,12 @@ def pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
         raise BadData(f"{path.name}: the compressed file is cut off or corrupt") from None
     except OSError as error:
         raise BadData(f"{path.name}: cannot be read: {error.strerror}") from None
+
+
+def _found(path: Path) -> Path:
+    """Return the file itself, or the same file as it is found compressed beside where it should be."""
+    compressed = (path.with_name(path.name + suffix) for suffix in (".xz", ".gz"))
+    return path if path.exists() else next((p for p in compressed if p.exists()), path)
 
 
 def _open(path: Path) -> BufferedIOBase:

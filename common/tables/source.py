@@ -172,7 +172,7 @@ class TableSource(Value):
     ----------
     files
         Names relative to the scenario's ``data`` directory, read in this order: ``.parquet``, else delimited
-        text, plain, ``.xz`` or ``.gz``.
+        text, plain, ``.xz`` or ``.gz``; a file that is not there is looked for with either suffix.
     layout
         How text files are written.
     label

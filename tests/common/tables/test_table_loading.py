@@ -223,3 +223,11 @@ class TestDescription:
 
     def test_a_group_of_texts_is_one_value(self):
         assert Category(column="job", values=("a", ("b", "c"))).groups == (("a",), ("b", "c"))
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress)])
+def test_a_file_that_is_named_plain_is_found_compressed(tmp_path, suffix, compress):
+    plain = read(tmp_path, GOOD).features
+    (tmp_path / "people.csv").unlink()
+    (tmp_path / f"people.csv{suffix}").write_bytes(compress(GOOD.encode()))
+    np.testing.assert_array_equal(load(tmp_path, source()).features, plain)
