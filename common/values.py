@@ -40,13 +40,17 @@ class Value(BaseModel):
             raise BadMessage(f"{cls.__name__}: {explain(error)}") from None
 
 
+_PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}
+
+
 def explain(error: ValidationError) -> str:
     """Say the first problem of a validation error in one line, without echoing long inputs."""
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "value"
-    found = "" if first["type"] in ("missing", "extra_forbidden") else f", found {_short(first.get('input'))}"
+    plain = _PLAIN.get(first["type"])
+    said = plain or f"{first['msg']}, found {_short(first.get('input'))}"
     more = error.error_count() - 1
-    return f"{where}: {first['msg']}{found}" + (f" (and {more} more)" if more else "")
+    return f"{where}: {said}" + (f" (and {more} more)" if more else "")
 
 
 def _short(value: Any) -> str:

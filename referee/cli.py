@@ -20,6 +20,7 @@ from common.scenario import Scenario
 from common.service import listen, serve
 from common.state import claim
 from deploy.base import Deployment
+from deploy.catalogue import registered
 from deploy.embedded import Embedded
 from deploy.experiment import complete
 from deploy.processes import Processes
@@ -72,6 +73,7 @@ def run_command(
     asked = scenarios.load(scenario, sets)
     chosen = resolve(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    scenarios.data_folder(chosen)  # a missing directory is said before anything starts
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
     history: History = []
@@ -103,7 +105,7 @@ def list_command(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([{"name": s.name, "title": s.title, "description": s.description} for s in shipped]))
     else:
-        show.listing(shipped)
+        show.listing(shipped, registered())
 
 
 @app.command("plan")

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-from common.mechanisms.base import MECHANISMS
 from common.planning.checks import violations
 from common.planning.plan import plan, rows
 from common.scenario import Scenario
 from referee.audit import Audit
-from referee.protocols.base import PROTOCOLS
 from referee.report import guarantee
 
 _OUT = Console()
@@ -32,10 +32,11 @@ def live(scenario: Scenario, seed: int | None, *, quiet: bool) -> Iterator[Watch
     if quiet:
         yield lambda text, numbers: None
         return
-    _ERR.print(f"[bold]{scenario.name}[/bold]: {scenario.title} [dim](seed {seed})[/dim]")
+    title = f"[bold]{scenario.name}[/bold]: {scenario.title}" + ("" if seed is None else f" [dim](seed {seed})[/dim]")
     if not _ERR.is_terminal:
-        yield lambda text, numbers: _ERR.print(_line(text, numbers), highlight=False)
+        yield _plain(title)
         return
+    _ERR.print(title)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=_ERR, transient=True) as progress:
         task = progress.add_task("starting the parties, bringing the people", total=None)
@@ -46,6 +47,18 @@ def live(scenario: Scenario, seed: int | None, *, quiet: bool) -> Iterator[Watch
             progress.update(task, description=f"after {text}", total=total, completed=done)
 
         yield watch
+
+
+def _plain(title: str) -> Watch:
+    """Say the title with the first progress: a run that cannot begin says one line only, why."""
+    waiting = [title]
+
+    def watch(text: str, numbers: dict[str, float]) -> None:
+        while waiting:
+            _ERR.print(waiting.pop(), soft_wrap=True)
+        _ERR.print(_line(text, numbers), highlight=False, soft_wrap=True)
+
+    return watch
 
 
 def _line(text: str, numbers: dict[str, float]) -> str:
@@ -89,16 +102,16 @@ def result(document: dict[str, Any]) -> None:
     _OUT.print(f"Verify it: referee audit {document['run']}", highlight=False)
 
 
-def listing(scenarios: list[Scenario]) -> None:
+def listing(scenarios: list[Scenario], registered: dict[str, list[str]]) -> None:
     """Print all scenarios and what else is registered."""
     for scenario in scenarios:
-        _OUT.print(f"[bold]{scenario.name}[/bold]  {scenario.title}")
+        _OUT.print(f"[bold]{scenario.name}[/bold]  {scenario.title}", soft_wrap=True)
         for paragraph in scenario.description.strip().split("\n\n"):
-            _OUT.print("  " + " ".join(paragraph.split()), highlight=False, style="dim", soft_wrap=True)
-        _OUT.print()
-    _OUT.print("protocols:  " + ", ".join(PROTOCOLS.names()))
-    _OUT.print("mechanisms: " + ", ".join(MECHANISMS.names()))
-    _OUT.print("Next: referee plan NAME (what it needs), referee run NAME (do it)")
+            text = Text(" ".join(paragraph.split()), style="dim")
+            _OUT.print(Padding(text, (0, 0, 1, 2)))
+    for noun, names in registered.items():
+        _OUT.print(f"{noun}: " + ", ".join(names), highlight=False, soft_wrap=True)
+    _OUT.print("Next: referee plan NAME (what it needs), referee run NAME (do it)", highlight=False)
 
 
 def plans(scenario: Scenario) -> dict[str, Any]:
