@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+BASE = "python:3.11-slim-bookworm"
 PEOPLE = 40_000
 SETTINGS = {
     "TANDEM_SCENARIO": "ball",
@@ -39,7 +40,7 @@ def succeed(*words: str, seconds: float = 60) -> str:
 
 
 def works(*words: str) -> bool:
-    return shutil.which(words[0]) is not None and command(*words).returncode == 0
+    return shutil.which(words[0]) is not None and command(*words, seconds=300).returncode == 0
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,8 @@ def compose() -> tuple[str, ...]:
     found = next((c for c in (("docker", "compose"), ("docker-compose",)) if works(*c, "version")), None)
     if found is None:
         pytest.skip("there is a Docker engine, but neither `docker compose` nor `docker-compose`")
+    if not works("docker", "image", "inspect", BASE) and not works("docker", "pull", "--quiet", BASE):
+        pytest.skip(f"the base image {BASE} is neither on this machine nor can it be pulled")
     succeed(*found, "build", seconds=900)
     return found
 
