@@ -47,7 +47,7 @@ class Records:
         return Records(np.ascontiguousarray(self.features[rows]), np.ascontiguousarray(self.labels[rows]))
 
     def check(self) -> Records:
-        """Refuse what no computation should see: non-finite features, labels other than -1 and +1.
+        """Refuse what no computation should see: non-finite features, bytes but 0 and 1, labels but -1 and +1.
 
         Raises
         ------
@@ -58,6 +58,10 @@ class Records:
             bad = int(np.count_nonzero(~np.isfinite(self.features).all(axis=1)))
             if bad:
                 raise BadData(f"{bad} of {len(self)} records hold NaN or an infinity; every feature must be finite")
+        else:
+            bad = int(np.count_nonzero(self.features.max(axis=1, initial=0) > 1))
+            if bad:
+                raise BadData(f"{bad} of {len(self)} records hold a feature above 1; uint8 features must be 0 or 1")
         odd = int(np.count_nonzero(np.abs(self.labels) != 1))
         if odd:
             raise BadData(f"{odd} of {len(self)} records have a label outside the declared set {{-1, +1}}")

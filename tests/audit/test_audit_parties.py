@@ -1,0 +1,33 @@
+"""The shipped code of curator and agents passes the audit, end to end; without one of its safeguards it does not.
+
+Each audit claims too much with probability at most 1e-6 (``case.FAILURE``). Seeds are fixed, except OpenDP's, which
+samples a single agent's answer. ``python -m benchmarks.audit`` is the same with more runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.audit import agent_cases, curator_cases
+from tests.audit.auditor import Subject
+from tests.audit.case import Case
+
+CASES = [*curator_cases.cases(), *agent_cases.cases()]
+TWINS = [pytest.param(case, twin, id=f"{case.name}: {name}") for case in CASES for name, twin in case.twins.items()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_is_shipped_keeps_its_claim(case: Case) -> None:
+    assert case.least <= case.measure(case.honest).epsilon <= case.epsilon
+
+
+@pytest.mark.parametrize(("case", "twin"), TWINS)
+def test_without_a_safeguard_the_claim_is_broken(case: Case, twin: Subject) -> None:
+    assert case.measure(twin).epsilon > case.epsilon
+
+
+def test_the_sampling_bound_is_what_a_draw_costs_and_not_more() -> None:
+    case = curator_cases.projection_case()
+    assert replace(case, delta=0.9 * case.delta).measure(case.honest).epsilon > 0.0
