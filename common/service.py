@@ -71,7 +71,7 @@ def _document(document: dict[str, Any], status: int, headers: Mapping[str, str] 
 
 def create_app(title: str, description: str) -> FastAPI:
     """Return an app with Tandem's manners: problem documents, size limit, health check."""
-    app = FastAPI(title=title, description=description, version="1", responses=PROBLEMS, redoc_url=None)
+    app = FastAPI(title=title, description=description, version="1", responses=PROBLEMS, docs_url=None, redoc_url=None)
 
     @app.exception_handler(TandemError)
     async def refused(request: Request, error: TandemError) -> Response:

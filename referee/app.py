@@ -13,7 +13,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 
 from common import canonical, messages
-from common.errors import BadMessage, NotFound
+from common.errors import BadMessage, NotFound, TandemError
 from common.identity import Signed
 from common.service import create_app, read_signed, signed_body
 from common.values import Value
@@ -23,6 +23,8 @@ from referee.runner import Runner
 
 HOLD = 2.0
 """Seconds for which a poll is held until there is a question."""
+MOST_REPORTS = 1000
+"""Individual reports in one batch, at most."""
 GLANCE = 0.01
 """Seconds between looks at whether there is a new question; a look reads one number in memory."""
 
@@ -42,6 +44,20 @@ class RunRequest(Value):
 
     scenario: dict[str, Any]
     seed: int | None = Field(default=None, ge=0, lt=1 << 63)
+
+
+class Rejected(Value):
+    """A report of a batch that was not accepted; ``reason`` is a problem type without its prefix."""
+
+    position: int
+    reason: str
+
+
+class BatchOutcome(Value):
+    """What became of a batch of reports: how many were accepted, and which were not."""
+
+    accepted: int
+    rejected: tuple[Rejected, ...]
 
 
 class Progress(Value):
@@ -117,6 +133,10 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
         await run_in_threadpool(referee.report, signed)
         return Response(status_code=204)
 
+    @app.post("/v1/report-batches", summary="Hand in many individual answers; those that fail are listed with a reason")
+    async def batch(reports: Annotated[list[Signed], Field(max_length=MOST_REPORTS)]) -> BatchOutcome:
+        return await run_in_threadpool(_take_each, referee, reports)
+
     @app.put(
         "/v1/packed-reports/{report_id}",
         summary="Hand in the packed answers of a hosted population",
@@ -182,6 +202,16 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
         return PlainTextResponse("\n".join(lines) + "\n")
 
     return app
+
+
+def _take_each(referee: Referee, reports: list[Signed]) -> BatchOutcome:
+    rejected = []
+    for position, signed in enumerate(reports):
+        try:
+            referee.report(signed)
+        except TandemError as error:
+            rejected.append(Rejected(position=position, reason=error.problem))
+    return BatchOutcome(accepted=len(reports) - len(rejected), rejected=tuple(rejected))
 
 
 def _same_id(report_id: str, signed: Signed) -> None:
