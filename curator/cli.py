@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -45,12 +46,8 @@ def serve_command(
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001
     """
     chosen = resolve(scenarios.load(scenario, sets))
-    listener = listen(host, port)
-    curator = open_curator(chosen, state, seed, referee_key)
-    try:
+    with listen(host, port) as listener, closing(open_curator(chosen, state, seed, referee_key)) as curator:
         serve(curator_app(curator), listener, "curator")
-    finally:
-        curator.close()
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 from common.client import Client
 from common.errors import AuditFailed, PeerMisbehaved
@@ -31,9 +32,8 @@ class Remote:
 
     def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
         """Carry a run to its end."""
-        greeter = Client(self._client.url, patience=3.0)
-        greeter.request("GET", "/v1/health")
-        greeter.close()
+        with closing(Client(self._client.url, patience=3.0)) as greeter:
+            greeter.request("GET", "/v1/health")
         path = f"/v1/runs/{run}"
         self._client.request("PUT", path, json={"scenario": public(scenario), "seed": seed}, headers=self._headers)
         seen, result = 0, None

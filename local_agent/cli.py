@@ -8,6 +8,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -62,14 +63,14 @@ def host_command(
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
     chosen = resolve(scenarios.load(scenario, sets))
-    client = RefereeClient(referee, patience=patience)
-    key = _pin(state, referee_key, client)
-    population = open_population(chosen, state, seed, key, agents)
-    connection = Host(population, client, key)
-    enrolled = connection.enrol(token)
-    claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
-    typer.echo(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
-    _answer_until(connection, lambda: False)
+    with closing(RefereeClient(referee, patience=patience)) as client:
+        key = _pin(state, referee_key, client)
+        population = open_population(chosen, state, seed, key, agents)
+        with closing(Host(population, client, key)) as connection:
+            enrolled = connection.enrol(token)
+            claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
+            typer.echo(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
+            _answer_until(connection, lambda: False)
 
 
 @app.command("answer")
@@ -82,6 +83,7 @@ def answer_command(
     referee_key: KeyOption = None,
     state: Annotated[Path, typer.Option(help="State directory: key and the answered flag.")] = Path("agent-state"),
     most_delay: Annotated[float, typer.Option(help="Answer after a random delay of up to so many seconds.")] = 5.0,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 60.0,
 ) -> None:
     """Answer at most one question about one person, then stop.
 
@@ -90,13 +92,17 @@ def answer_command(
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"--epsilon must be positive and finite, found {epsilon}")
     person = read_record(record)
-    client = RefereeClient(referee)
-    key = _pin(state, referee_key, client)
-    agent = Agent(person, Policy(key, epsilon), state)
-    connection = Host(agent, client, key, delay=lambda: secrets.randbelow(1 << 20) / (1 << 20) * most_delay)
-    connection.enrol(token)
-    typer.echo("local-agent is enrolled and waits for its question")
-    _answer_until(connection, lambda: connection.finished)
+
+    def delay() -> float:
+        return secrets.randbelow(1 << 20) / (1 << 20) * most_delay
+
+    with closing(RefereeClient(referee, patience=patience)) as client:
+        key = _pin(state, referee_key, client)
+        agent = Agent(person, Policy(key, epsilon), state)
+        with closing(Host(agent, client, key, delay)) as connection:
+            connection.enrol(token)
+            typer.echo("local-agent is enrolled and waits for its question")
+            _answer_until(connection, lambda: connection.finished)
     typer.echo("local-agent has answered; it will not answer again")
 
 

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -142,13 +143,18 @@ def serve_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
-    listener = listen(host, port)
-    referee = Referee(state, CuratorClient(curator, patience=patience), database=database)
-    for purpose in ("enrolment", "operator"):
-        value = os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "")
+    tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in ("enrolment", "operator")}
+    for purpose, value in tokens.items():
         if len(value) < 8:
             raise BadInput(f"TANDEM_{purpose.upper()}_TOKEN must be set in the environment, with at least 8 characters")
-        referee.allow(purpose, value)
+    with ExitStack() as unless_it_starts:
+        listener = unless_it_starts.enter_context(listen(host, port))
+        referee = Referee(state, CuratorClient(curator, patience=patience), database=database)
+        unless_it_starts.callback(referee.close)
+        for purpose, value in tokens.items():
+            referee.allow(purpose, value)
+        # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
+        unless_it_starts.pop_all()
     runner = Runner(referee)
     runner.start()
     serve(referee_app(referee, runner), listener, "referee")

@@ -1,0 +1,203 @@
+"""Real processes over loopback: killed at any time and started again, the run ends as it would have."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.errors import PeerUnavailable
+from common.scenario import Scenario
+from deploy.base import Finished
+from deploy.embedded import Embedded
+from deploy.processes import Party, Processes
+from deploy.remote import Remote
+from referee.audit import audit
+from referee.referee import public
+from tests.support import leave_folder, tiny
+
+SLOW = ("curator.learner.steps=3000000", "curator.n=20000", "curator.epsilon=300", "agents.deadline=60")
+"""Each learn takes about a second: there is time to kill somebody in the middle of it."""
+
+
+def quiet(text: str, numbers: dict[str, float]) -> None:
+    """Watch nothing."""
+
+
+def essence(finished: Finished) -> dict[str, Any]:
+    """Return what must not depend on the deployment, nor on who died when."""
+    return {name: finished.result[name] for name in ("status", "iterations", "answer", "estimate", "agents", "privacy")}
+
+
+def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)
+    try:
+        return connection.execute(query).fetchall()
+    except sqlite3.OperationalError:  # not created yet
+        return []
+    finally:
+        connection.close()
+
+
+def until(condition: Callable[[], Any], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the event did not come"
+        time.sleep(0.005)
+
+
+class Killer:
+    """Kills parties as a run goes on: each (name, event) in turn, with SIGKILL, once the event has come."""
+
+    def __init__(self, state: Path, *plan: tuple[str, Callable[[Path], bool]]) -> None:
+        self._state = state
+        self._plan = plan
+        self.killed: list[str] = []
+        self._thread: threading.Thread | None = None
+
+    def started(self, parties: dict[str, Party]) -> None:
+        self._thread = threading.Thread(target=self._work, args=(parties,))
+        self._thread.start()
+
+    def _work(self, parties: dict[str, Party]) -> None:
+        for name, event in self._plan:
+            until(lambda event=event: event(self._state))
+            victim = parties[name].process
+            os.kill(victim.pid, signal.SIGKILL)
+            victim.wait()
+            self.killed.append(name)
+
+    def join(self) -> None:
+        assert self._thread is not None
+        self._thread.join(120)
+
+
+def learning(number: int) -> Callable[[Path], bool]:
+    """Operation ``number`` is charged and has no result yet."""
+    query = f"SELECT 1 FROM operations WHERE operation_id = '{number}' AND result IS NULL"
+    return lambda state: bool(rows(state / "curator" / "ledger.sqlite", query))
+
+
+def asked(count: int) -> Callable[[Path], bool]:
+    """So many questions have been opened."""
+    return lambda state: len(rows(state / "referee" / "referee.sqlite", "SELECT 1 FROM questions")) >= count
+
+
+@pytest.fixture(scope="module")
+def slow() -> Scenario:
+    return tiny(*SLOW)
+
+
+@pytest.fixture(scope="module")
+def expected(slow, tmp_path_factory) -> dict[str, Any]:
+    return essence(Embedded(tmp_path_factory.mktemp("embedded")).run(slow, 1, "run", quiet))
+
+
+def check(state: Path, folder: Path, slow: Scenario, finished: Finished, expected: dict[str, Any]) -> None:
+    assert essence(finished) == expected
+    operations = rows(state / "curator" / "ledger.sqlite", "SELECT operation_id, result FROM operations")
+    assert len({row[0] for row in operations}) == len(operations) == 5
+    assert all(row[1] is not None for row in operations)
+    assert audit(leave_folder(folder, slow, 1, finished)).answers == expected["agents"]["answered"]
+
+
+PLANS: dict[str, tuple[tuple[str, Callable[[Path], bool]], ...]] = {
+    "nobody": (),
+    "the curator in the middle of a learn, the agents, the referee": (
+        ("curator", learning(0)),
+        ("agents", asked(1)),
+        ("referee", learning(3)),
+    ),
+    "the referee while it asks, the curator again": (("referee", asked(1)), ("curator", learning(3))),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(PLANS))
+def test_processes_that_are_killed_lead_to_the_result_of_one_process(tmp_path, slow, expected, name):
+    state = tmp_path / "state"
+    killer = Killer(state, *PLANS[name])
+    finished = Processes(state, started=killer.started).run(slow, 1, "run", quiet)
+    killer.join()
+    assert killer.killed == [victim for victim, _ in PLANS[name]]
+    check(state, tmp_path / "run", slow, finished, expected)
+
+
+@pytest.mark.slow
+def test_a_whole_deployment_that_dies_is_taken_up_by_the_next(tmp_path, slow, expected, monkeypatch):
+    """Everybody is killed at once and nobody starts them again; a second deployment on the same state ends the run."""
+    state = tmp_path / "state"
+
+    class PowerCut(BaseException):
+        pass
+
+    parties: dict[str, Party] = {}
+
+    def dies(self: Remote, scenario: Scenario, seed: int, run: str, watch: Any) -> Finished:
+        wanted = {"scenario": public(scenario), "seed": seed}
+        self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
+        until(lambda: learning(3)(state))
+        for party in parties.values():
+            party._stopping = True
+            party.process.kill()
+        raise PowerCut
+
+    monkeypatch.setattr(Remote, "run", dies)
+    with pytest.raises(PowerCut):
+        Processes(state, started=parties.update).run(slow, 1, "run", quiet)
+    monkeypatch.undo()
+    check(state, tmp_path / "run", slow, Processes(state).run(slow, 1, "run", quiet), expected)
+
+
+@pytest.mark.slow
+def test_two_hosts_share_the_people(tmp_path):
+    chosen = tiny()
+    finished = Processes(tmp_path / "state", hosts=2).run(chosen, 1, "run", quiet)
+    assert finished.result["agents"] == {"enrolled": 6000, "asked": 1200, "answered": 1200, "rejected": 0}
+    assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).reports == 6
+
+
+def party(folder: Path, code: str, name: str = "party") -> Party:
+    script = folder / "partytest.py"
+    script.write_text(code)
+    return Party(name, ["partytest"], folder, {"PYTHONPATH": str(folder), "COVERAGE_PROCESS_CONFIG": ""})
+
+
+def test_a_party_that_cannot_start_says_why_in_one_line(tmp_path):
+    broken = party(tmp_path, "import sys; sys.exit('no budget left')")
+    with pytest.raises(PeerUnavailable, match="the party did not start: no budget left"):
+        broken.wait_for("listens")
+    broken.stop()
+
+
+def test_a_party_that_dies_is_started_again_until_it_is_stopped(tmp_path):
+    lively = party(tmp_path, "import os, time\nprint('up', os.getpid(), flush=True)\ntime.sleep(600)")
+    lively.wait_for("up")
+    first = lively.process
+    os.kill(first.pid, signal.SIGKILL)
+    until(lambda: len(lively._lines) == 2)
+    second = lively.process
+    assert second.pid != first.pid
+    lively.stop()
+    assert second.poll() is not None
+    assert not lively._watcher.is_alive()
+    assert lively.process is second
+
+
+def test_a_party_that_ignores_requests_to_end_is_ended(tmp_path, monkeypatch):
+    stubborn = party(
+        tmp_path,
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(600)",
+    )
+    stubborn.wait_for("up")
+    real = stubborn.process.wait
+    monkeypatch.setattr(stubborn.process, "wait", lambda timeout=None: real(0.1 if timeout else None))
+    stubborn.stop()
+    assert stubborn.process.returncode == -signal.SIGKILL

@@ -1,0 +1,196 @@
+"""Bad input to the three commands: exit status 1 or 2, one line on stderr that says why, nothing on stdout."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from common.service import listen
+from curator.cli import app as curator_command
+from local_agent.cli import app as agent_command
+from referee.cli import app as referee_command
+from tests.support import TINY
+
+RUNNER = CliRunner()
+SETS = [part for override in TINY for part in ("--set", override)]
+TOKENS = {"TANDEM_ENROLMENT_TOKEN": "long-enough", "TANDEM_OPERATOR_TOKEN": "long-enough"}
+
+
+def fails(command, arguments: list[str], status: int, why: str, **environment: str) -> None:
+    outcome = RUNNER.invoke(command, arguments, env=environment)
+    assert outcome.exit_code == status, outcome.output
+    assert outcome.stdout == ""
+    assert len(outcome.stderr.strip().splitlines()) == 1, outcome.stderr
+    assert why in outcome.stderr
+    assert not isinstance(outcome.exception, TypeError | KeyError | ValueError | OSError)
+
+
+@pytest.mark.parametrize(
+    ("extra", "status", "why"),
+    [
+        (["nosuch"], 2, "no shipped scenario is called 'nosuch'"),
+        (["nosuch.yaml"], 2, "cannot read nosuch.yaml"),
+        (["ball", "--set", "agents.colour=red"], 2, "agents.colour"),
+        (["ball", "--set", "colour"], 2, "KEY=VALUE"),
+        (["ball", "--set", "alpha=[1"], 2, "not a YAML value"),
+        (["ball", "--set", "alpha.x=1"], 2, "not a mapping"),
+        (["ball", "--set", "curator.epsilon=0"], 2, "curator.epsilon"),
+        (["ball", "--set", "curator.epsilon=-1"], 2, "curator.epsilon"),
+        (["ball", "--set", "agents.mechanism.epsilon=0"], 2, "epsilon"),
+        (["ball", "--set", "agents.mechanism.epsilon=.nan"], 2, "epsilon"),
+        (["ball", "--set", "agents.mechanism.name=magic"], 2, "no mechanism has the name 'magic'"),
+        (["ball", "--set", "alpha=0.7"], 2, "alpha"),
+        (["ball", *SETS, "--set", "curator.rounds=0"], 2, "curator.rounds"),
+        (["ball", *SETS, "--set", "curator.n=-4"], 2, "curator.n"),
+        (["ball", *SETS, "--set", "agents.count=0"], 2, "agents.count"),
+        (["ball", *SETS, "--set", "curator.kappa=2"], 2, "curator.kappa"),
+        (["ball", *SETS, "--set", "curator.eta=0"], 2, "curator.eta"),
+        (["ball", *SETS, "--set", "curator.kappa=0.005"], 1, "kappa n > 10"),
+        (["ball", *SETS, "--set", "curator.epsilon=1e-9"], 1, "the budget is"),
+        (["ball", *SETS, "--set", "curator.learner.name=oracle"], 2, "oracle"),
+        (["ball", *SETS, "--set", "protocol=gossip"], 1, "gossip"),
+        (["ball", *SETS, "--deployment", "cloud"], 2, "--deployment"),
+        (["ball", *SETS, "--deployment", "http://127.0.0.1:9"], 1, "TANDEM_OPERATOR_TOKEN"),
+    ],
+)
+def test_bad_scenarios(tmp_path, extra, status, why):
+    fails(referee_command, ["run", "--json", "--seed", "1", "--output", str(tmp_path / "run"), *extra], status, why)
+
+
+def test_a_referee_that_is_not_there(tmp_path):
+    arguments = ["run", "--json", "ball", *SETS, "--output", str(tmp_path), "--deployment", "http://127.0.0.1:9"]
+    fails(referee_command, arguments, 1, "nobody answers at http://127.0.0.1:9", TANDEM_OPERATOR_TOKEN="long-enough")
+
+
+def test_a_folder_of_another_run(tmp_path):
+    arguments = ["run", "--json", "ball", *SETS, "--output", str(tmp_path / "run")]
+    assert RUNNER.invoke(referee_command, [*arguments, "--seed", "1"]).exit_code == 0
+    again = RUNNER.invoke(referee_command, [*arguments, "--seed", "1"])
+    assert json.loads(again.stdout)["status"] == "exhausted"
+    fails(referee_command, [*arguments, "--seed", "2"], 1, "another seed")
+    audited = RUNNER.invoke(referee_command, ["audit", "--json", str(tmp_path / "run")])
+    assert json.loads(audited.stdout)["verified"] is True
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    arguments = ["run", "--json", "ball", *SETS, "--output", str(tmp_path / "file" / "run")]
+    fails(referee_command, arguments, 1, "Not a directory")
+
+
+def test_an_audit_of_nothing_and_of_something_changed(tmp_path):
+    fails(referee_command, ["audit", "--json", str(tmp_path)], 1, "is not a run folder")
+    (tmp_path / "transcript.jsonl").write_text("{}\n")
+    fails(referee_command, ["audit", "--json", str(tmp_path)], 1, "line 1")
+
+
+TABLE = """
+name: mine
+title: My table
+alpha: 0.2
+divergence: {chi_squared: 2}
+people: simulated
+data: DATA
+source: &people
+  table:
+    files: [people.csv]
+    label: {column: renews, positive: ["yes"], negative: ["no"]}
+    features: [{kind: number, column: visits, low: 0, high: 30}]
+    norm: 1.0
+target: *people
+curator:
+  n: 20
+  epsilon: 600
+  delta: 1.0e-4
+  kappa: 0.9
+  eta: 0.2
+  rounds: 1
+  learner: {name: sgd, loss: logistic, steps: 10, clip: 1.0, noise: 4.0, diameter: 1.0}
+agents: {count: COUNT, mechanism: {name: warner, epsilon: 1}}
+"""
+GOOD = b"visits,renews\n" + b"".join(b"%d,%s\n" % (n % 30, (b"yes", b"no")[n % 2]) for n in range(40))
+SPOILED: dict[str, tuple[bytes, str]] = {
+    "truncated": (GOOD[:-3] + b'"', "people.csv"),
+    "not UTF-8": (GOOD.replace(b"5,no", b"5,n\xff"), "people.csv"),
+    "a number that is none": (GOOD.replace(b"\n7,", b"\nNaN,"), "visits"),
+    "no number": (GOOD.replace(b"\n7,", b"\nseven,"), "visits"),
+    "another label": (GOOD.replace(b"9,no", b"9,perhaps"), "renews"),
+    "no such column": (GOOD.replace(b"visits", b"months"), "visits"),
+    "empty": (b"", "people.csv"),
+    "too few": (b"".join(GOOD.splitlines(keepends=True)[:9]), "people are wanted"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SPOILED))
+def test_tables_that_cannot_be_used(tmp_path, name):
+    content, why = SPOILED[name]
+    (tmp_path / "people.csv").write_bytes(content)
+    path = tmp_path / "mine.yaml"
+    path.write_text(TABLE.replace("DATA", str(tmp_path)).replace("COUNT", "30"))
+    fails(referee_command, ["run", "--json", str(path), "--output", str(tmp_path / "run")], 1, why)
+
+
+def test_a_table_with_fewer_people_than_the_scenario_asks_for(tmp_path):
+    (tmp_path / "people.csv").write_bytes(GOOD)
+    path = tmp_path / "mine.yaml"
+    path.write_text(TABLE.replace("DATA", str(tmp_path)).replace("COUNT", "50"))
+    outcome = RUNNER.invoke(referee_command, ["run", "--json", str(path), "--output", str(tmp_path / "run")])
+    assert outcome.exit_code == 1
+    assert len(outcome.stderr.strip().splitlines()) == 1
+
+
+def test_ports_peers_and_tokens(tmp_path, monkeypatch):
+    with listen("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        state = ["--state", str(tmp_path / "state"), "--port", port]
+        fails(curator_command, ["serve", "ball", *SETS, *state], 1, f"cannot listen on 127.0.0.1:{port}")
+        fails(referee_command, ["serve", *state], 1, f"cannot listen on 127.0.0.1:{port}", **TOKENS)
+    state = ["--state", str(tmp_path / "other"), "--port", "0"]
+    fails(referee_command, ["serve", *state], 1, "TANDEM_ENROLMENT_TOKEN", TANDEM_ENROLMENT_TOKEN="short")
+    fails(referee_command, ["serve", *state, "--database", "nosuch://x"], 1, "database", **TOKENS)
+    fails(referee_command, ["serve", *state, "--curator", "nowhere"], 1, "http://", **TOKENS)
+
+
+def test_an_agent_without_a_referee_or_a_record(tmp_path):
+    me = tmp_path / "me.json"
+    dead = ["--token", "x", "--referee", "http://127.0.0.1:9", "--patience", "0.1", "--state", str(tmp_path / "state")]
+    records = [
+        ("{", "must hold"),
+        ("[]", "must hold"),
+        ('{"features": [1]}', "must hold"),
+        ('{"features": [1], "label": 0}', "must hold"),
+        ('{"features": [1], "label": 1.5}', "must hold"),
+        ('{"features": [1], "label": "yes"}', "must hold"),
+        ('{"features": ["x"], "label": 1}', "must hold"),
+        ('{"features": [NaN], "label": 1}', "NaN"),
+        ('{"features": [1e300], "label": 1}', "infinity"),
+        ('{"features": [[1]], "label": 1}', "belong together"),
+        ('{"features": [0.5], "label": 1}', "nobody answers at http://127.0.0.1:9"),
+    ]
+    for content, why in records:
+        me.write_text(content)
+        fails(agent_command, ["answer", str(me), *dead], 1, why)
+    me.write_bytes(b"\xff\xfe\x00")
+    fails(agent_command, ["answer", str(me), *dead], 1, str(me))
+    fails(agent_command, ["answer", str(tmp_path / "none.json"), *dead], 1, "cannot be read")
+    fails(agent_command, ["answer", str(me), *dead, "--epsilon", "0"], 1, "--epsilon")
+    fails(agent_command, ["host", "ball", *SETS, *dead], 1, "nobody answers")
+    fails(agent_command, ["host", "ball", *SETS, *dead[:3], "nowhere", *dead[4:]], 1, "http://")
+
+
+@pytest.mark.parametrize("command", [referee_command, curator_command, agent_command])
+def test_usage_mistakes_are_status_2(command):
+    for arguments in (["--nonsense"], ["nonsense"]):
+        outcome = RUNNER.invoke(command, arguments)
+        assert outcome.exit_code == 2
+        assert outcome.stdout == ""
+
+
+def test_lists_and_plans_are_documents_too():
+    assert {"ball", "adult"} <= {
+        found["name"] for found in json.loads(RUNNER.invoke(referee_command, ["list", "--json"]).stdout)
+    }
+    plan = json.loads(RUNNER.invoke(referee_command, ["plan", "ball", "--json"]).stdout)
+    assert plan["scenario"] == "ball"
