@@ -26,6 +26,7 @@ from common.errors import (
     Forged,
     PolicyRefused,
 )
+from common.hypotheses.base import hypothesis_kind, ordinary_kinds
 from common.identity import Signed, verify
 from common.operations import Operation, Reweigh, parse_operation
 from common.privacy.budget import open_budget
@@ -184,10 +185,14 @@ class Curator:
 
         Raises
         ------
-        Forged, BadMessage, ConfigurationMismatch
+        Forged, BadMessage, ConfigurationMismatch, PolicyRefused
             As :meth:`perform`.
         """
         request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee))
+        kind = hypothesis_kind(request.operation)
+        if kind is not None and kind not in ordinary_kinds() | self._learner.by_choice:
+            # Before it is parsed: parsing is what this curator has not agreed to.
+            raise PolicyRefused(f"this curator's learner gives no hypothesis of kind {kind!r}, so it takes none")
         operation = parse_operation(request.operation)
         holder = self._ledger.holder()
         if holder is None or (holder.run, holder.digest) != (request.run, request.digest):
@@ -208,7 +213,8 @@ class Curator:
         BudgetExceeded
             If the operation does not fit into what is left; says spent, requested and budget.
         PolicyRefused
-            If the policy's rounds are used up, or a hypothesis needs features that the records lack.
+            If the policy's rounds are used up, a hypothesis needs features that the records lack, or is of a kind that
+            a curator takes only if its own learner gives it.
         """
         request, operation = self.admit(signed)
         with self._lock:

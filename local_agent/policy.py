@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from common import messages
 from common.errors import ConfigurationMismatch, PolicyRefused
+from common.hypotheses.base import HYPOTHESES, hypothesis_kind, ordinary_kinds
 from common.identity import Signed, verify
 from common.mechanisms.base import Mechanism, parse_mechanism
 from common.queries.base import QUERIES, Query
@@ -34,12 +35,15 @@ class Policy:
         Lifetime budget; one answer may use all of it, and there is one answer. Infinite epsilon: simulated people.
     queries
         Query kinds that are accepted.
+    hypotheses
+        Kinds of hypotheses that are accepted: by default all but those that a foreign library would have to read.
     """
 
     referee: str
     epsilon: float
     delta: float = 0.0
     queries: frozenset[str] = frozenset({"loss"})
+    hypotheses: frozenset[str] = field(default_factory=ordinary_kinds)
 
     def check(self, assignment: Signed, configuration: Signed, dimension: int) -> Question:
         """Check a question in full, before the record is touched.
@@ -60,10 +64,18 @@ class Policy:
         BadMessage
             If either is malformed: unknown kind or field, non-finite number, too large.
         PolicyRefused
-            If the query kind or the mechanism's cost is not accepted, or the query needs features the record lacks.
+            If the kind of query or hypothesis or the mechanism's cost is not accepted, or the query needs features
+            that the record lacks.
         """
         agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee))
-        asked = messages.Assignment.parse(verify(assignment, messages.Assignment.KIND, self.referee))
+        message = verify(assignment, messages.Assignment.KIND, self.referee)
+        hypothesis = hypothesis_kind(message.get("query"))
+        if hypothesis is not None and hypothesis not in self.hypotheses:
+            # Before it is parsed: parsing is what this agent has not agreed to.
+            raise PolicyRefused(
+                f"hypothesis kind {hypothesis!r} is not accepted; accepted: {', '.join(sorted(self.hypotheses))}"
+            )
+        asked = messages.Assignment.parse(message)
         if asked.digest != agreed.fingerprint() or asked.run != agreed.run:
             raise ConfigurationMismatch("the question names another configuration than the one that this run published")
         query = asked.query
@@ -85,3 +97,4 @@ class Policy:
 
 
 ALL_QUERIES = frozenset(QUERIES.names())
+ALL_HYPOTHESES = frozenset(HYPOTHESES.names())

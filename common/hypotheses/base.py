@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,9 @@ class Hypothesis(Value):
     """
 
     kind: str
+
+    by_choice: ClassVar[bool] = False
+    """Whether a party accepts it only where its own policy names it."""
 
     def _content(self) -> tuple[Any, ...]:
         return (type(self), *(getattr(self, name) for name in type(self).model_fields))
@@ -62,3 +65,18 @@ class Hypothesis(Value):
 
 HYPOTHESES: Vocabulary[Hypothesis] = Vocabulary("hypothesis", "common.hypotheses", "kind")
 parse_hypothesis = HYPOTHESES.parse
+
+
+def ordinary_kinds() -> frozenset[str]:
+    """Return the kinds that every party accepts without having chosen to."""
+    return frozenset(name for name, kind in HYPOTHESES.items() if not kind.by_choice)
+
+
+def hypothesis_kind(wire: Any) -> str | None:
+    """Return the kind of the hypothesis in a query's or operation's JSON form; None if it names none that exists.
+
+    Looks at nothing else: it comes before anything is parsed.
+    """
+    hypothesis = wire.get("hypothesis") if isinstance(wire, dict) else None
+    kind = hypothesis.get("kind") if isinstance(hypothesis, dict) else None
+    return kind if kind in HYPOTHESES.names() else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from common.errors import BadMessage, BadScenario
 from common.hypotheses.base import Hypothesis
@@ -22,6 +22,9 @@ class Learner(Value):
     """
 
     name: str
+
+    by_choice: ClassVar[frozenset[str]] = frozenset()
+    """Which hypotheses it may give that are accepted only by choice (``Hypothesis.by_choice``)."""
 
     @abstractmethod
     def event(self, sampling: float) -> Event:

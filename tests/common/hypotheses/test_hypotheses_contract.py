@@ -8,11 +8,13 @@ import pytest
 from common.errors import BadMessage
 from common.hypotheses.base import HYPOTHESES, parse_hypothesis
 from common.records import Records
+from tests.common.graphs.models import linear, wire
 
 EXAMPLES = {
     "constant": {"kind": "constant", "label": -1},
     "conjunction": {"kind": "conjunction", "features": [1, 3]},
     "linear": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
+    "onnx": wire(linear([0.5, -1.0, 2.0], 0.25)),
     "stump": {"kind": "stump", "feature": 2, "threshold": 0.1, "sign": -1},
     "trees": {
         "kind": "trees",
@@ -33,8 +35,9 @@ def one_by_one(wire, row):
             return wire["label"]
         case "conjunction":
             return 1 if all(row[j] > 0.5 for j in wire["features"]) else -1
-        case "linear":
-            return 1 if sum(w * x for w, x in zip(wire["weights"], row, strict=False)) > wire["threshold"] else -1
+        case "linear" | "onnx":  # the example of a graph is the same half-space
+            weights, threshold = EXAMPLES["linear"]["weights"], EXAMPLES["linear"]["threshold"]
+            return 1 if sum(w * x for w, x in zip(weights, row, strict=False)) > threshold else -1
         case "stump":
             return wire["sign"] if row[wire["feature"]] > wire["threshold"] else -wire["sign"]
         case "trees":

@@ -5,13 +5,14 @@ import pytest
 
 from common.errors import BadInput, BadScenario
 from common.hypotheses.constant import Constant
+from common.hypotheses.trees import Trees
 from common.privacy.events import NonPrivate
 from common.randomness import RandomSource
 from common.records import Records
-from curator.learners import scikit
 from curator.learners.base import parse_learner
-from curator.learners.scikit import Scikit, as_hypothesis, classifiers
+from curator.learners.scikit import Scikit, classifiers
 from curator.reweighing import Reweighing
+from curator.writing.hypotheses import as_hypothesis
 
 LINEAR = [
     ("LogisticRegression", {"C": 10.0}),
@@ -79,17 +80,11 @@ def test_a_bootstrap_sample_with_one_label_only_is_a_leaf():
     np.testing.assert_array_equal(hypothesis.predict(records.features), model.predict(records.features))
 
 
-@pytest.mark.parametrize("name", ["KNeighborsClassifier", "GaussianNB", "SVC", "BernoulliNB"])
-def test_models_that_are_no_data_are_refused(name):
-    with pytest.raises(BadScenario, match="no model that can be sent as data"):
-        Scikit(classifier=name, draws=100).learn(sampler(people()), RandomSource.seeded(1), None)
-
-
 def test_a_model_that_is_too_large_is_refused(monkeypatch):
     learner = Scikit(classifier="RandomForestClassifier", draws=500)
     monkeypatch.setattr(
         "curator.learners.scikit.as_hypothesis",
-        lambda *_: scikit.Trees(roots=(0,), feature=(0,), threshold=(0.0,), left=(-1,), right=(-1,)),
+        lambda *_: Trees(roots=(0,), feature=(0,), threshold=(0.0,), left=(-1,), right=(-1,)),
     )
     with pytest.raises(BadScenario, match="too large"):
         learner.learn(sampler(people()), RandomSource.seeded(1), None)

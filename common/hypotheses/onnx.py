@@ -1,0 +1,89 @@
+"""A small ONNX graph: any model that is neither a half-space nor trees."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.arrays import AnyArray
+from common.graphs.reading import MOST_BYTES, Graph, evaluator, read_graph
+from common.hypotheses.base import HYPOTHESES, Hypothesis
+
+MOST_NUMBERS = 1 << 20
+"""Numbers computed in one go: a few megabytes."""
+
+
+def require_packages() -> None:
+    """Check that what reads and evaluates graphs is installed.
+
+    Raises
+    ------
+    ValueError
+        Says what to install.
+    """
+    missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        raise ValueError(f"{' and '.join(missing)} must be installed for graphs: pip install 'tandem-hybrid[onnx]'")
+
+
+@HYPOTHESES.register("onnx")
+class Onnx(Hypothesis):
+    """h(x) = +1 if the graph's label of x is 1, else -1; every other label counts as -1.
+
+    The graph takes a float matrix of d columns with any number of rows, and gives one int64 label a row, shape
+    (rows, 1). It is checked in full before anything is evaluated (:mod:`common.graphs.reading`): at most 1 MiB, 4096
+    nodes, 2^18 constants, all finite, and only operators under which a row's label depends on that row alone
+    (:mod:`common.graphs.operators`): no loops, branches, functions, other domains or files. Evaluation runs in this
+    process, where a time limit could not be enforced; so its *work* is bounded beforehand, from the shapes: 2^20
+    multiply-adds a row, which is about a millisecond. ONNX Runtime evaluates it on one thread, in blocks of rows.
+
+    Needs the packages onnx and onnxruntime (``pip install 'tandem-hybrid[onnx]'``). As these parse and run what
+    strangers wrote, parties accept this kind only by their own choice (``by_choice``).
+
+    Attributes
+    ----------
+    model
+        Base64 of the ONNX model (operator sets ai.onnx 18 to 21, ai.onnx.ml 3).
+    """
+
+    by_choice: ClassVar[bool] = True
+
+    kind: Literal["onnx"] = "onnx"
+    model: str = Field(max_length=4 * -(-MOST_BYTES // 3))
+
+    @model_validator(mode="after")
+    def _is_graph(self) -> Onnx:
+        require_packages()
+        self._graph  # noqa: B018 - reads and checks it, once
+        return self
+
+    @cached_property
+    def _graph(self) -> Graph:
+        try:
+            return read_graph(base64.b64decode(self.model, validate=True))
+        except binascii.Error:
+            raise ValueError("the model must be base64") from None
+
+    @cached_property
+    def _session(self) -> Any:
+        return evaluator(self._graph.model)
+
+    @property
+    def least_dimension(self) -> int:
+        """Columns of the graph's input."""
+        return self._graph.dimension
+
+    def positive(self, features: AnyArray) -> AnyArray:
+        """Predict +1 where the label is 1."""
+        found = np.empty(len(features), dtype=np.bool_)
+        rows = max(1, MOST_NUMBERS // self._graph.numbers)
+        for start in range(0, len(features), rows):
+            block = np.ascontiguousarray(features[start : start + rows, : self.least_dimension], dtype=np.float32)
+            found[start : start + rows] = self._session.run(["label"], {"x": block})[0][:, 0] == 1
+        return found

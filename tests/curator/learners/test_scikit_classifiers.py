@@ -1,0 +1,306 @@
+"""Every classifier of scikit-learn gives a hypothesis that predicts as it does."""
+
+import numpy as np
+import pytest
+
+from common.errors import BadScenario
+from common.hypotheses.base import parse_hypothesis
+from common.randomness import RandomSource
+from common.records import Records
+from curator.learners.base import parse_learner
+from curator.learners.scikit import SEVERAL, Scikit, classifiers
+from curator.reweighing import Reweighing
+
+LOGISTIC = {"classifier": "LogisticRegression"}
+BAYES = {"classifier": "GaussianNB"}
+FOREST = {"classifier": "RandomForestClassifier", "parameters": {"n_estimators": 5, "max_depth": 4}}
+TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
+NEAR = {"classifier": "KNeighborsClassifier"}
+KERNEL = {"classifier": "SVC"}
+MACHINE = {"classifier": "LinearSVC"}
+MANY = {"estimators": [LOGISTIC, BAYES, FOREST]}
+
+NEEDED = {
+    "FixedThresholdClassifier": {"estimator": LOGISTIC},
+    "OneVsOneClassifier": {"estimator": LOGISTIC},
+    "OneVsRestClassifier": {"estimator": LOGISTIC},
+    "OutputCodeClassifier": {"estimator": LOGISTIC, "code_size": 4.0},
+    "SelfTrainingClassifier": {"estimator": LOGISTIC},
+    "StackingClassifier": {**MANY, "cv": 2},
+    "TunedThresholdClassifierCV": {"estimator": LOGISTIC, "cv": 2},
+    "VotingClassifier": MANY,
+}
+"""Arguments without which scikit-learn builds none of these."""
+
+QUICK = {
+    "GaussianProcessClassifier": {"optimizer": None},
+    "HistGradientBoostingClassifier": {"max_iter": 5, "early_stopping": False},
+    "GradientBoostingClassifier": {"n_estimators": 10},
+    "RandomForestClassifier": {"n_estimators": 10},
+    "ExtraTreesClassifier": {"n_estimators": 10},
+    "AdaBoostClassifier": {"n_estimators": 10},
+    "LogisticRegressionCV": {"cv": 2, "Cs": 3},
+    "MLPClassifier": {"max_iter": 50},
+    "RadiusNeighborsClassifier": {"radius": 4.0},
+}
+KINDS = {
+    "linear": {
+        "LinearDiscriminantAnalysis",
+        "LinearSVC",
+        "LogisticRegression",
+        "LogisticRegressionCV",
+        "PassiveAggressiveClassifier",
+        "Perceptron",
+        "RidgeClassifier",
+        "RidgeClassifierCV",
+        "SGDClassifier",
+    },
+    "trees": {
+        "AdaBoostClassifier",
+        "BaggingClassifier",
+        "DecisionTreeClassifier",
+        "ExtraTreeClassifier",
+        "ExtraTreesClassifier",
+        "GradientBoostingClassifier",
+        "HistGradientBoostingClassifier",
+        "RandomForestClassifier",
+    },
+    "constant": {"DummyClassifier"},
+}
+"""All others become graphs."""
+
+
+def people(n=300, seed=1, transform=lambda features: features):
+    features = np.random.default_rng(seed).normal(size=(n, 4)).astype(np.float32)
+    labels = np.where(features[:, 0] * features[:, 1] + features[:, 2] > 0.2, 1, -1).astype(np.int8)
+    return Records(transform(features), labels)
+
+
+COUNTS = {
+    "CategoricalNB": lambda features: np.floor(np.abs(features)),
+    "ComplementNB": np.abs,
+    "MultinomialNB": np.abs,
+}
+"""What these take: counts are not negative."""
+
+
+def learned(name, parameters, records, draws=300):
+    learner = Scikit(classifier=name, parameters=parameters, draws=draws)
+    return learner.learn(Reweighing(len(records), 0.5, 0.1).sampler(records), RandomSource.seeded(1), None)
+
+
+@pytest.fixture
+def fitted(monkeypatch):
+    """The last model that a learner wrote down, to be asked about other people."""
+    from curator.learners import scikit
+
+    models = []
+
+    def remember(model, example):
+        models.append(model)
+        return write(model, example)
+
+    write = scikit.as_hypothesis
+    monkeypatch.setattr(scikit, "as_hypothesis", remember)
+    return models
+
+
+def agreement(name, parameters, fitted, transform=lambda features: features):
+    """Learn; compare on people that the model has not seen."""
+    train, test = people(transform=transform), people(1000, seed=2, transform=transform)
+    if name == "CategoricalNB":  # scikit-learn fails on categories that it has not seen
+        test = Records(np.minimum(test.features, train.features.max(axis=0)), test.labels)
+    hypothesis = learned(name, parameters, train)
+    again = parse_hypothesis(hypothesis.wire())
+    with np.errstate(divide="ignore"):  # scikit-learn takes logarithms of empty classes
+        predicted = fitted[-1].predict(test.features)
+    return hypothesis.kind, float(np.mean((again.predict(test.features) > 0) == (predicted > 0)))
+
+
+@pytest.mark.parametrize("name", sorted(set(classifiers()) - set(SEVERAL)))
+def test_every_classifier_gives_a_hypothesis_that_predicts_as_it_does(name, fitted):
+    parameters = {**NEEDED.get(name, {}), **QUICK.get(name, {})}
+    transform = COUNTS.get(name, lambda features: features)
+    kind, share = agreement(name, parameters, fitted, transform)
+    assert kind == next((kind for kind, names in KINDS.items() if name in names), "onnx")
+    assert share >= 0.997
+
+
+def test_the_only_ones_refused_are_those_for_several_labels_at_once():
+    assert SEVERAL == ("ClassifierChain", "MultiOutputClassifier")
+    for name in SEVERAL:
+        with pytest.raises(Exception, match="predicts several labels at once; people have one"):
+            parse_learner({"name": "scikit", "classifier": name, "parameters": {"estimator": LOGISTIC}, "draws": 10})
+
+
+SETTINGS = [
+    ("KNeighborsClassifier", {"weights": "distance", "n_neighbors": 7}),
+    ("KNeighborsClassifier", {"metric": "manhattan"}),
+    ("KNeighborsClassifier", {"metric": "chebyshev"}),
+    ("KNeighborsClassifier", {"p": 3}),
+    ("RadiusNeighborsClassifier", {"radius": 2.5, "weights": "distance", "outlier_label": 0}),
+    ("RadiusNeighborsClassifier", {"radius": 0.5, "outlier_label": 1}),
+    ("SVC", {"kernel": "poly", "degree": 2, "coef0": 1.0}),
+    ("SVC", {"kernel": "sigmoid", "gamma": 0.1}),
+    ("SVC", {"gamma": 0.3}),
+    ("NuSVC", {"nu": 0.3}),
+    ("MLPClassifier", {"activation": "tanh", "hidden_layer_sizes": [8, 4], "max_iter": 30}),
+    ("MLPClassifier", {"activation": "logistic", "max_iter": 30}),
+    ("MLPClassifier", {"activation": "identity", "max_iter": 30}),
+    ("BernoulliNB", {"binarize": 0.3}),
+    ("NearestCentroid", {"metric": "manhattan"}),
+    ("NearestCentroid", {"priors": "empirical"}),
+    ("LabelSpreading", {"kernel": "knn", "n_neighbors": 5}),
+    ("LabelPropagation", {"gamma": 2.0}),
+    ("CalibratedClassifierCV", {"method": "isotonic", "cv": 2}),
+    ("CalibratedClassifierCV", {"method": "temperature", "cv": 2}),
+    ("CalibratedClassifierCV", {"method": "temperature", "estimator": BAYES, "cv": 2}),
+    ("CalibratedClassifierCV", {"estimator": FOREST, "cv": 2}),
+    ("CalibratedClassifierCV", {"estimator": {"classifier": "QuadraticDiscriminantAnalysis"}, "cv": 2}),
+    ("VotingClassifier", {**MANY, "voting": "soft", "weights": [1.0, 2.0, 3.0]}),
+    ("VotingClassifier", {"estimators": [KERNEL, NEAR, TREE], "weights": [1.0, 2.0, 1.5]}),
+    (
+        "VotingClassifier",
+        {
+            "estimators": [
+                {"classifier": "GradientBoostingClassifier", "parameters": {"n_estimators": 5}},
+                {
+                    "classifier": "GradientBoostingClassifier",
+                    "parameters": {"n_estimators": 5, "loss": "exponential"},
+                },
+                {"classifier": "HistGradientBoostingClassifier", "parameters": {"max_iter": 5}},
+                {"classifier": "AdaBoostClassifier", "parameters": {"n_estimators": 5}},
+                {"classifier": "BaggingClassifier", "parameters": {"n_estimators": 3, "max_samples": 0.1}},
+                {"classifier": "SGDClassifier", "parameters": {"loss": "modified_huber"}},
+                {"classifier": "SGDClassifier", "parameters": {"loss": "log_loss"}},
+                {"classifier": "DummyClassifier"},
+                {"classifier": "VotingClassifier", "parameters": {"estimators": [BAYES, TREE], "voting": "soft"}},
+                {"classifier": "StackingClassifier", "parameters": {"estimators": [BAYES, TREE], "cv": 2}},
+                {"classifier": "OneVsRestClassifier", "parameters": {"estimator": BAYES}},
+                {"classifier": "FixedThresholdClassifier", "parameters": {"estimator": BAYES}},
+            ],
+            "voting": "soft",
+        },
+    ),
+    ("StackingClassifier", {"estimators": [MACHINE, NEAR, KERNEL], "passthrough": True, "cv": 2}),
+    ("StackingClassifier", {"estimators": [MACHINE, BAYES], "stack_method": "predict", "cv": 2}),
+    ("StackingClassifier", {"estimators": [MACHINE, BAYES], "final_estimator": FOREST, "cv": 2}),
+    ("BaggingClassifier", {"estimator": LOGISTIC, "n_estimators": 3, "max_features": 2}),
+    ("BaggingClassifier", {"estimator": MACHINE, "n_estimators": 3}),
+    ("BaggingClassifier", {"estimator": BAYES, "n_estimators": 12, "max_samples": 4}),
+    (
+        "BaggingClassifier",
+        {
+            "estimator": {"classifier": "KNeighborsClassifier", "parameters": {"n_neighbors": 1}},
+            "n_estimators": 15,
+            "max_samples": 3,
+        },
+    ),
+    ("AdaBoostClassifier", {"estimator": LOGISTIC, "n_estimators": 3}),
+    (
+        "CalibratedClassifierCV",
+        {
+            "estimator": {"classifier": "AdaBoostClassifier", "parameters": {"estimator": LOGISTIC, "n_estimators": 3}},
+            "cv": 2,
+        },
+    ),
+    (
+        "CalibratedClassifierCV",
+        {"estimator": {"classifier": "AdaBoostClassifier", "parameters": {"n_estimators": 3}}, "cv": 2},
+    ),
+    (
+        "CalibratedClassifierCV",
+        {
+            "estimator": {"classifier": "BaggingClassifier", "parameters": {"estimator": MACHINE, "n_estimators": 3}},
+            "cv": 2,
+        },
+    ),
+    (
+        "FixedThresholdClassifier",
+        {
+            "estimator": {
+                "classifier": "StackingClassifier",
+                "parameters": {"estimators": [MACHINE, BAYES], "cv": 2, "final_estimator": LOGISTIC},
+            },
+            "response_method": "decision_function",
+            "threshold": 0.5,
+        },
+    ),
+    (
+        "CalibratedClassifierCV",
+        {"estimator": {"classifier": "FixedThresholdClassifier", "parameters": {"estimator": MACHINE}}, "cv": 2},
+    ),
+    (
+        "CalibratedClassifierCV",
+        {"estimator": {"classifier": "OneVsRestClassifier", "parameters": {"estimator": MACHINE}}, "cv": 2},
+    ),
+    ("OneVsRestClassifier", {"estimator": BAYES}),
+    ("OneVsOneClassifier", {"estimator": BAYES}),
+    ("OutputCodeClassifier", {"estimator": BAYES, "code_size": 3.0}),
+    ("FixedThresholdClassifier", {"estimator": MACHINE, "threshold": 0.4}),
+    ("FixedThresholdClassifier", {"estimator": BAYES, "threshold": 0.3, "response_method": "predict_proba"}),
+    ("TunedThresholdClassifierCV", {"estimator": MACHINE, "cv": 2}),
+    (
+        "OneVsRestClassifier",
+        {"estimator": {"classifier": "SelfTrainingClassifier", "parameters": {"estimator": LOGISTIC}}},
+    ),
+]
+
+
+@pytest.mark.parametrize("place", range(len(SETTINGS)), ids=lambda place: f"{SETTINGS[place][0]}-{place}")
+def test_settings_are_honoured(place, fitted):
+    name, parameters = SETTINGS[place]
+    assert agreement(name, parameters, fitted)[1] >= 0.997
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "says"),
+    [
+        ("KNeighborsClassifier", {"metric": "canberra"}, "distances of metric 'canberra'"),
+        (
+            "VotingClassifier",
+            {"estimators": [{"classifier": "GaussianProcessClassifier"}, BAYES], "voting": "soft"},
+            "the probabilities of GaussianProcess",
+        ),
+        (
+            "VotingClassifier",
+            {
+                "estimators": [{"classifier": "DummyClassifier", "parameters": {"strategy": "uniform"}}, BAYES],
+                "voting": "soft",
+            },
+            "coin flips",
+        ),
+        ("DummyClassifier", {"strategy": "uniform"}, "agrees with itself on"),
+    ],
+)
+def test_what_cannot_be_written_down_is_refused_with_its_reason(name, parameters, says):
+    with pytest.raises(BadScenario, match=says):
+        learned(name, parameters, people())
+
+
+def test_a_graph_that_is_too_large_is_refused():
+    with pytest.raises(BadScenario, match="KNeighborsClassifier: its model is too large"):
+        learned("KNeighborsClassifier", {}, people(100), draws=40_000)
+
+
+def test_without_the_packages_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("common.hypotheses.onnx.find_spec", lambda name: None)
+    with pytest.raises(BadScenario, match=r"pip install 'tandem-hybrid\[onnx\]'"):
+        learned("GaussianNB", {}, people())
+    assert learned("LinearSVC", {}, people()).kind == "linear"
+
+
+def test_neighbours_that_are_equally_near_are_no_disagreement():
+    grid = people(transform=lambda features: np.round(features))
+    assert learned("KNeighborsClassifier", {}, grid).kind == "onnx"
+
+
+def test_the_same_source_learns_the_same_again_also_inside():
+    forests = {"estimators": [FOREST, {"classifier": "ExtraTreesClassifier", "parameters": {"n_estimators": 3}}]}
+    first, second = (learned("VotingClassifier", forests, people()) for _ in range(2))
+    assert first == second
+
+
+def test_settings_travel_as_json():
+    learner = Scikit(classifier="VotingClassifier", parameters=MANY, draws=10)
+    assert parse_learner(learner.wire()) == learner
