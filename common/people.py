@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from abc import ABC, abstractmethod
@@ -80,6 +81,10 @@ class Crowd(ABC):
         """
 
     @abstractmethod
+    def fingerprint(self) -> str | None:
+        """Return a digest of all records where the people are held in memory: another table has another."""
+
+    @abstractmethod
     def shifted(self, first: int) -> Crowd:
         """Return as many people of the same kind from number ``first`` on, where there are such."""
 
@@ -110,6 +115,10 @@ class SimulatedCrowd(Crowd):
         """Draw the given people; the same person is always the same."""
         return self._distribution.draw(self._seed, self._first + self._check(people))
 
+    def fingerprint(self) -> str | None:
+        """Return None: distribution and seed say all."""
+        return None
+
     def shifted(self, first: int) -> SimulatedCrowd:
         """Return the people from ``first`` on: two hosts never simulate the same person."""
         return SimulatedCrowd(self._distribution, self._seed, self._size, first)
@@ -132,6 +141,11 @@ class TableCrowd(Crowd):
     def records(self, people: Indices) -> Records:
         """Look the given people up."""
         return self._records.take(self._check(people))
+
+    def fingerprint(self) -> str | None:
+        """Return SHA-256 of features and labels."""
+        features = np.ascontiguousarray(self._records.features)
+        return hashlib.sha256(features.tobytes() + self._records.labels.tobytes()).hexdigest()
 
     def shifted(self, first: int) -> TableCrowd:
         """Return the same people: a table has no others."""

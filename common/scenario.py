@@ -128,6 +128,7 @@ class Scenario(Value):
         ``realizable``: halt when the loss on T is small; ``agnostic``: use every round, return the best hypothesis.
     people
         ``simulated``: randomness may come from the run's seed; ``real``: noise comes from a cryptographic generator.
+        By default people of a table are real, all others simulated.
     data
         Directory of the table files, where the scenario reads tables.
     vc_dimension
@@ -153,6 +154,16 @@ class Scenario(Value):
     curator: CuratorSection
     agents: AgentsSection
     baselines: tuple[Literal["curator-only", "agents-only", "optimum"], ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tables_are_real(cls, tree: Any) -> Any:
+        """Take people from a table for real ones unless the scenario says that they are not."""
+        if isinstance(tree, dict) and "people" not in tree:
+            sides = [tree.get(side) for side in ("source", "target")]
+            if any(isinstance(side, dict) and side.get("table") is not None for side in sides):
+                return {**tree, "people": "real"}
+        return tree
 
     @model_validator(mode="after")
     def _real_tables(self) -> Self:

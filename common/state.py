@@ -39,6 +39,7 @@ def hold(folder: Path) -> IO[bytes]:
         If another process holds it.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
     lock = (folder / "lock").open("wb")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,6 +75,26 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
                 f"give a fresh directory with --state"
             )
     return written
+
+
+def claim_people(folder: Path, fingerprint: str | None) -> None:
+    """Bind a state directory to the records of a table: its answered flags and ledger are about these people only.
+
+    Raises
+    ------
+    BadInput
+        If it is bound to others: a person may have moved to another row, and would be asked or charged as another.
+    """
+    if fingerprint is None:
+        return
+    path = folder / "people"
+    if not path.exists():
+        write_durably(path, fingerprint.encode(), mode=0o600)
+    if path.read_text() != fingerprint:
+        raise BadInput(
+            f"the table has changed since the state directory {folder} was made for it: "
+            f"put the old table back, or give a fresh directory with --state (which is a fresh budget)"
+        )
 
 
 def durable_secret(path: Path) -> RandomSource:

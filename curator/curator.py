@@ -10,11 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common import canonical, messages
+from common import messages
 from common.database import sqlite_url
 from common.errors import (
     BadData,
@@ -31,9 +30,10 @@ from common.identity import Signed, verify
 from common.operations import Operation, Reweigh, parse_operation
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
-from common.privacy.events import Event, NoEvent
+from common.privacy.events import Event
 from common.records import Records
 from common.scenario import Scenario
+from curator.book import Book
 from curator.learners.base import Learner, parse_learner
 from curator.ledger import Charge, Holder, Ledger
 from curator.operations.base import ACTS, Workspace
@@ -88,6 +88,8 @@ class Curator:
             raise BadScenario("the curator needs a resolved scenario: a value is still at 'plan'")
         if scenario.people == "real" and seed is not None:
             raise BadScenario("people are real: the curator's noise must not come from a seed")
+        if scenario.people == "real" and policy.epsilon is None:
+            raise BadScenario("people are real: the curator needs an epsilon and a delta")
         if len(records) != n:
             raise BadData(f"the curator's policy is for n = {n} records, found {len(records)}")
         records.check()
@@ -105,7 +107,7 @@ class Curator:
             self._ledger = Ledger(sqlite_url(folder / "ledger.sqlite"))
             opened.callback(self._ledger.close)
             self._referee = self._pinned(referee)
-            self._charges = {charge.operation_id: charge for charge in self._ledger.charges()}
+            self._book = Book(self._ledger)
             self._workspace = self._rebuild()
             self._opened = opened.pop_all()
 
@@ -232,12 +234,12 @@ class Curator:
 
     def _once(self, request: messages.Perform, operation: Operation) -> dict[str, Any]:
         wanted = request.fingerprint()
-        known = self._charges.get(request.operation_id)
+        known = self._book.find(request.operation_id)
         if known is not None and known.request != wanted:
             raise Conflict(f"operation id {request.operation_id} was used for another operation")
         if known is not None and known.result is not None:
             return known.result
-        unfinished = next((c for c in self._charges.values() if c.result is None), None)
+        unfinished = self._book.unfinished()
         if known is None and unfinished is not None:
             raise Conflict(f"operation {unfinished.operation_id} has not finished: ask for it again first")
         act = ACTS[operation.kind]()
@@ -249,29 +251,25 @@ class Curator:
         event = act.event(operation, self._workspace)
         charge = Charge(request.operation_id, wanted, operation.wire(), event, None)
         if known is None:
-            spent = [c.event for c in self._charges.values()]
-            self._budget.admit([e for e in spent if not isinstance(e, NoEvent)], event)
+            self._budget.admit(self._book.events, event)
             self._check_rounds(operation)
-            self._ledger.charge(request.run, charge)
-            self._charges[charge.operation_id] = charge
-        # One run holds this vault's budget and an id has one request: no two operations share a stream. Keys and run
-        # names stay out of it, so that a seeded run is the same run in every deployment.
-        source = self._vault.randomness.derive(request.operation_id, canonical.digest(operation.wire()))
+            self._book.charge(request.run, charge)
+        # Keys and run names stay out of it, so that a seeded run is the same run in every deployment.
+        source = self._vault.randomness.derive(self._book.lineage(request.operation_id))
         before = self._workspace.reweighing.updates
         try:
             result = {**act.run(operation, self._workspace, source), "event": event.wire()}
             if self._workspace.reweighing.updates > before:
                 self._vault.store_weights(self._workspace.reweighing.updates, self._workspace.reweighing.state())
-            self._ledger.finish(request.run, request.operation_id, result)
+            self._book.finish(request.run, request.operation_id, result)
         except BaseException:
             # Memory may be ahead of the ledger now; only the ledger says what has happened.
             self._workspace = self._rebuild()
             raise
-        self._charges[charge.operation_id] = replace(charge, result=result)
         return result
 
     def _check_rounds(self, operation: Operation) -> None:
-        done = sum(charge.operation["kind"] == operation.kind for charge in self._charges.values())
+        done = self._book.count(operation.kind)
         if done >= self._rounds:
             raise PolicyRefused(
                 f"the policy allows {self._rounds} rounds, {done} {operation.kind!r} operations are done"
@@ -281,7 +279,7 @@ class Curator:
         """Return the workspace that the ledger's finished operations lead to."""
         n, kappa, eta = self._numbers
         workspace = Workspace(self._records, Reweighing(n, kappa, eta), self._learner)
-        finished = [(parse_operation(c.operation), c.result) for c in self._charges.values() if c.result is not None]
+        finished = [(parse_operation(c.operation), c.result) for c in self._book if c.result is not None]
         updates = sum(isinstance(operation, Reweigh) for operation, _ in finished)
         stored = self._vault.load_weights(updates) if updates else None
         if stored is not None:

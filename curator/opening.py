@@ -10,7 +10,7 @@ from common.messages import policy_digest
 from common.people import open_crowd
 from common.randomness import subseed
 from common.scenario import Scenario, data_folder
-from common.state import claim
+from common.state import claim, claim_people
 from curator.curator import Curator
 
 
@@ -33,4 +33,5 @@ def open_curator(scenario: Scenario, folder: Path, seed: int | None, referee: st
     seed = facts["seed"] if facts["seed"] is not None else 0
     n = int(scenario.curator.n)
     crowd = open_crowd(scenario.source, data_folder(scenario), subseed(seed, "source"), n)
+    claim_people(folder, crowd.fingerprint())
     return Curator(scenario, crowd.records(np.arange(n)), folder, seed=seed if simulated else None, referee=referee)

@@ -10,7 +10,7 @@ from common.hypotheses.base import ordinary_kinds
 from common.people import open_crowd
 from common.randomness import RandomSource, subseed
 from common.scenario import Scenario, data_folder
-from common.state import claim, durable_secret
+from common.state import claim, claim_people, durable_secret
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy
 from local_agent.population import Population
 
@@ -52,6 +52,7 @@ def open_population(scenario: Scenario, folder: Path, seed: int | None, referee:
     seed = facts["seed"] if facts["seed"] is not None else 0
     size = wanted if scenario.target.distribution is not None or agents is not None else None
     crowd = open_crowd(scenario.target, data_folder(scenario), subseed(seed, "target"), size)
+    claim_people(folder, crowd.fingerprint())
     source = RandomSource.seeded(seed, "agents") if simulated else durable_secret(folder / "secret.key")
     policy = Policy(referee, epsilon, delta, ALL_QUERIES, ALL_HYPOTHESES if simulated else ordinary_kinds())
     return Population(crowd, policy, folder, source, dropout=section.dropout, seed=subseed(seed, "dropout"))

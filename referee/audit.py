@@ -32,9 +32,9 @@ from common.scenario import Scenario
 from common.transcript import Entry, read, split
 from referee.batches import Batch, assemble, form_batch, report_root
 from referee.driver import drive
+from referee.execution import check_release
 from referee.order import commitment
 from referee.protocols.base import PROTOCOLS, AskAgents, AskCurator, Outcome, Protocol, Script
-from referee.referee import check_release
 from referee.results import result_document
 from referee.runfolder import read_file, unpack_reports
 from referee.store import Cohort, Part, Participant, StoredReport

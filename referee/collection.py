@@ -31,6 +31,8 @@ from referee.batches import Batch, assemble, form_batch, report_root, take
 from referee.protocols.base import Answers
 from referee.store import Cohort, Question, Store, StoredReport
 
+GATHER = 0.01
+"""Seconds in which further reports may join the first, before they are counted."""
 PATIENCE = 10
 """How many deadlines to wait for the first report of a question before the run fails."""
 
@@ -90,9 +92,12 @@ class Collection:
         return assemble(batch, self._store.reports(run, number), self._agreed(run)[1].answers)
 
     def wait(self, seconds: float) -> None:
-        """Sleep until a report arrives, at most that long."""
+        """Sleep until reports arrive, at most that long."""
         with self._arrived:
-            self._arrived.wait(min(seconds, 1.0))
+            arrived = self._arrived.wait(min(seconds, 1.0))
+        if arrived:
+            # Very many individuals report one by one: look at them together, not at all of them for each.
+            time.sleep(GATHER)
 
     def summary(self, run: str, number: int) -> dict[str, object]:
         """Describe the answers of a closed question for the transcript: counts and the root over all reports."""

@@ -26,9 +26,7 @@ class Conjunction(Hypothesis):
     """
 
     kind: Literal["conjunction"] = "conjunction"
-    features: tuple[Annotated[int, Field(ge=0, lt=MOST_WEIGHTS)], ...] = Field(
-        min_length=1, max_length=MOST_LITERALS
-    )
+    features: tuple[Annotated[int, Field(ge=0, lt=MOST_WEIGHTS)], ...] = Field(min_length=1, max_length=MOST_LITERALS)
 
     @field_validator("features")
     @classmethod

@@ -35,9 +35,7 @@ class FixedTest:
         If a parameter is outside its range.
     """
 
-    def __init__(
-        self, mechanism: Mechanism, low: float, high: float, beta: float, size: int | None = None
-    ) -> None:
+    def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float, size: int | None = None) -> None:
         evidences = evidence.gather(mechanism, low, high)
         if size is not None and size < 1:
             raise BadInput(f"a test needs at least 1 answer, found {size}")

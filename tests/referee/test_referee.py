@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-import referee.referee
+import referee.execution
 import referee.runner
 from common import messages
 from common.errors import BadInput, BadMessage, BadScenario, Conflict, NotFound
@@ -136,7 +136,7 @@ def test_nobodys_path_is_published(bench):
 
 def test_a_second_run_asks_only_agents_that_were_never_asked(tmp_path, monkeypatch):
     """The budget of this curator is used up: the second run is refused, in one sentence, and asks nobody."""
-    monkeypatch.setattr(referee.referee, "ENROLMENT_PATIENCE", 0.05)
+    monkeypatch.setattr(referee.execution, "ENROLMENT_PATIENCE", 0.05)
     with Bench(tmp_path) as bench:
         bench.run("first")
         second = bench.run("second")
@@ -145,7 +145,7 @@ def test_a_second_run_asks_only_agents_that_were_never_asked(tmp_path, monkeypat
     with Bench(tmp_path / "large", tiny("agents.count=1000")) as bench:
         bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=5000)), TOKEN)
         bench.open("first")
-        bench.referee._begin(bench.referee.create("second", bench.chosen.wire(), 1), bench.chosen, lambda note: None)
+        bench.referee._execution(bench.referee.create("second", bench.chosen.wire(), 1)).begin(lambda note: None)
         with pytest.raises(NotFound):
             bench.referee.configuration("third")
         again = bench.run("second")
@@ -210,7 +210,7 @@ def until(condition: Any) -> None:
 
 
 def test_the_runner_takes_up_what_is_unfinished_and_what_is_new(bench, monkeypatch):
-    monkeypatch.setattr(referee.referee, "ENROLMENT_PATIENCE", 0.05)
+    monkeypatch.setattr(referee.execution, "ENROLMENT_PATIENCE", 0.05)
     bench.referee.create("first", bench.chosen.wire(), 1)
     runner = Runner(bench.referee)
     runner.start()

@@ -59,11 +59,7 @@ def test_it_covers_under_optional_stopping_for_real_answers(mechanism: Mechanism
 @pytest.mark.parametrize("mechanism", EVERY, ids=str)
 def test_it_shrinks_like_one_over_the_root_of_the_count(mechanism: Mechanism) -> None:
     count = 4_000_000
-    mean = (
-        0.3
-        if not isinstance(mechanism, BitMechanism)
-        else (1 - mechanism.truth) + (2 * mechanism.truth - 1) * 0.3
-    )
+    mean = 0.3 if not isinstance(mechanism, BitMechanism) else (1 - mechanism.truth) + (2 * mechanism.truth - 1) * 0.3
     found = estimate(mechanism, mean * count, count, 0.95)
     deviation = (max(mechanism.variance(0.0), mechanism.variance(0.3)) / count) ** 0.5
     assert found.value == pytest.approx(0.3, abs=1e-9)
@@ -74,9 +70,7 @@ def test_it_shrinks_like_one_over_the_root_of_the_count(mechanism: Mechanism) ->
 
 @given(count=st.integers(1, 10**9), share=st.floats(0, 1), confidence=st.floats(0.01, 1 - 1e-9))
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_bit_intervals_lie_in_the_unit_interval_around_the_value(
-    count: int, share: float, confidence: float
-) -> None:
+def test_bit_intervals_lie_in_the_unit_interval_around_the_value(count: int, share: float, confidence: float) -> None:
     for mechanism in (WARNER, NONE):
         found = estimate(mechanism, round(share * count), count, confidence)
         assert 0 <= found.low <= found.value <= found.high <= 1

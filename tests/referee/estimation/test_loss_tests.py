@@ -81,9 +81,7 @@ def test_false_verdicts_are_rarer_than_beta_when_looking_after_every_answer(mech
 
 def test_a_smaller_loss_makes_a_false_verdict_rarer_still() -> None:
     both = evidence.gather(WARNER, 0.2, 0.4)
-    chances = [
-        exact_probability(ones_rate(WARNER, loss), against(both.above, 0.05), 400) for loss in (0.2, 0.1, 0.0)
-    ]
+    chances = [exact_probability(ones_rate(WARNER, loss), against(both.above, 0.05), 400) for loss in (0.2, 0.1, 0.0)]
     assert chances == sorted(chances, reverse=True)
 
 
@@ -128,9 +126,7 @@ def test_it_ends_by_the_worst_case_on_the_hardest_mean(mechanism: Mechanism) -> 
     assert early.verdict is None
 
 
-def run(
-    mechanism: Mechanism, test: SequentialTest | FixedTest, loss: float, source: RandomSource, first: int
-) -> int:
+def run(mechanism: Mechanism, test: SequentialTest | FixedTest, loss: float, source: RandomSource, first: int) -> int:
     while size := test.next_batch(first):
         assert size <= test.worst_case - test.count
         losses = source.bernoullis(loss, size).astype(np.float64)
