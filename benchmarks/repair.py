@@ -2,9 +2,9 @@
 
     python -m benchmarks.repair [--runs 10] [--data DIRECTORY] [--json]
 
-Each run draws new volunteers (another selection seed) and new noise from the operating system. Printed for each: the true
-loss on the population of the hybrid answer, of the curator alone with the same budget, of the agents alone, and of the
-best half-space without privacy.
+Each run draws new volunteers (another selection seed) and new noise from the operating system. Printed for each: the
+true loss on the population of the hybrid answer, of the curator alone with the same budget, of the agents alone, and of
+the best half-space without privacy.
 """
 
 from __future__ import annotations

@@ -74,8 +74,7 @@ class Gaussian(Mechanism):
         """
         if not source.simulated:
             raise PolicyRefused(
-                "Gaussian noise in doubles protects simulated people only: real people answer with warner or "
-                "laplace"
+                "Gaussian noise in doubles protects simulated people only: real people answer with warner or laplace"
             )
         return bounded(np.asarray(values, dtype=np.float64)) + self.sigma * source.normals(len(values))
 

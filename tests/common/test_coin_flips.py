@@ -39,17 +39,13 @@ def test_certain_outcomes(probability: float, bit: int) -> None:
 def test_frequency(probability: float) -> None:
     ones = int(RandomSource.seeded(5).bernoullis(probability, 1_000_000).sum())
     # 6 standard deviations: 2e-9.
-    assert ones == pytest.approx(
-        1e6 * probability, abs=6 * (1e6 * probability * (1 - probability)) ** 0.5 + 1
-    )
+    assert ones == pytest.approx(1e6 * probability, abs=6 * (1e6 * probability * (1 - probability)) ** 0.5 + 1)
 
 
 def test_words_are_the_keystream_whatever_the_pieces() -> None:
     whole = RandomSource.seeded(2).words(100_000)
     pieces = RandomSource.seeded(2)
-    np.testing.assert_array_equal(
-        whole, np.concatenate([pieces.words(k) for k in (1, 32_767, 32_769, 34_463)])
-    )
+    np.testing.assert_array_equal(whole, np.concatenate([pieces.words(k) for k in (1, 32_767, 32_769, 34_463)]))
 
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan")])

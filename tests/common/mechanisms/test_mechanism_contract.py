@@ -104,9 +104,7 @@ def test_sampler_follows_that_exact_law() -> None:
         for answer, probability in likelihoods(mechanism, 0.4).items():
             expected = probability * PEOPLE
             if expected > 100:
-                assert np.count_nonzero(answers == answer) == pytest.approx(
-                    expected, abs=SIGMAS * math.sqrt(expected)
-                )
+                assert np.count_nonzero(answers == answer) == pytest.approx(expected, abs=SIGMAS * math.sqrt(expected))
 
 
 def test_bits_and_floats_have_the_same_law() -> None:
@@ -127,9 +125,7 @@ def test_a_byte_above_one_counts_as_one() -> None:
 @pytest.mark.parametrize(
     ("hostile", "as_if"), [(math.nan, 0.0), (-5.0, 0.0), (math.inf, 1.0), (-math.inf, 0.0), (1e300, 1.0)]
 )
-def test_hostile_values_are_clamped_and_still_randomized(
-    mechanism: Mechanism, hostile: float, as_if: float
-) -> None:
+def test_hostile_values_are_clamped_and_still_randomized(mechanism: Mechanism, hostile: float, as_if: float) -> None:
     assert bounded(np.array([hostile]))[0] == as_if
     given, clamped = (draw(mechanism, np.full(5_000, v)) for v in (hostile, as_if))
     np.testing.assert_array_equal(given, clamped)
@@ -165,9 +161,7 @@ def test_log_mgf_bounds_the_moments(mechanism: Mechanism, rate: float, value: fl
     else:
         law = likelihoods(mechanism, value)
         points = mechanism.unbias(np.array(list(law)))
-        exact = math.log(
-            math.fsum(p * math.exp(rate * (x - value)) for x, p in zip(points, law.values(), strict=True))
-        )
+        exact = math.log(math.fsum(p * math.exp(rate * (x - value)) for x, p in zip(points, law.values(), strict=True)))
     assert exact <= bound + 1e-12
 
 
@@ -206,9 +200,7 @@ def test_hostile_parameters_are_refused(wire: Any) -> None:
 def test_warner_known_answers() -> None:
     mechanism = Warner(epsilon=1.0)
     assert mechanism.truth == pytest.approx(0.731058578630005, abs=1e-15)
-    np.testing.assert_allclose(
-        mechanism.unbias(np.array([0, 1])), [-0.581976706869326, 1.58197670686933], rtol=1e-13
-    )
+    np.testing.assert_allclose(mechanism.unbias(np.array([0, 1])), [-0.581976706869326, 1.58197670686933], rtol=1e-13)
     assert mechanism.variance(0.0) == pytest.approx(0.920673594207792, rel=1e-13)
     assert mechanism.variance(1.0) == pytest.approx(0.920673594207792, rel=1e-13)
 
