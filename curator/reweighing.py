@@ -15,7 +15,7 @@ from common.records import Records
 from curator.sampling import Density, Sampler
 
 LEAST_FLAT = 10
-"""kappa n must exceed this (errata 10): fewer people than that would carry all the weight."""
+"""kappa n must exceed this (docs/errata.md, item 10): fewer people than that would carry all the weight."""
 HEADROOM = 2.0**-24
 """The projection aims this share above kappa n, so that rounding later ends below the cap 1/(kappa n)."""
 _COUNTS = (np.uint8, np.uint16, np.uint32)

@@ -20,14 +20,21 @@ CONSTANT = 0.0
 
 
 def evaluate(query: Query, records: Records, slots: Indices) -> Floats:
-    """Evaluate a query on records, clamped to [0, 1]; whatever goes wrong becomes :data:`CONSTANT`."""
+    """Evaluate a query on records, clamped to [0, 1]; whatever goes wrong becomes :data:`CONSTANT`.
+
+    What goes wrong for one person changes nobody else's value: records that cannot be evaluated together are evaluated
+    one by one.
+    """
     try:
         with np.errstate(all="ignore"):
             values = np.asarray(query.evaluate(records, slots), dtype=np.float64)
     except Exception:  # noqa: BLE001 - whether the query fails may depend on the record: nobody may see that it did
-        values = np.full(len(records), CONSTANT)
+        values = np.empty(0)
     if values.shape != (len(records),):
-        values = np.full(len(records), CONSTANT)
+        if len(records) == 1:
+            return np.array([CONSTANT])
+        rows = range(len(records))
+        return np.concatenate([evaluate(query, records.take(np.array([i])), slots[i : i + 1]) for i in rows])
     return np.clip(np.nan_to_num(values, nan=CONSTANT, posinf=1.0, neginf=0.0), 0.0, 1.0)
 
 

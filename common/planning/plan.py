@@ -18,7 +18,7 @@ CLEAR_LOSS = 0.5
 """The loss on T at which a plan quotes the sequential test's usual number of answers."""
 
 PAPER = "Kohen & Sheffet, "
-ERRATA = "errata, "
+ERRATA = "docs/errata.md, "
 
 
 class Figure(Value):

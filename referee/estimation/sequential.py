@@ -15,7 +15,7 @@ class SequentialTest:
     """Decide whether the loss on T is above ``low`` or below ``high``, looking after every batch.
 
     Whatever the loss is and whenever one looks, a false verdict has probability at most ``beta`` (Ville's
-    inequality for two mixture e-processes, :mod:`common.planning.evidence`; errata to Kohen & Sheffet,
+    inequality for two mixture e-processes, :mod:`common.planning.evidence`; docs/errata.md,
     "Sequential test"). If both hold (``low`` < loss < ``high``), either verdict is true. The test always
     ends by ``worst_case`` answers.
 
