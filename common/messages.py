@@ -11,13 +11,13 @@ import math
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field
 
 from common import canonical
 from common.arrays import Indices
 from common.errors import BadMessage
 from common.identity import KEY_PATTERN
-from common.queries.base import Query, parse_query
+from common.queries.base import AnyQuery
 from common.scenario import Scenario, parse
 from common.values import Value
 
@@ -126,14 +126,9 @@ class Assignment(Value):
     run: str = Field(pattern=RUN)
     digest: str = Field(pattern=DIGEST)
     question: Number
-    query: SerializeAsAny[Query]
+    query: AnyQuery
     people: str
     slots: str
-
-    @field_validator("query", mode="before")
-    @classmethod
-    def _parse(cls, value: Any) -> Query:
-        return value if isinstance(value, Query) else parse_query(value)
 
 
 class Report(Value):

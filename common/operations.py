@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializeAsAny, TypeAdapter, ValidationError, field_validator
+from pydantic import Field, TypeAdapter, ValidationError
 
 from common.errors import BadMessage
-from common.hypotheses.base import Hypothesis, parse_hypothesis
+from common.hypotheses.base import AnyHypothesis
 from common.values import Value, explain
 
 
@@ -22,12 +22,7 @@ class Reweigh(Value):
     """Multiply every record's weight by exp(-eta (1 - loss of this hypothesis)). Releases nothing."""
 
     kind: Literal["reweigh"] = "reweigh"
-    hypothesis: SerializeAsAny[Hypothesis]
-
-    @field_validator("hypothesis", mode="before")
-    @classmethod
-    def _parse(cls, value: Any) -> Hypothesis:
-        return value if isinstance(value, Hypothesis) else parse_hypothesis(value)
+    hypothesis: AnyHypothesis
 
 
 Operation = Learn | Reweigh

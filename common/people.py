@@ -7,13 +7,13 @@ import math
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from pydantic import SerializeAsAny, field_validator, model_validator
+from pydantic import model_validator
 
 from common.arrays import Indices
-from common.distributions.base import Distribution, parse_distribution
+from common.distributions.base import AnyDistribution, Distribution
 from common.errors import BadData, BadScenario
 from common.records import Records
 from common.tables import TableSource, load
@@ -23,13 +23,8 @@ from common.values import Value
 class People(Value):
     """Where people come from: a simulated ``distribution`` or a ``table`` of real records (exactly one)."""
 
-    distribution: SerializeAsAny[Distribution] | None = None
+    distribution: AnyDistribution | None = None
     table: TableSource | None = None
-
-    @field_validator("distribution", mode="before")
-    @classmethod
-    def _parse(cls, value: Any) -> Distribution | None:
-        return value if value is None or isinstance(value, Distribution) else parse_distribution(value)
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -85,6 +85,10 @@ class Vocabulary(Registry[type[V]], Generic[V]):
         super().__init__(noun, package)
         self._field = field
 
+    def accept(self, value: Any) -> Any:
+        """Return a value as it is, anything else as :meth:`parse` reads it: for fields of other values."""
+        return value if isinstance(value, Value) else self.parse(value)
+
     def parse(self, wire: Any) -> V:
         """Validate a value from its JSON form.
 

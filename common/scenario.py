@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from common.errors import BadScenario, TandemError
-from common.mechanisms.base import Mechanism, parse_mechanism
+from common.mechanisms.base import AnyMechanism
 from common.people import People, locate
 from common.values import Value, explain
 
@@ -100,16 +100,11 @@ class AgentsSection(Value):
     """
 
     count: Annotated[int, Field(ge=1, le=1 << 32)] | FromPlan = "plan"
-    mechanism: SerializeAsAny[Mechanism]
+    mechanism: AnyMechanism
     test: Literal["sequential", "fixed"] = "sequential"
     batch: int = Field(default=1000, ge=1, le=10_000_000)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     deadline: float = Field(default=60.0, gt=0)
-
-    @field_validator("mechanism", mode="before")
-    @classmethod
-    def _parse(cls, value: Any) -> Mechanism:
-        return value if isinstance(value, Mechanism) else parse_mechanism(value)
 
 
 class Scenario(Value):

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from common.planning.plan import plan
 from common.queries.base import Query
 from common.scenario import Scenario
+from referee.estimation.base import LossTest, Verdict
 from referee.estimation.fixed import FixedTest
 from referee.estimation.intervals import Estimate, estimate, tally
-from referee.estimation.sequential import SequentialTest, Verdict
+from referee.estimation.sequential import SequentialTest
 from referee.protocols.base import Answers, AskAgents
 
 Script = Generator[AskAgents, Answers, "Finding"]
@@ -48,7 +49,7 @@ def examine(query: Query, scenario: Scenario, rounds: int) -> Script:
     return Finding(test.verdict, found, asked)
 
 
-def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> SequentialTest | FixedTest:
+def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> LossTest:
     mechanism = scenario.agents.mechanism
     if scenario.bounds == "paper":
         return FixedTest(mechanism, low, high, beta, size=int(plan(scenario, "paper").answers.value))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import Annotated
+
+from pydantic import BeforeValidator, SerializeAsAny
 
 from common.arrays import Indices
 from common.records import Records
@@ -37,3 +40,5 @@ class Distribution(Value):
 
 DISTRIBUTIONS: Vocabulary[Distribution] = Vocabulary("distribution", "common.distributions", "name")
 parse_distribution = DISTRIBUTIONS.parse
+AnyDistribution = Annotated[SerializeAsAny[Distribution], BeforeValidator(DISTRIBUTIONS.accept)]
+"""A field of a value that holds any registered distribution."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import BeforeValidator, SerializeAsAny
 
 from common.arrays import AnyArray, Bits, Labels
 from common.records import Records
@@ -65,6 +66,8 @@ class Hypothesis(Value):
 
 HYPOTHESES: Vocabulary[Hypothesis] = Vocabulary("hypothesis", "common.hypotheses", "kind")
 parse_hypothesis = HYPOTHESES.parse
+AnyHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(HYPOTHESES.accept)]
+"""A field of a value that holds any registered hypothesis."""
 
 
 def ordinary_kinds() -> frozenset[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import BeforeValidator, SerializeAsAny
 
 from common.arrays import AnyArray, Bits, Floats
 from common.randomness import RandomSource
@@ -124,3 +125,5 @@ def bounded(values: Floats) -> Floats:
 
 MECHANISMS: Vocabulary[Mechanism] = Vocabulary("mechanism", "common.mechanisms", "name")
 parse_mechanism = MECHANISMS.parse
+AnyMechanism = Annotated[SerializeAsAny[Mechanism], BeforeValidator(MECHANISMS.accept)]
+"""A field of a value that holds any registered mechanism."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Annotated
+
+from pydantic import BeforeValidator, SerializeAsAny
 
 from common.arrays import Floats, Indices
 from common.records import Records
@@ -39,3 +42,5 @@ class Query(Value):
 
 QUERIES: Vocabulary[Query] = Vocabulary("query", "common.queries", "kind")
 parse_query = QUERIES.parse
+AnyQuery = Annotated[SerializeAsAny[Query], BeforeValidator(QUERIES.accept)]
+"""A field of a value that holds any registered query."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import SerializeAsAny, field_validator
 
 from common.arrays import Floats, Indices
-from common.hypotheses.base import Hypothesis, parse_hypothesis
+from common.hypotheses.base import AnyHypothesis
 from common.queries.base import QUERIES, Query
 from common.records import Records
 
@@ -18,12 +17,7 @@ class LossQuery(Query):
     """L(h(x), l) = 1 if h(x) differs from my label, else 0: the test of Algorithms 1, 2 and 4 of Kohen & Sheffet."""
 
     kind: Literal["loss"] = "loss"
-    hypothesis: SerializeAsAny[Hypothesis]
-
-    @field_validator("hypothesis", mode="before")
-    @classmethod
-    def _parse(cls, value: Any) -> Hypothesis:
-        return value if isinstance(value, Hypothesis) else parse_hypothesis(value)
+    hypothesis: AnyHypothesis
 
     @property
     def least_dimension(self) -> int:

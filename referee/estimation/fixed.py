@@ -5,10 +5,10 @@ from __future__ import annotations
 from common.errors import BadInput
 from common.mechanisms.base import BitMechanism, Mechanism
 from common.planning import evidence
-from referee.estimation.sequential import Verdict
+from referee.estimation.base import LossTest, Verdict
 
 
-class FixedTest:
+class FixedTest(LossTest):
     """Decide whether the loss on T is above ``low`` or below ``high`` by comparing one mean with a threshold.
 
     With ``worst_case`` answers the mean falls on the wrong side of the mid-point with probability at most
@@ -39,27 +39,14 @@ class FixedTest:
         evidences = evidence.gather(mechanism, low, high)
         if size is not None and size < 1:
             raise BadInput(f"a test needs at least 1 answer, found {size}")
-        self.worst_case = evidence.fixed_size(mechanism, low, high, beta) if size is None else size
+        super().__init__(evidence.fixed_size(mechanism, low, high, beta) if size is None else size)
         self._threshold = evidences.middle if size is None else (low + high) / 2.0
         self._mechanism = mechanism
-        self.total = 0.0
-        self.count = 0
-        self.verdict: Verdict | None = None
 
-    def update(self, total: float, count: int) -> None:
-        """Take in a batch: the number of ones or the sum of unbiased answers, and their count.
-
-        Raises
-        ------
-        BadInput
-            If ``count`` is negative.
-        """
-        if count < 0:
-            raise BadInput(f"a batch holds at least 0 answers, found {count}")
-        self.total += total
-        self.count += count
-        if self.verdict is None and self.count >= self.worst_case:
-            self.verdict = "above" if self._mean() > self._threshold else "below"
+    def _decide(self) -> Verdict | None:
+        if self.count < self.worst_case:
+            return None
+        return "above" if self._mean() > self._threshold else "below"
 
     def next_batch(self, first: int) -> int:
         """Return how many answers are missing; ``first`` does not matter here."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from common.errors import BadInput
 from common.mechanisms.base import Mechanism
 from common.planning import evidence
+from referee.estimation.base import LossTest, Verdict
 
-Verdict = Literal["above", "below"]
 
-
-class SequentialTest:
+class SequentialTest(LossTest):
     """Decide whether the loss on T is above ``low`` or below ``high``, looking after every batch.
 
     Whatever the loss is and whenever one looks, a false verdict has probability at most ``beta`` (Ville's
@@ -46,38 +42,17 @@ class SequentialTest:
     """
 
     def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float) -> None:
+        super().__init__(evidence.worst_case(mechanism, low, high, beta))
         self._evidences = evidence.gather(mechanism, low, high)
         self._needed = evidence.needed(beta)
-        self.worst_case = evidence.worst_case(mechanism, low, high, beta)
-        self.total = 0.0
-        self.count = 0
-        self.verdict: Verdict | None = None
 
-    def update(self, total: float, count: int) -> None:
-        """Take in a batch.
-
-        Parameters
-        ----------
-        total
-            Number of ones (bit mechanisms), or sum of the unbiased answers (real ones).
-        count
-            Number of answers; 0 changes nothing.
-
-        Raises
-        ------
-        BadInput
-            If ``count`` is negative.
-        """
-        if count < 0:
-            raise BadInput(f"a batch holds at least 0 answers, found {count}")
-        self.total += total
-        self.count += count
-        if self.verdict is None and count:
-            # Where both nulls fall at once, "below" ends the run and is as sure as the other.
-            if self._evidences.below.log_value(self.total, self.count) >= self._needed:
-                self.verdict = "below"
-            elif self._evidences.above.log_value(self.total, self.count) >= self._needed:
-                self.verdict = "above"
+    def _decide(self) -> Verdict | None:
+        # Where both nulls fall at once, "below" ends the run and is as sure as the other.
+        if self._evidences.below.log_value(self.total, self.count) >= self._needed:
+            return "below"
+        if self._evidences.above.log_value(self.total, self.count) >= self._needed:
+            return "above"
+        return None
 
     def next_batch(self, first: int) -> int:
         """Return how many answers to ask for next: ``first``, then half of what came; 0 after the verdict.
