@@ -76,7 +76,12 @@ def host_command(
 @app.command("answer")
 @fail_clearly
 def answer_command(
-    record: Annotated[Path, typer.Argument(help='JSON file {"features": [...], "label": 1 or -1}.')],
+    record: Annotated[
+        Path,
+        typer.Argument(
+            help='JSON file {"features": [...], "label": 1 or -1}; features as the scenario maps and bounds them.'
+        ),
+    ],
     token: TokenOption,
     epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget.", min=0.0)] = 1.0,
     referee: Referee = "http://127.0.0.1:8000",

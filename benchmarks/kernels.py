@@ -1,0 +1,119 @@
+"""How fast are the hot paths? Work per second of each, the best of three runs, and what limits it.
+
+python -m benchmarks.kernels [--n 4000000] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from common import messages
+from common.distributions.base import parse_distribution
+from common.hypotheses.linear import Linear
+from common.identity import Identity
+from common.mechanisms.warner import Warner
+from common.people import SimulatedCrowd
+from common.queries.loss import LossQuery
+from common.randomness import RandomSource
+from common.records import Records
+from curator.learners.base import parse_learner
+from curator.reweighing import Reweighing
+from local_agent.policy import Policy
+from local_agent.population import Population
+from referee.order import Order
+
+BALL = {"name": "gaussian-ball", "side": "target", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
+PLANE = Linear(weights=(1.0,) * 8, threshold=0.0)
+AGENTS = 1_000_000
+
+
+def best(work: Callable[[], object], amount: int) -> float:
+    """Return the most units per second over three runs, after one to warm up."""
+    work()
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return amount / min(seconds)
+
+
+def answer_all(folder: Path) -> Callable[[], object]:
+    """Return the work of a fresh hosted population that answers one question each."""
+    referee = Identity.create()
+    scenario = {"agents": {"mechanism": Warner(epsilon=0.5).wire()}}
+    order = ({"first": 0, "agents": AGENTS, "used": 0, "sha256": "0" * 64},)
+    run = {"run": "r", "referee": referee.public, "scenario": scenario, "order": order}
+    configuration = messages.Configuration.parse(run)
+    everybody = messages.pack_indices(np.arange(AGENTS))
+    asked = messages.Assignment(
+        run="r",
+        digest=configuration.fingerprint(),
+        question=1,
+        query=LossQuery(hypothesis=PLANE),
+        people=everybody,
+        slots=everybody,
+    )
+    sealed = [referee.sign(m.KIND, m.wire()) for m in (asked, configuration)]
+    crowd = SimulatedCrowd(parse_distribution(BALL), 1, AGENTS)
+    count = iter(range(100))
+
+    def work() -> None:
+        state = folder / str(next(count))
+        population = Population(crowd, Policy(referee.public, 0.5), state, RandomSource.seeded(1))
+        population.answer(sealed[0], sealed[1])
+        population.close()
+
+    return work
+
+
+def measure(n: int) -> list[dict[str, str | float]]:
+    """Measure everything; n records where a sample is needed."""
+    source = RandomSource.seeded(1)
+    crowd = SimulatedCrowd(parse_distribution(BALL), 1, n)
+    records: Records = crowd.records(np.arange(n))
+    weights = Reweighing(n, 0.1, 0.1)
+    losses = PLANE.mistakes(records)
+    sampler = weights.sampler(records)
+    learner = {"name": "sgd", "steps": 2_000_000, "noise": 2.0, "diameter": 60.0}
+    private, plain = parse_learner(learner), parse_learner({**learner, "noise": 0.0})
+    bits = np.zeros(10_000_000, dtype=np.uint8)
+    warner, order = Warner(epsilon=0.5), Order("seed", 1 << 30)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [
+            ("simulated people, d = 8", best(lambda: crowd.records(np.arange(n)), n), "normal quantiles"),
+            ("losses of a half-space, d = 8, rows", best(lambda: PLANE.mistakes(records), n), "memory bandwidth"),
+            ("reweigh, rows", best(lambda: weights.update(losses), n), "memory bandwidth"),
+            ("draws from mu, d = 8", best(lambda: sampler.draws(1_000_000, source), 1_000_000), "cache misses"),
+            ("private SGD steps, d = 8", best(lambda: private.learn(sampler, source, None), 2_000_000), "cache misses"),
+            ("plain SGD steps, d = 8", best(lambda: plain.learn(sampler, source, None), 2_000_000), "cache misses"),
+            ("randomized responses", best(lambda: warner.randomize(bits, source), len(bits)), "AES keystream"),
+            ("agents put in order", best(lambda: order.slice(0, 1_000_000), 1_000_000), "eight mixing rounds"),
+            ("hosted agents, question to signed report", best(answer_all(Path(folder)), AGENTS), "drawing the people"),
+        ]
+    return [{"work": name, "per second": rate, "limit": limit} for name, rate, limit in rows]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=4_000_000, help="records of the curator")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    rows = measure(given.n)
+    if given.json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        print(f"{row['work']:<45} {row['per second']:>12.3g} /s   limit: {row['limit']}")
+
+
+if __name__ == "__main__":
+    main()
