@@ -139,9 +139,10 @@ class Selection(Value):
 
         p(person) = willing * product of the factors of the conditions that hold.
 
-    So with T the law of the population and S that of the volunteers, dT/dS = E_T[p]/p: genuine covariate
-    shift with bounded weights. The coins are functions of ``seed`` and the row number only; two sources with
-    the same files and ``seed``, one keeping volunteers and one the population, have nobody in common.
+    So with T the law of the population and S that of the volunteers, dT/dS = E_T[p]/p: bounded weights on the
+    law of record and label together. It is covariate shift in the features alone only where the conditions look
+    at features. The coins are functions of ``seed`` and the row number only; two sources with the same files and
+    ``seed``, one keeping volunteers and one the population, have nobody in common.
     """
 
     keep: Literal["volunteers", "population"]
