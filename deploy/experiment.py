@@ -9,7 +9,7 @@ from typing import Any
 from common.hypotheses.base import parse_hypothesis
 from common.scenario import Scenario
 from deploy.base import Watch
-from deploy.truth import judge_crowd, loss
+from deploy.truth import can_judge, judge_crowd, loss
 
 NOTICEABLE = 0.005
 """A difference in loss below this is called none."""
@@ -40,10 +40,10 @@ def complete(result: dict[str, Any], asked: Scenario, seed: int | None, folder: 
     Parameters
     ----------
     asked
-        The scenario as it was asked for, before planning.
+        The scenario as it was asked for, before planning. Where its people are not at hand, truth is null.
     """
     truth: dict[str, Any] | None = None
-    if result["answer"] is not None:
+    if result["answer"] is not None and can_judge(asked):
         judge = judge_crowd(asked, seed or 0)
         truth = {"loss_on_target": loss(parse_hypothesis(result["answer"]), judge), "people": len(judge)}
         if asked.baselines:

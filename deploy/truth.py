@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from common.errors import BadScenario
 from common.hypotheses.base import Hypothesis
 from common.people import Crowd, open_crowd
 from common.randomness import subseed
@@ -14,6 +15,16 @@ MOST_PEOPLE = 1 << 21
 MOST_NUMBERS = 1 << 27
 """Features drawn to judge it, at most: fewer people where they have many."""
 _BLOCK = 1 << 18
+
+
+def can_judge(scenario: Scenario) -> bool:
+    """Tell whether people of T are at hand: simulated, or in a table that is here (an operator need not have it)."""
+    if scenario.target.distribution is not None:
+        return True
+    try:
+        return data_folder(scenario) is not None
+    except BadScenario:
+        return False
 
 
 def judge_crowd(scenario: Scenario, seed: int) -> Crowd:

@@ -74,7 +74,8 @@ def run_command(
     asked = scenarios.load(scenario, sets)
     chosen = resolve(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    scenarios.data_folder(chosen)  # a missing directory is said before anything starts
+    if not _is_url(deployment):
+        scenarios.data_folder(chosen)  # a missing directory is said before anything starts
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
     history: History = []
@@ -188,12 +189,16 @@ def _claimed(folder: Path, chosen: Scenario, seed: int | None) -> dict[str, Any]
     return claim(folder, facts)
 
 
+def _is_url(deployment: str) -> bool:
+    return deployment.startswith(("http://", "https://"))
+
+
 def _deployment(name: str, state: Path, token: str) -> Deployment:
     if name == "embedded":
         return Embedded(state)
     if name == "processes":
         return Processes(state)
-    if name.startswith(("http://", "https://")):
+    if _is_url(name):
         if not token:
             raise BadInput("a URL needs the operator token: set TANDEM_OPERATOR_TOKEN or give --token")
         return Remote(name, token)
