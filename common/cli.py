@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
+import signal
+import sys
+import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -10,6 +14,8 @@ import typer
 
 from common.errors import BadScenario, TandemError
 
+ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
+"""Environment variable: a deployment sets it for the processes that it starts."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -34,6 +40,17 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(1) from None
 
     return guarded
+
+
+def end_with_stdin() -> None:
+    """End this process when its standard input ends, if :data:`ENDS_WITH_STDIN` is set: no orphan outlives a parent."""
+    if os.environ.get(ENDS_WITH_STDIN):
+        threading.Thread(target=_end_at_eof, daemon=True, name="parent").start()
+
+
+def _end_at_eof() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _say(title: str, detail: str) -> None:

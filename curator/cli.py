@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from common import scenario as scenarios
-from common.cli import application, fail_clearly
+from common.cli import application, end_with_stdin, fail_clearly
 from common.planning.plan import resolve
 from common.service import listen, serve
 from curator.app import curator_app
@@ -45,6 +45,7 @@ def serve_command(
 
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001
     """
+    end_with_stdin()
     chosen = resolve(scenarios.load(scenario, sets))
     with listen(host, port) as listener, closing(open_curator(chosen, state, seed, referee_key)) as curator:
         serve(curator_app(curator), listener, "curator")

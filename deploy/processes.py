@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from common.cli import ENDS_WITH_STDIN
 from common.errors import PeerUnavailable
 from common.scenario import Scenario
 from common.service import listen
@@ -45,7 +46,8 @@ class Party:
         self.name = name
         self._arguments = arguments
         self._folder = folder
-        self._environment = {**os.environ, **environment}
+        # Its standard input is a pipe that nobody writes to: it ends when this process ends, however that happens.
+        self._environment = {**os.environ, **environment, ENDS_WITH_STDIN: "1"}
         self._stopping = False
         self._changing = threading.Lock()
         self._said = threading.Condition()
@@ -89,6 +91,7 @@ class Party:
             self.process.kill()
             self.process.wait()
         self._watcher.join(10)
+        _let_go(self.process)
 
     @property
     def _errors(self) -> Path:
@@ -98,6 +101,7 @@ class Party:
         with self._errors.open("ab") as errors:
             process = subprocess.Popen(  # noqa: S603 - our own modules, arguments as a list
                 [sys.executable, "-m", *self._arguments],
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
@@ -121,6 +125,7 @@ class Party:
             self.process.wait()
             if self._stopping:
                 return
+            _let_go(self.process)
             # Dying at once is a wrong argument, not a crash: starting it again would not help.
             early = time.monotonic() - began < 5 and not self._lines
             with self._said:
@@ -129,6 +134,11 @@ class Party:
             with self._changing:
                 if self._lives and not self._stopping:
                     self.process = self._start()
+
+
+def _let_go(process: subprocess.Popen[str]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 class Processes:

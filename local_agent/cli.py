@@ -16,7 +16,7 @@ import numpy as np
 import typer
 
 from common import scenario as scenarios
-from common.cli import application, fail_clearly
+from common.cli import application, end_with_stdin, fail_clearly
 from common.errors import BadData, BadInput, TandemError
 from common.planning.plan import resolve
 from common.records import Records
@@ -62,6 +62,7 @@ def host_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
+    end_with_stdin()
     chosen = resolve(scenarios.load(scenario, sets))
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from common import scenario as scenarios
-from common.cli import application, fail_clearly
+from common.cli import application, end_with_stdin, fail_clearly
 from common.errors import BadInput, BadScenario
 from common.planning.plan import resolve
 from common.scenario import Scenario
@@ -144,6 +144,7 @@ def serve_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
+    end_with_stdin()
     tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in ("enrolment", "operator")}
     for purpose, value in tokens.items():
         if len(value) < 8:
