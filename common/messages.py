@@ -132,20 +132,25 @@ class Assignment(Value):
 
 
 class Report(Value):
-    """One individual agent's randomized answer."""
+    """One individual agent's randomized answer.
+
+    ``assignment`` is the digest of the :class:`Assignment` that it answers: who signs an answer signs the question too.
+    """
 
     KIND: ClassVar[str] = "report"
     report_id: str = Field(pattern=REPORT_ID)
     run: str = Field(pattern=RUN)
     digest: str = Field(pattern=DIGEST)
     question: Number
+    assignment: str = Field(pattern=DIGEST)
     answer: float
 
 
 class PackedReport(Value):
     """Header of a hosted population's answers to one assignment.
 
-    The answers themselves travel beside it as bytes (:mod:`common.packing`), bound to it by their SHA-256.
+    The answers themselves travel beside it as bytes (:mod:`common.packing`), bound to it by their SHA-256;
+    ``assignment`` is the digest of the :class:`Assignment` that they answer.
     """
 
     KIND: ClassVar[str] = "packed-report"
@@ -154,6 +159,7 @@ class PackedReport(Value):
     digest: str = Field(pattern=DIGEST)
     question: Number
     people: int = Field(ge=1, le=MOST_AGENTS_PER_QUESTION)
+    assignment: str = Field(pattern=DIGEST)
     body_sha256: str = Field(pattern=DIGEST)
 
 

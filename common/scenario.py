@@ -164,6 +164,8 @@ class Scenario(Value):
     def _real_tables(self) -> Self:
         if self.people == "real" and self.source.table is None:
             raise ValueError("people: real needs a source table")
+        if self.people == "real" and not self.agents.mechanism.for_real_people:
+            raise ValueError(f"people: real cannot be asked with mechanism {self.agents.mechanism.name!r}")
         return self
 
 

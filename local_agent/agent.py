@@ -95,6 +95,7 @@ class Agent:
             run=asked.run,
             digest=asked.digest,
             question=asked.question,
+            assignment=asked.fingerprint(),
             answer=randomize_one(float(value[0]), question.mechanism, source),
         )
         signed = self.identity.sign(report.KIND, report.wire())

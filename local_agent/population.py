@@ -126,6 +126,7 @@ class Population:
             run=asked.run,
             digest=asked.digest,
             question=asked.question,
+            assignment=asked.fingerprint(),
             people=len(people),
             body_sha256=hashlib.sha256(body).hexdigest(),
         )

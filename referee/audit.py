@@ -28,11 +28,12 @@ from common.identity import Signed, verify
 from common.packing import pack_answers, unpack_answers
 from common.privacy.budget import cost
 from common.privacy.events import Event, NoEvent, parse_event
+from common.queries.base import Query
 from common.scenario import Scenario
 from common.transcript import Entry, read, split
-from referee.batches import Batch, assemble, form_batch, report_root
+from referee.batches import Batch, assemble, assign, form_batch, report_root
 from referee.driver import drive
-from referee.execution import check_release
+from referee.execution import check_release, check_terms
 from referee.order import commitment
 from referee.protocols.base import PROTOCOLS, AskAgents, AskCurator, Outcome, Protocol, Script
 from referee.results import result_document
@@ -53,7 +54,7 @@ class Audit:
     delta: float
 
 
-def audit(folder: Path, referee_key: str | None = None) -> Audit:
+def audit(folder: Path, referee_key: str | None = None, curator_key: str | None = None) -> Audit:
     """Audit a run folder.
 
     Parameters
@@ -62,6 +63,8 @@ def audit(folder: Path, referee_key: str | None = None) -> Audit:
         As :mod:`referee.runfolder` writes it.
     referee_key
         The referee's key as known from elsewhere; by default the one that the transcript names.
+    curator_key
+        The curator's key as known from elsewhere; by default the one that signed the terms.
 
     Raises
     ------
@@ -69,7 +72,7 @@ def audit(folder: Path, referee_key: str | None = None) -> Audit:
         Saying where it fails and why.
     """
     entries = read(split(read_file(folder, "transcript.jsonl")), referee_key)
-    auditor = _Auditor(folder, entries)
+    auditor = _Auditor(folder, entries, curator_key)
     try:
         return auditor.audit()
     except AuditFailed:
@@ -81,8 +84,9 @@ def audit(folder: Path, referee_key: str | None = None) -> Audit:
 
 
 class _Auditor:
-    def __init__(self, folder: Path, entries: Sequence[Entry]) -> None:
+    def __init__(self, folder: Path, entries: Sequence[Entry], curator_key: str | None) -> None:
         self._folder = folder
+        self._curator_key = curator_key
         self._entries = entries
         self.where = "the configuration"
 
@@ -146,11 +150,10 @@ class _Auditor:
         if entry is None:
             return None
         signed = Signed.parse(entry.body["terms"])
-        terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
-        if (terms.run, terms.digest) != (self._configuration.run, self._digest):
-            raise AuditFailed("the curator's terms are for another configuration")
+        if self._curator_key not in (None, signed.key):
+            raise AuditFailed(f"another curator signed the terms: {signed.key[:16]}...")
         self._curator = signed.key
-        return terms
+        return check_terms(signed, self._configuration)
 
     # Replay ---------------------------------------------------------------------------------------------------------
 
@@ -242,6 +245,8 @@ class _Auditor:
         result = check_release(entry.body, request, self._curator)
         self._operations += 1
         event = parse_event(result["event"])
+        if isinstance(event, NoEvent) and len(result) > 1:
+            raise AuditFailed(f"{self.where}: something was released that the curator declares to cost nothing")
         if not isinstance(event, NoEvent):
             self._events.append(event)
         if "hypothesis" in result:
@@ -253,7 +258,7 @@ class _Auditor:
         self._asked += len(batch.members)
         answered = self._next("answers", number)
         kind = self._scenario.agents.mechanism.answers
-        reports = self._read_reports(number, batch)
+        reports = self._read_reports(number, batch, step.query)
         answers = assemble(batch, reports, kind)
         claimed = {name: answered.body[name] for name in ("question", "asked", "answered", "root")}
         actual = {
@@ -289,8 +294,8 @@ class _Auditor:
             raise AuditFailed(f"{self.where}: {wanted} agents were to be asked, {asked} were")
         return form_batch(parts, self._cohorts.__getitem__, self._participants)
 
-    def _read_reports(self, number: int, batch: Batch) -> list[StoredReport]:
-        """Read the reports on a question; each must be signed by the participant it counts for."""
+    def _read_reports(self, number: int, batch: Batch, query: Query) -> list[StoredReport]:
+        """Read the reports on a question; each must be signed, for exactly it, by the participant it counts for."""
         found: dict[str, StoredReport] = {}
         kind = self._scenario.agents.mechanism.answers
         for header, body in unpack_reports(read_file(self._folder, f"reports/{number}.reports")):
@@ -315,6 +320,11 @@ class _Auditor:
                 raise AuditFailed(f"{self.where}: a report answers another question")
             if people == 0 or signed.key in found:
                 raise AuditFailed(f"{self.where}: {signed.key[:16]}... was not asked, or reports twice")
+            asked = assign(batch, signed.key, self._configuration.run, self._digest, number, query)
+            if report.assignment != asked.fingerprint():
+                raise AuditFailed(
+                    f"{self.where}: {signed.key[:16]}... was asked something else than the transcript says"
+                )
             answered = int(unpack_answers(body, people, kind)[0].sum())
             found[signed.key] = StoredReport(signed.key, report.report_id, answered, header, body)
         self._reports += len(found)
@@ -332,7 +342,8 @@ class _Auditor:
         spent = cost([(event, 1) for event in self._events], terms.delta) if self._events else 0.0
         if spent > terms.epsilon:
             raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {terms.epsilon:g}")
-        return spent, terms.delta
+        # What a run that stopped by itself has spent is no guarantee; the cap is.
+        return terms.epsilon, terms.delta
 
     def _check_files(self, published: dict[str, Any]) -> None:
         self.where = "scenario.yaml"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from common.arrays import AnyArray, Indices
+from common.messages import Assignment, pack_indices
 from common.packing import AnswerKind, unpack_answers
 from common.transcript import merkle_root
 from referee.order import Order
@@ -79,6 +81,18 @@ def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], participa
         source = cohort(part.cohort)
         pieces.append(source.first + Order(source.seed, source.agents).slice(part.start, part.stop - part.start))
     return Batch(np.concatenate(pieces), participants)
+
+
+def assign(batch: Batch, key: str, run: str, digest: str, number: int, query: Any) -> Assignment:
+    """Return the one assignment that a participant gets for a question: live and in the audit the same."""
+    return Assignment(
+        run=run,
+        digest=digest,
+        question=number,
+        query=query,
+        people=pack_indices(batch.people(key)),
+        slots=pack_indices(batch.slots(key)),
+    )
 
 
 def assemble(batch: Batch, reports: Iterable[StoredReport], kind: AnswerKind) -> Answers:

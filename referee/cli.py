@@ -167,13 +167,14 @@ def serve_command(
 def audit_command(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     referee_key: Annotated[str | None, typer.Option(help="The referee's key, if you know it from elsewhere.")] = None,
+    curator_key: Annotated[str | None, typer.Option(help="The curator's key, if you know it from elsewhere.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost.
 
     Example: referee audit runs/ball-20260101-120000
     """
-    found = audit(run, referee_key)
+    found = audit(run, referee_key, curator_key)
     if as_json:
         typer.echo(json.dumps(show.audit_document(found)))
     else:

@@ -27,7 +27,7 @@ from common.packing import AnswerKind, pack_answers, unpack_answers
 from common.queries.base import Query
 from common.scenario import parse
 from common.transcript import append
-from referee.batches import Batch, assemble, form_batch, report_root, take
+from referee.batches import Batch, assemble, assign, form_batch, report_root, take
 from referee.protocols.base import Answers
 from referee.store import Cohort, Question, Store, StoredReport
 
@@ -142,18 +142,14 @@ class Collection:
             batch = self._batch(question)
             slots = batch.slots(participant)
             if slots.size and self._store.report(question.run, question.question, participant) is None:
-                assignment = messages.Assignment.parse(
-                    {
-                        "run": question.run,
-                        "digest": self._agreed(question.run)[0],
-                        "question": question.question,
-                        "query": question.query,
-                        "people": messages.pack_indices(batch.people(participant)),
-                        "slots": messages.pack_indices(slots),
-                    }
-                )
+                assignment = self._assignment(question, participant)
                 return self._identity.sign(assignment.KIND, assignment.wire())
         return None
+
+    def _assignment(self, question: Question, participant: str) -> messages.Assignment:
+        digest = self._agreed(question.run)[0]
+        batch = self._batch(question)
+        return assign(batch, participant, question.run, digest, question.question, question.query)
 
     def accept(self, signed: Signed) -> None:
         """Take an individual agent's report; the same report again is accepted again.
@@ -218,6 +214,10 @@ class Collection:
             raise PatternViolation(f"this agent was not asked question {report.question}")
         if people != assigned:
             raise BadMessage(f"question {report.question} asked {assigned} agents of this participant, found {people}")
+        if report.assignment != self._assignment(question, signed.key).fingerprint():
+            raise ConfigurationMismatch(
+                f"the report answers another assignment than that of question {report.question}"
+            )
         answered: NDArray[np.bool_] = unpack_answers(body, people, kind)[0]
         stored = StoredReport(signed.key, report.report_id, int(answered.sum()), signed.wire(), body)
         try:

@@ -144,7 +144,7 @@ class Execution:
             self._wait(0.2)
 
     def _order_seed(self) -> str:
-        if self._state.seed is None:
+        if self._state.seed is None or self._scenario.people == "real":
             return secrets.token_hex(32)
         return hashlib.sha256(f"order {self._state.seed}".encode()).hexdigest()
 
@@ -252,9 +252,12 @@ def check_terms(signed: Signed, configuration: messages.Configuration) -> messag
     Forged
         If the signature does not verify.
     PeerMisbehaved
-        If they are for another configuration.
+        If they are for another configuration, or promise something else than its scenario says.
     """
     terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
     if (terms.run, terms.digest) != (configuration.run, configuration.fingerprint()):
         raise PeerMisbehaved("the curator's terms are for another configuration")
+    agreed = configuration.scenario["curator"]
+    if (terms.n, terms.epsilon, terms.delta) != (agreed["n"], agreed["epsilon"], agreed["delta"]):
+        raise PeerMisbehaved("the curator's terms are not those of the scenario")
     return terms

@@ -23,6 +23,9 @@ from referee.report import guarantee
 _OUT = Console()
 _ERR = Console(stderr=True)
 
+UNSIGNED = ("truth", "seconds", "peak_memory_bytes", "report.md", "figures")
+"""What a run folder holds beside the signed result: an experimenter's own findings."""
+
 Watch = Callable[[str, dict[str, float]], None]
 
 
@@ -178,7 +181,8 @@ def audit_document(found: Audit) -> dict[str, Any]:
         "operations": found.operations,
         "reports": found.reports,
         "answers": found.answers,
-        "declared_cost": {"epsilon": found.epsilon, "delta": found.delta} if private else None,
+        "guarantee": {"epsilon": found.epsilon, "delta": found.delta} if private else None,
+        "not_covered": list(UNSIGNED),
     }
 
 
@@ -190,4 +194,6 @@ def audit_table(run: Path, found: Audit) -> None:
     _OUT.print(f"  {found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice")
     _OUT.print("  the protocol, replayed on these answers, asks the same questions and ends with the same result")
     if math.isfinite(found.epsilon):
-        _OUT.print(f"  the curator's declared events cost epsilon <= {found.epsilon:.4g} at delta = {found.delta:g}")
+        cap = f"epsilon = {found.epsilon:g}, delta = {found.delta:g}"
+        _OUT.print(f"  the curator's declared events stay within its guarantee of {cap}", highlight=False)
+    _OUT.print(f"  not covered, since nobody signs it: {', '.join(UNSIGNED)}", style="dim", highlight=False)

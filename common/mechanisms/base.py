@@ -26,6 +26,9 @@ class Mechanism(Value):
     answers: ClassVar[Literal["bit", "real"]]
     """What one answer is: a bit (sent packed, eight to a byte) or a double."""
 
+    for_real_people: ClassVar[bool] = True
+    """Whether its answers protect real people as sampled by a computer, not only as real numbers would."""
+
     @property
     @abstractmethod
     def guarantee(self) -> tuple[float, float]:

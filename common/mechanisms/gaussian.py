@@ -38,6 +38,7 @@ class Gaussian(Mechanism):
     """
 
     name: Literal["gaussian"] = "gaussian"
+    for_real_people = False
     answers: ClassVar[Literal["bit", "real"]] = "real"
     epsilon: float = Field(ge=0.001, le=MOST_EPSILON)
     delta: float = Field(ge=1e-300, lt=1)

@@ -16,6 +16,7 @@ class NoMechanism(BitMechanism):
     """
 
     name: Literal["none"] = "none"
+    for_real_people = False
 
     @property
     def truth(self) -> float:

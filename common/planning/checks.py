@@ -51,13 +51,19 @@ def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
             f"accuracy: n = {found.n.value:g} is below the {found.sample.value:g} that {found.sample.formula} asks "
             "for: the good distribution may not exist on this sample; enlarge n or alpha"
         )
-    if found.kappa is not None and found.kappa.rule is not None and found.kappa.value > found.kappa.rule:
+    agnostic = scenario.mode == "agnostic"  # no theorem says how many rounds, or how dense
+    if (
+        not agnostic
+        and found.kappa is not None
+        and found.kappa.rule is not None
+        and found.kappa.value > found.kappa.rule
+    ):
         told.append(
             f"accuracy: kappa = {found.kappa.value:g} is above {found.kappa.formula.removeprefix('given; ')} = "
             f"{found.kappa.rule:g}: the good distribution may be out of reach; lower kappa"
         )
     for name, figure in (("rounds", found.rounds), ("steps", found.steps), ("draws", found.draws)):
-        if figure is None:
+        if figure is None or (agnostic and name == "rounds"):
             continue
         if figure.rule is None and name != "rounds":
             told.append(

@@ -6,6 +6,7 @@ Algorithm 3 as its learner Algorithm 4, with null mechanisms Algorithm 1.
 
 from __future__ import annotations
 
+from common.errors import BadScenario
 from common.operations import Learn, Reweigh
 from common.queries.loss import LossQuery
 from common.scenario import Scenario
@@ -33,6 +34,8 @@ class SubsampleTestReweigh(Protocol):
         """Algorithm 2: for t = 1..T learn h^t from mu^t, test it on fresh agents, then halt or reweigh by it."""
         rounds, seeks = int(scenario.curator.rounds), scenario.mode == "realizable"
         share = int(scenario.agents.count) // rounds
+        if not seeks and share < 1:
+            raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {scenario.agents.count}")
         best = None
         for t in range(1, rounds + 1):
             release = yield AskCurator(Learn(round=t))

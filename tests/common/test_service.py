@@ -86,6 +86,7 @@ HUGE = [
         "digest": "0" * 64,
         "question": 1,
         "people": 1 << 70,
+        "assignment": "0" * 64,
         "body_sha256": "0" * 64,
     },
     {"report_id": "0" * 32, "run": "r\x00n", "digest": "0" * 64, "question": 1, "answer": 1},

@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 
 from common import canonical
 from common.errors import AuditFailed, NotFound
+from common.hypotheses.linear import Linear
 from common.identity import Identity
+from common.privacy.events import NoEvent
+from common.queries.loss import LossQuery
 from common.transcript import Entry, append
 from referee.audit import Audit, audit
-from referee.batches import report_root
+from referee.batches import assign, report_root
 from referee.runfolder import pack_reports, unpack_reports
 from referee.store import StoredReport
 from tests.support import Bench, leave_folder, tiny
@@ -444,3 +447,43 @@ def test_a_run_that_no_curator_agreed_to_costs_nothing(tmp_path):
         run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
     found = audit(run)
     assert (found.status, found.epsilon, found.delta, found.operations) == ("failed", 0.0, 0.0, 0)
+
+
+def test_a_referee_that_asks_something_else_than_it_writes_down_is_caught(tmp_path, monkeypatch):
+    # Everybody is honest but the referee: it asks about an easy hypothesis, and publishes the answers for another.
+    easy = LossQuery(hypothesis=Linear(weights=(0.0,) * 8, threshold=-1.0))
+
+    def lie(batch, key, run, digest, number, query):
+        return assign(batch, key, run, digest, number, easy)
+
+    monkeypatch.setattr("referee.collection.assign", lie)
+    with Bench(tmp_path / "bench") as bench:
+        bench.run()
+        folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+    with pytest.raises(AuditFailed, match="was asked something else than the transcript says"):
+        audit(folder)
+
+
+def test_a_referee_with_a_curator_of_its_own_is_caught_by_who_knows_the_curator(run):
+    entries = [json.loads(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
+    key = entries[1]["body"]["terms"]["key"]
+    assert audit(run, curator_key=key) == audit(run)
+    with pytest.raises(AuditFailed, match="another curator"):
+        audit(run, curator_key="0" * 64)
+
+
+def test_a_release_that_is_declared_to_cost_nothing_is_caught(tmp_path, monkeypatch):
+    monkeypatch.setattr("curator.operations.learn.LearnAct.event", lambda self, operation, workspace: NoEvent())
+    with Bench(tmp_path / "bench") as bench:
+        bench.run()
+        folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+    with pytest.raises(AuditFailed, match="declares to cost nothing"):
+        audit(folder)
+
+
+def test_terms_that_are_not_the_scenarios_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("curator.curator.Curator.guarantee", (61.0, 0.5))
+    with Bench(tmp_path / "bench") as bench:
+        result = bench.run()
+    assert (result["status"], result["answer"]) == ("failed", None)
+    assert "not those of the scenario" in result["reason"]

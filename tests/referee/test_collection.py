@@ -53,6 +53,7 @@ class Attacker:
             "digest": asked.digest,
             "question": asked.question,
             "people": people,
+            "assignment": asked.fingerprint(),
             "body_sha256": hashlib.sha256(body).hexdigest(),
             **changes,
         }
@@ -80,6 +81,7 @@ BAD_PACKED: dict[str, tuple[type[TandemError], dict[str, Any] | Callable[[int], 
     "fewer people": (BadMessage, {"people": 1}),
     "more people": (BadMessage, {"people": 401}),
     "too many people": (BadMessage, {"people": 1 << 23}),
+    "another assignment": (ConfigurationMismatch, {"assignment": "0" * 64}),
     "a body that was not signed": (BadMessage, {"body_sha256": "0" * 64}),
     "an unknown field": (BadMessage, {"epsilon": 100}),
     "a negative question": (BadMessage, {"question": -1}),
@@ -170,7 +172,9 @@ def test_somebody_who_was_not_asked_is_refused(bench):
 
     def attack() -> None:
         asked = Attacker(bench).assignment()
-        report = messages.Report(report_id="2" * 32, run="run", digest=asked.digest, question=asked.question, answer=1)
+        report = messages.Report(
+            report_id="2" * 32, assignment="0" * 64, run="run", digest=asked.digest, question=asked.question, answer=1
+        )
         with pytest.raises(PatternViolation, match="was not asked"):
             bench.referee.report(seal(stranger, report))
         bench.referee.enrol(seal(stranger, messages.Enrolment(agents=1)), TOKEN)
@@ -184,7 +188,9 @@ def test_somebody_who_was_not_asked_is_refused(bench):
 def test_an_individual_answer_must_be_a_bit_where_answers_are_bits(bench, answer):
     def attack() -> None:
         asked = Attacker(bench).assignment()
-        report = messages.Report(report_id="2" * 32, run="run", digest=asked.digest, question=1, answer=answer)
+        report = messages.Report(
+            report_id="2" * 32, assignment="0" * 64, run="run", digest=asked.digest, question=1, answer=answer
+        )
         with pytest.raises(BadMessage, match="0 or 1"):
             bench.referee.report(seal(bench.population.identity, report))
 
@@ -194,7 +200,9 @@ def test_an_individual_answer_must_be_a_bit_where_answers_are_bits(bench, answer
 def test_an_individual_report_cannot_stand_for_many(bench):
     def attack() -> None:
         asked = Attacker(bench).assignment()
-        report = messages.Report(report_id="2" * 32, run="run", digest=asked.digest, question=1, answer=1)
+        report = messages.Report(
+            report_id="2" * 32, assignment="0" * 64, run="run", digest=asked.digest, question=1, answer=1
+        )
         with pytest.raises(BadMessage, match="asked 400 agents"):
             bench.referee.report(seal(bench.population.identity, report))
 
@@ -212,7 +220,9 @@ def test_forged_envelopes_of_every_kind_are_refused(bench):
         attacker = Attacker(bench)
         header, body = attacker.packed()
         poll = seal(attacker.identity, messages.Poll(participant=attacker.identity.public))
-        report = messages.Report(report_id="3" * 32, run="run", digest=header.message["digest"], question=1, answer=1)
+        report = messages.Report(
+            report_id="3" * 32, assignment="0" * 64, run="run", digest=header.message["digest"], question=1, answer=1
+        )
         individual = seal(attacker.identity, report)
         enrolment = seal(mallory, messages.Enrolment(agents=1))
         takers: list[tuple[Signed, Callable[[Signed], Any]]] = [
@@ -326,13 +336,15 @@ def test_waiting_ends_with_the_deadline_when_only_some_report(tmp_path):
         assert result["status"] == "exhausted"
         assert 0 < result["agents"]["answered"] < result["agents"]["asked"]
         digest = messages.Configuration.parse(bench.referee.configuration("run").message).fingerprint()
-        late = messages.Report(report_id="5" * 32, run="run", digest=digest, question=1, answer=1)
+        late = messages.Report(report_id="5" * 32, assignment="0" * 64, run="run", digest=digest, question=1, answer=1)
         with pytest.raises(PatternViolation, match="is closed"):
             bench.referee.report(seal(silent, late))
 
 
 def test_nobody_answers_a_run_that_never_was(bench):
-    report = messages.Report(report_id="4" * 32, run="no-run", digest="0" * 64, question=0, answer=1)
+    report = messages.Report(
+        report_id="4" * 32, assignment="0" * 64, run="no-run", digest="0" * 64, question=0, answer=1
+    )
     with pytest.raises(NotFound):
         bench.referee.report(seal(bench.population.identity, report))
     bench.referee.create("later", bench.chosen.wire(), 1)
