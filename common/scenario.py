@@ -124,6 +124,9 @@ class Scenario(Value):
     people
         ``simulated``: randomness may come from the run's seed; ``real``: noise comes from a cryptographic generator.
         By default people of a table are real, all others simulated.
+    experiment
+        Real people only: their records are at hand to find out the truth and to run baselines, outside every guarantee
+        (public data, say). Simulated people are always an experiment.
     data
         Directory of the table files, where the scenario reads tables.
     vc_dimension
@@ -139,6 +142,7 @@ class Scenario(Value):
     bounds: Literal["tight", "paper"] = "tight"
     mode: Literal["realizable", "agnostic"] = "realizable"
     people: Literal["simulated", "real"] = "simulated"
+    experiment: bool = False
     data: str | None = None
     divergence: Divergence
     accuracy: Accuracy = Accuracy()
@@ -164,6 +168,11 @@ class Scenario(Value):
     def _real_tables(self) -> Self:
         if self.people == "real" and self.source.table is None:
             raise ValueError("people: real needs a source table")
+        if self.people == "real" and self.baselines and not self.experiment:
+            raise ValueError(
+                "baselines look at real people's records beside the run, outside its guarantees: "
+                "say experiment: true if they may, or leave baselines out"
+            )
         if self.people == "real" and not self.agents.mechanism.for_real_people:
             raise ValueError(f"people: real cannot be asked with mechanism {self.agents.mechanism.name!r}")
         return self

@@ -68,13 +68,10 @@ def _agents_only(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
     """Learn in the local model from as many agents as the hybrid run asked."""
     count = max(1, int(result["agents"]["asked"]))
     chosen = resolve(asked)
-    learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 0.0, "diameter": 1.0}
+    learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1000.0, "diameter": 1.0}
     # The curator stands by: it holds a sample too small to matter, and is never asked.
-    idle = {"n": 16, "epsilon": None, "delta": None, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
-    alone = _changed(
-        chosen,
-        {"protocol": "local-gradient-descent", "curator": idle, "agents": {"count": count}, "people": "simulated"},
-    )
+    idle = {"n": 16, "epsilon": 1.0, "delta": 0.01, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
+    alone = _changed(chosen, {"protocol": "local-gradient-descent", "curator": idle, "agents": {"count": count}})
     epsilon = chosen.agents.mechanism.guarantee[0]
     privacy = f"epsilon {epsilon:g}" if math.isfinite(epsilon) else "no privacy"
     return _loss_of(alone, seed), f"local gradient descent with {count:,} agents ({privacy}), no curator"

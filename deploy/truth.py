@@ -18,7 +18,9 @@ _BLOCK = 1 << 18
 
 
 def can_judge(scenario: Scenario) -> bool:
-    """Tell whether people of T are at hand: simulated, or in a table that is here (an operator need not have it)."""
+    """Tell whether people of T may be looked at for the truth, and are at hand: an operator need not have them."""
+    if scenario.people == "real" and not scenario.experiment:
+        return False
     if scenario.target.distribution is not None:
         return True
     try:

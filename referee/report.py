@@ -84,6 +84,8 @@ def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bo
         lines.append(f"| true loss on T | {result['truth']['loss_on_target']:.4f} |")
         for name, found in result["truth"].get("baselines", {}).items():
             lines.append(f"| true loss, {name} | {found['loss_on_target']:.4f} ({found['note']}) |")
+        if result["truth"].get("note"):
+            lines += ["", f"True losses are {result['truth']['note']}."]
         if result["truth"].get("reading"):
             lines += ["", f"Reading: {result['truth']['reading']}."]
     if drawn:

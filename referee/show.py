@@ -85,7 +85,8 @@ def result(document: dict[str, Any]) -> None:
             f"{e['value']:.4f}, in {e['low']:.4f} to {e['high']:.4f} at {e['confidence']:.0%}",
         )
     if document["truth"]:
-        table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} (only an experiment can know)")
+        known = document["truth"].get("note", "only an experiment can know")
+        table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
         for name, baseline in document["truth"].get("baselines", {}).items():
             table.add_row(f"  {name}", f"{baseline['loss_on_target']:.4f}  {baseline['note']}")
         if document["truth"].get("reading"):

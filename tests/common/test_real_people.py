@@ -6,6 +6,7 @@ from common import scenario
 from common.errors import BadInput, BadScenario
 from common.state import claim_people
 from curator.opening import open_curator
+from deploy.truth import can_judge
 from tests.support import tiny
 
 CSV = "x,y\n" + "".join(f"{n % 7},{'yes' if n % 3 else 'no'}\n" for n in range(60))
@@ -68,3 +69,17 @@ def test_simulated_people_leave_no_fingerprint(tmp_path):
 def test_the_shipped_table_scenarios_say_what_they_are():
     for name in ("adult", "adult-biased"):
         assert scenario.load(name).people == "real"
+
+
+def test_real_people_are_looked_at_for_the_truth_only_in_an_experiment(tmp_path):
+    assert not can_judge(own(tmp_path))
+    assert can_judge(own(tmp_path, experiment=True))
+    with pytest.raises(BadScenario, match="experiment: true"):
+        own(tmp_path, baselines=["optimum"])
+    assert own(tmp_path, baselines=["optimum"], experiment=True).baselines == ("optimum",)
+
+
+@pytest.mark.parametrize("mechanism", [{"name": "none"}, {"name": "gaussian", "epsilon": 1.0, "delta": 1e-5}])
+def test_real_people_are_not_asked_with_a_mechanism_that_does_not_protect_them(tmp_path, mechanism):
+    with pytest.raises(BadScenario, match="cannot be asked"):
+        own(tmp_path, agents={"count": 60, "mechanism": mechanism})
