@@ -35,6 +35,12 @@ app = application("A local agent: trusts nobody, answers at most one question, a
 
 Referee = Annotated[str, typer.Option("--referee", help="Address of the referee.")]
 TokenOption = Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token.", show_default=False)]
+IndividualToken = Annotated[
+    str,
+    typer.Option(
+        envvar=["TANDEM_INDIVIDUAL_TOKEN", "TANDEM_ENROLMENT_TOKEN"], help="Enrolment token.", show_default=False
+    ),
+]
 KeyOption = Annotated[
     str | None,
     typer.Option("--referee-key", help="The referee's public key (default: pin the one met first)."),
@@ -83,7 +89,7 @@ def answer_command(
             help='JSON file {"features": [...], "label": 1 or -1}; features as the scenario maps and bounds them.'
         ),
     ],
-    token: TokenOption,
+    token: IndividualToken,
     epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget.", min=0.0)] = 1.0,
     referee: Referee = "http://127.0.0.1:8000",
     referee_key: KeyOption = None,

@@ -139,13 +139,17 @@ def serve_command(
 ) -> None:
     """Serve: enrol agents, take runs, drive them; a run that a crash cut off is taken up at once.
 
-    The tokens TANDEM_ENROLMENT_TOKEN (agents) and TANDEM_OPERATOR_TOKEN (referee run --deployment URL) are read from
-    the environment; only their hashes are kept.
+    Tokens are read from the environment, and only their hashes are kept: TANDEM_ENROLMENT_TOKEN (population hosts, also
+    individuals), TANDEM_OPERATOR_TOKEN (referee run --deployment URL), and, if individuals are to have one that admits
+    no hosts, TANDEM_INDIVIDUAL_TOKEN.
 
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
     end_with_stdin()
-    tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in ("enrolment", "operator")}
+    purposes = ("enrolment", "operator", "individual")
+    tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in purposes}
+    if not tokens["individual"]:
+        del tokens["individual"]
     for purpose, value in tokens.items():
         if len(value) < 8:
             raise BadInput(f"TANDEM_{purpose.upper()}_TOKEN must be set in the environment, with at least 8 characters")

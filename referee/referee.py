@@ -67,7 +67,10 @@ class Referee:
     # Agents ---------------------------------------------------------------------------------------------------------
 
     def allow(self, purpose: str, token: str) -> None:
-        """Accept this token, and no other, for ``enrolment`` or for the ``operator``; only its hash is kept."""
+        """Accept this token, and no other, for a purpose; only its hash is kept.
+
+        ``enrolment`` admits hosts and individuals, ``individual`` only individuals, ``operator`` creates runs.
+        """
         self.store.allow_token(purpose, token_hash(token))
 
     def authorize(self, purpose: str, token: str) -> None:
@@ -82,9 +85,18 @@ class Referee:
             raise Unauthorized(f"this needs a valid {purpose} token (Authorization: Bearer ...)")
 
     def enrol(self, signed: Signed, token: str) -> Signed:
-        """Enrol a participant; the same again gets the same numbers."""
-        self.authorize("enrolment", token)
+        """Enrol a participant; the same again gets the same numbers.
+
+        A token for individuals admits one agent; how many a host brings is its own word, so a host needs the other one.
+
+        Raises
+        ------
+        Unauthorized
+            If the token admits no such participant.
+        """
         wanted = messages.Enrolment.parse(verify(signed, messages.Enrolment.KIND))
+        if wanted.agents > 1 or not self.store.token_allowed("individual", token_hash(token)):
+            self.authorize("enrolment", token)
         participant = self.store.enrol(signed.key, wanted.agents)
         reply = messages.Enrolled(participant=signed.key, first=participant.first, agents=participant.agents)
         return self.identity.sign(reply.KIND, reply.wire())
