@@ -128,15 +128,6 @@ class RandomSource:
         angle = (2.0 * np.pi) * self.uniforms(pairs)
         return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
 
-    def gumbels(self, count: int) -> Floats:
-        """Draw ``count`` standard Gumbels, -ln(-ln U) with U in (0, 1)."""
-        uniform = self.uniforms(count) + 0.5 * _TWO_53
-        return np.asarray(-np.log(-np.log(uniform)), dtype=np.float64)
-
-    def generator(self) -> np.random.Generator:
-        """Return a NumPy generator keyed from this stream (fast, *not* cryptographic: for public randomness only)."""
-        return np.random.Generator(np.random.SFC64([int(w) for w in self.words(3)]))
-
 
 def subseed(seed: int, purpose: str) -> int:
     """Return a public seed for a purpose, below 2^62: source and target of one run must not share people."""

@@ -94,6 +94,7 @@ class Curator:
             raise BadData(f"the curator's policy is for n = {n} records, found {len(records)}")
         records.check()
         learner = parse_learner(policy.learner)
+        learner.check(records.features.dtype, records.dimension)
         self._learner = learner
         self._budget = open_budget(policy.epsilon, policy.delta, planned_events(learner, n, kappa, eta, rounds))
         self._lock = threading.Lock()

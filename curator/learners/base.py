@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
+import numpy as np
+
 from common.errors import BadMessage, BadScenario
 from common.hypotheses.base import Hypothesis
 from common.privacy.events import Event
@@ -25,6 +27,15 @@ class Learner(Value):
 
     by_choice: ClassVar[frozenset[str]] = frozenset()
     """Which hypotheses it may give that are accepted only by choice (``Hypothesis.by_choice``)."""
+
+    def check(self, dtype: np.dtype[Any], dimension: int) -> None:
+        """Refuse a sample that it cannot learn from, before anything is charged; sees the features' type and number.
+
+        Raises
+        ------
+        BadScenario
+            Saying what it wants.
+        """
 
     @abstractmethod
     def event(self, sampling: float) -> Event:

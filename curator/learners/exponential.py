@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from common.arrays import AnyArray, Bits, Floats, Indices, Labels, Words
-from common.errors import BadData
+from common.errors import BadData, BadScenario
 from common.hypotheses.base import Hypothesis
 from common.hypotheses.conjunction import Conjunction
 from common.hypotheses.linear import GREATEST
@@ -65,6 +65,13 @@ class Exponential(Learner):
         if self.low >= self.high:
             raise ValueError(f"low = {self.low} must be below high = {self.high}")
         return self
+
+    def check(self, dtype: np.dtype[Any], dimension: int) -> None:
+        """Conjunctions want 0/1 features, stored as such, and as many as they have literals."""
+        if self.hypotheses == "conjunctions" and (dtype != np.uint8 or dimension < self.literals):
+            raise BadScenario(
+                f"conjunctions of {self.literals} want that many 0/1 features, found {dimension} of type {dtype}"
+            )
 
     def event(self, sampling: float) -> Event:
         """One epsilon-DP release from m independent draws."""

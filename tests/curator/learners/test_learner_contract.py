@@ -69,3 +69,11 @@ class TestContract:
 def test_unknown_learners_are_refused(settings):
     with pytest.raises(BadScenario, match="no learner has the name"):
         parse_learner(settings)
+
+
+def test_conjunctions_refuse_numbers_before_anything_is_learned():
+    learner = parse_learner({"name": "exponential", "hypotheses": "conjunctions", "draws": 10, "epsilon": 1.0})
+    learner.check(np.dtype(np.uint8), 2)
+    for dtype, dimension in ((np.float32, 5), (np.uint8, 1)):
+        with pytest.raises(BadScenario, match="0/1 features"):
+            learner.check(np.dtype(dtype), dimension)
