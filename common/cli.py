@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import typer
+from sqlalchemy.exc import OperationalError
 
 from common.errors import BadScenario, TandemError
 
@@ -38,6 +39,15 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
         except OSError as error:
             _say("File or device not usable", str(error))
             raise typer.Exit(1) from None
+        except OperationalError as error:
+            _say("Database not usable", str(error.orig))
+            raise typer.Exit(1) from None
+        except MemoryError as error:
+            _say("Not enough memory", f"{error}; plan for fewer people, or use a larger machine")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            _say("Interrupted", "what was acknowledged is kept; the same command with the same folder goes on")
+            raise typer.Exit(130) from None
 
     return guarded
 

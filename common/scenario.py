@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from common import strictyaml
 from common.errors import BadScenario, TandemError
 from common.mechanisms.base import AnyMechanism
 from common.people import People, locate
@@ -204,7 +205,7 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
         except (OSError, UnicodeDecodeError) as error:
             raise BadScenario(f"cannot read {name_or_path}: {error}") from error
     try:
-        tree = yaml.safe_load(text)
+        tree = strictyaml.load(text)
     except yaml.YAMLError as error:
         raise BadScenario(f"{name_or_path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):

@@ -67,12 +67,15 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     path = folder / "claim.json"
     if not path.exists():
         write_durably(path, json.dumps(facts, sort_keys=True).encode())
-    written: dict[str, Any] = json.loads(path.read_bytes())
+    try:
+        written: dict[str, Any] = dict(json.loads(path.read_bytes()))
+    except ValueError:
+        raise BadInput(f"{path} cannot be read: it was cut off or edited; give a fresh directory") from None
     for name, value in facts.items():
         if value is not None and written.get(name) != value:
             raise BadInput(
-                f"the state directory {folder} belongs to another {name} ({written.get(name)}, not {value}): "
-                f"give a fresh directory with --state"
+                f"the directory {folder} belongs to another {name} "
+                f"({written.get(name)!s:.12}, not {value!s:.12}): give a fresh one"
             )
     return written
 

@@ -16,12 +16,12 @@ import typer
 from common import scenario as scenarios
 from common.cli import application, end_with_stdin, fail_clearly
 from common.errors import BadInput, BadScenario
-from common.planning.plan import resolve
 from common.scenario import Scenario
 from common.service import listen, serve
 from common.state import claim
 from deploy.base import Deployment
 from deploy.catalogue import registered
+from deploy.checking import checked
 from deploy.embedded import Embedded
 from deploy.experiment import complete
 from deploy.processes import Processes
@@ -72,14 +72,16 @@ def run_command(
     Example: referee run ball --seed 1 --deployment processes
     """
     asked = scenarios.load(scenario, sets)
-    chosen = resolve(asked)
+    chosen = checked(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     if not _is_url(deployment):
         scenarios.data_folder(chosen)  # a missing directory is said before anything starts
+    if folder.exists() and not (folder / "claim.json").exists() and any(folder.iterdir()):
+        raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
     history: History = []
-    with show.live(chosen, facts["seed"], quiet=as_json) as shown:
+    with show.live(chosen, facts["seed"], folder, quiet=as_json) as shown:
 
         def watch(text: str, numbers: dict[str, float]) -> None:
             history.append(numbers)
@@ -118,6 +120,7 @@ def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson 
     Example: referee plan ball --set alpha=0.05
     """
     chosen = scenarios.load(scenario, sets)
+    checked(chosen)
     document = show.plans(chosen)
     if as_json:
         typer.echo(json.dumps(document))

@@ -30,12 +30,13 @@ Watch = Callable[[str, dict[str, float]], None]
 
 
 @contextmanager
-def live(scenario: Scenario, seed: int | None, *, quiet: bool) -> Iterator[Watch]:
+def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> Iterator[Watch]:
     """Show the progress of a run on stderr; a line per round where stderr is no terminal."""
     if quiet:
         yield lambda text, numbers: None
         return
     title = f"[bold]{scenario.name}[/bold]: {scenario.title}" + ("" if seed is None else f" [dim](seed {seed})[/dim]")
+    title += f"\nrun folder: {folder}"
     if not _ERR.is_terminal:
         yield _plain(title)
         return

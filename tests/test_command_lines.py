@@ -50,7 +50,7 @@ def fails(command, arguments: list[str], status: int, why: str, **environment: s
         (["ball", *SETS, "--set", "curator.kappa=0.005"], 1, "kappa n > 10"),
         (["ball", *SETS, "--set", "curator.epsilon=1e-9"], 1, "the budget is"),
         (["ball", *SETS, "--set", "curator.learner.name=oracle"], 2, "oracle"),
-        (["ball", *SETS, "--set", "protocol=gossip"], 1, "gossip"),
+        (["ball", *SETS, "--set", "protocol=gossip"], 2, "gossip"),
         (["ball", *SETS, "--deployment", "cloud"], 2, "--deployment"),
         (["ball", *SETS, "--deployment", "http://127.0.0.1:9"], 1, "TANDEM_OPERATOR_TOKEN"),
     ],
@@ -194,3 +194,24 @@ def test_lists_and_plans_are_documents_too():
     }
     plan = json.loads(RUNNER.invoke(referee_command, ["plan", "ball", "--json"]).stdout)
     assert plan["scenario"] == "ball"
+
+
+def test_a_folder_that_is_no_run_folder_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    fails(referee_command, ["run", "ball", *SETS, "--output", str(tmp_path)], 1, "is not empty and no run folder")
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_wrong_setting_claims_nothing_and_a_claim_that_was_cut_off_is_said_so(tmp_path):
+    folder = tmp_path / "run"
+    wrong = ["run", "ball", *SETS, "--output", str(folder), "--set", "curator.learner.clp=2"]
+    fails(referee_command, wrong, 2, "clp")
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "claim.json").write_text("{")
+    fails(referee_command, ["run", "ball", *SETS, "--output", str(folder)], 1, "cut off or edited")
+
+
+@pytest.mark.parametrize("wrong", ["curator.learner.steps=many", "curator.learner.name=sdg", "protocol=gossip"])
+def test_a_plan_refuses_what_a_run_would_refuse(wrong):
+    fails(referee_command, ["plan", "ball", "--set", wrong], 2, wrong.rpartition("=")[2])

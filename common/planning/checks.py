@@ -35,7 +35,7 @@ def _privacy(scenario: Scenario) -> list[str]:
         return [f"privacy: kappa n must be above {LEAST_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
     requested = training.spent(curator.learner, curator.delta, n, kappa, eta, rounds)
     if math.isinf(requested):
-        return [f"privacy: the learner {curator.learner['name']!r} with these settings guarantees nothing"]
+        return [f"privacy: planning knows no guarantee of the learner {curator.learner['name']!r} with these settings"]
     if requested <= curator.epsilon:
         return []
     return [

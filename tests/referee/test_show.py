@@ -68,10 +68,10 @@ def test_the_list_names_every_scenario_and_every_word_a_scenario_may_use():
     assert {"ball", "sparse", "adult"} <= {s["name"] for s in json.loads(said("list", "--json"))}
 
 
-def test_a_live_display_shows_the_round(monkeypatch, capsys):
+def test_a_live_display_shows_the_round(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(show._ERR, "_force_terminal", True)
     numbers = {"round": 1.0, "rounds": 3.0, "asked": 10.0, "value": 0.25, "low": 0.1, "high": 0.4}
-    with show.live(tiny(), 5, quiet=False) as watch:
+    with show.live(tiny(), 5, tmp_path, quiet=False) as watch:
         watch("waiting for agents", {})
         watch("round 1", numbers)
     assert "0.2500" in capsys.readouterr().err

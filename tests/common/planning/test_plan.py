@@ -162,7 +162,7 @@ def test_a_plan_breaks_none_of_its_own_bounds() -> None:
         ({"curator__learner__draws": 50}, "accuracy: draws = 50 is below"),
         ({"agents__count": 100}, "agents: count = 100 is below"),
         ({"curator__kappa": None}, "privacy: kappa is null"),
-        ({"curator__learner": {"name": "scikit"}}, "privacy: the learner 'scikit'"),
+        ({"curator__learner": {"name": "scikit"}}, "privacy: planning knows no guarantee of the learner 'scikit'"),
         ({"accuracy": {"learner": 2.0}}, "accuracy: the gap"),
         ({"accuracy": {"learner": 2.0}, "curator__rounds": 9, "curator__eta": 0.1}, "accuracy: no number of rounds"),
         ({"alpha": 0.3}, "accuracy: a test needs 0 < low < high < 1"),
