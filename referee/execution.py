@@ -135,11 +135,11 @@ class Execution:
         while (available := self._store.enrolled() - sum(c.used for c in self._store.cohorts())) < wanted:
             if time.monotonic() > deadline:
                 raise PeerUnavailable(
-                    f"the scenario wants {wanted} agents that were never asked, {available} are enrolled: "
-                    f"start more, or lower agents.count"
+                    f"the scenario wants {wanted} agents that were never asked, {available} are enrolled (each answers "
+                    f"once in its life): start more, or lower agents.count"
                 )
             if available != said:
-                watch(Note(f"waiting for agents: {available:,} of {wanted:,} are enrolled", {}))
+                watch(Note(f"waiting for agents: {wanted:,} wanted, {available:,} enrolled that were never asked", {}))
                 said = available
             self._wait(0.2)
 

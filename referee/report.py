@@ -98,6 +98,13 @@ def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bo
             f"| {r['round']:.0f} | {r['value']:.4f} | {r['low']:.4f} to {r['high']:.4f} | {r['asked']:,.0f} |"
             for r in rounds
         ]
+    if scenario.mode == "realizable":
+        lines += [
+            "",
+            "Intervals are two-sided and hold for all rounds together; the run halts by a one-sided sequential test, "
+            "which needs fewer answers.",
+        ]
+    lines += ["", "`state/` holds the parties' keys and private state: nothing of it is needed to verify the run."]
     lines += ["", f"Verify this run with `referee audit {result['run']}`.", ""]
     return "\n".join(lines)
 
