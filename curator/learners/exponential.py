@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, Literal, Self
 
@@ -21,6 +22,8 @@ from common.records import Records
 from curator.learners.base import LEARNERS, Learner
 from curator.sampling import Sampler
 
+MOST_HYPOTHESES = 1 << 31
+"""So many conjunctions are gone through in a quarter of a minute or so; each round goes through them twice."""
 _ONE = np.uint64(1)
 
 
@@ -45,7 +48,7 @@ class Exponential(Learner):
     epsilon
         Of one call, for the m draws.
     literals
-        1 or 2. |H| = d or d (d - 1) / 2.
+        s, 1 to 8. |H| = C(d, s), at most 2^31 (a second or so for every 2^27 of them).
     low, high, cells
         Stumps: thresholds are the ``cells`` numbers low, ..., high, equally spaced and public. |H| = 2 d
         cells.
@@ -55,7 +58,7 @@ class Exponential(Learner):
     hypotheses: Literal["conjunctions", "stumps"]
     draws: int = Field(ge=1, le=10**7)
     epsilon: float = Field(gt=0)
-    literals: Literal[1, 2] = 2
+    literals: int = Field(default=2, ge=1, le=8)
     low: float = Field(default=-1.0, ge=-GREATEST)
     high: float = Field(default=1.0, le=GREATEST)
     cells: int = Field(default=64, ge=2, le=1 << 16)
@@ -71,6 +74,11 @@ class Exponential(Learner):
         if self.hypotheses == "conjunctions" and (dtype != np.uint8 or dimension < self.literals):
             raise BadScenario(
                 f"conjunctions of {self.literals} want that many 0/1 features, found {dimension} of type {dtype}"
+            )
+        if self.hypotheses == "conjunctions" and math.comb(dimension, self.literals) > MOST_HYPOTHESES:
+            raise BadScenario(
+                f"{math.comb(dimension, self.literals):,} conjunctions of {self.literals} among {dimension} features "
+                f"are more than {MOST_HYPOTHESES:,}: fewer literals"
             )
 
     def event(self, sampling: float) -> Event:
@@ -145,7 +153,7 @@ class _Stumps(_Class):
 
 
 class _Conjunctions(_Class):
-    """Every feature, or every pair: mistakes by counting bits, 64 draws at a time, twice and never stored."""
+    """Every tuple of features: mistakes by counting bits, 64 draws at a time, twice and never stored."""
 
     def __init__(self, records: Records, literals: int) -> None:
         if records.features.dtype != np.uint8 or int(records.features.max(initial=0)) > 1:
@@ -155,16 +163,16 @@ class _Conjunctions(_Class):
         self._bits = _packed(records.features)
         self._positive = _packed((records.labels > 0).astype(np.uint8)[:, np.newaxis])[0]
         self._count = len(records)
-        self._gap = literals - 1
+        self._literals = literals
 
     def people(self) -> Indices:
         counts = np.zeros(self._count + 1, dtype=np.int64)
-        _count_mistakes(self._bits, self._positive, self._gap, counts)
+        _walk(self._bits, self._positive, self._literals, counts, -1, 0)
         return counts
 
     def find(self, mistakes: int, rank: int) -> Hypothesis:
-        first, second = _find_mistakes(self._bits, self._positive, self._gap, mistakes, rank)
-        return Conjunction(features=(first,) if first == second else (first, second))
+        found = _walk(self._bits, self._positive, self._literals, np.zeros(1, dtype=np.int64), mistakes, rank)
+        return Conjunction(features=tuple(int(feature) for feature in found))
 
 
 def _packed(features: Bits) -> Words:
@@ -201,30 +209,39 @@ def _ones(word: np.uint64) -> np.uint64:
 
 
 @njit
-def _pair_mistakes(bits: Words, positive: Words, first: int, second: int) -> int:
-    wrong = np.uint64(0)
-    for k in range(bits.shape[1]):
-        wrong += _ones((bits[first, k] & bits[second, k]) ^ positive[k])
-    return int(wrong)
+def _walk(bits: Words, positive: Words, literals: int, counts: Indices, wanted: int, rank: int) -> Indices:
+    """Go through all increasing tuples of features, in lexicographic order.
 
-
-@njit
-def _count_mistakes(bits: Words, positive: Words, gap: int, counts: Indices) -> None:
-    """Add up how many pairs (j, k), k >= j + gap (singles: k = j), make each number of mistakes."""
-    width = len(bits)
-    for j in range(width):
-        for k in range(j + gap, width if gap else j + 1):
-            counts[_pair_mistakes(bits, positive, j, k)] += 1
-
-
-@njit
-def _find_mistakes(bits: Words, positive: Words, gap: int, mistakes: int, rank: int) -> tuple[int, int]:
-    """Return the pair with the given mistakes and rank, in the same order; (-1, -1) if there is none."""
-    width = len(bits)
-    for j in range(width):
-        for k in range(j + gap, width if gap else j + 1):
-            if _pair_mistakes(bits, positive, j, k) == mistakes:
+    With ``wanted`` < 0, add up in ``counts`` how many tuples make each number of mistakes. Otherwise return the tuple
+    with ``wanted`` mistakes that has that rank among them, in the same order (all -1 if there is none).
+    """
+    width, words = bits.shape
+    prefix = literals - 1
+    chosen = np.arange(literals)
+    both = np.empty((literals, words), dtype=np.uint64)
+    both[0] = ~np.uint64(0)  # row l holds the conjunction of the first l features
+    level = 0
+    while True:
+        for place in range(level, prefix):
+            for k in range(words):
+                both[place + 1, k] = both[place, k] & bits[chosen[place], k]
+        for last in range(chosen[prefix - 1] + 1 if prefix else 0, width):
+            wrong = np.uint64(0)
+            for k in range(words):
+                wrong += _ones((both[prefix, k] & bits[last, k]) ^ positive[k])
+            if wanted < 0:
+                counts[wrong] += 1
+            elif int(wrong) == wanted:
                 if rank == 0:
-                    return j, k
+                    chosen[prefix] = last
+                    return chosen
                 rank -= 1
-    return -1, -1
+        level = prefix - 1
+        while level >= 0 and chosen[level] == width - literals + level:
+            level -= 1
+        if level < 0:
+            chosen[:] = -1
+            return chosen
+        chosen[level] += 1
+        for place in range(level + 1, prefix):
+            chosen[place] = chosen[place - 1] + 1

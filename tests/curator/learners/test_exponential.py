@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from common.errors import BadData, BadInput
+from common.errors import BadData, BadInput, BadScenario
 from common.hypotheses.conjunction import Conjunction
 from common.hypotheses.stump import Stump
 from common.privacy.events import SubsampledRelease
@@ -104,7 +104,7 @@ def test_utility_is_as_mcsherry_and_talwar_say():
         assert learned.mistakes(draws).sum() <= 2 * np.log(30 * 29 / 2 / 1e-6) / 0.8
 
 
-@pytest.mark.parametrize(("literals", "size"), [(1, 1), (2, 2)])
+@pytest.mark.parametrize(("literals", "size"), [(1, 1), (2, 2), (3, 3), (4, 4)])
 def test_conjunctions_have_as_many_literals_as_asked(literals, size):
     learner = Exponential(hypotheses="conjunctions", draws=200, epsilon=1.0, literals=literals)
     learned = learner.learn(Reweighing(130, 0.5, 0.1).sampler(boolean()), RandomSource.seeded(1), None)
@@ -130,3 +130,25 @@ def test_conjunctions_of_other_features_are_refused():
 def test_an_empty_grid_is_refused():
     with pytest.raises(BadInput, match="must be below"):
         parse_learner({"name": "exponential", "hypotheses": "stumps", "draws": 9, "epsilon": 1, "low": 1, "high": 0})
+
+
+@pytest.mark.parametrize("literals", [1, 2, 3, 4, 5])
+def test_every_conjunction_is_counted_once_and_found_by_its_rank(literals):
+    generator = np.random.default_rng(literals)
+    features = generator.integers(0, 2, (70, 5), dtype=np.uint8)
+    labels = np.where(features[:, 0] & features[:, 3] | (generator.random(70) < 0.1), 1, -1).astype(np.int8)
+    scored = _Conjunctions(Records(features, labels), literals)
+    every = [Conjunction(features=chosen) for chosen in itertools.combinations(range(5), literals)]
+    mistakes = [int((h.predict(features) != labels).sum()) for h in every]
+    people = scored.people()
+    np.testing.assert_array_equal(people, np.bincount(mistakes, minlength=71))
+    for count in set(mistakes):
+        alike = [h for h, made in zip(every, mistakes, strict=True) if made == count]
+        assert [scored.find(count, rank) for rank in range(people[count])] == alike
+
+
+def test_too_many_conjunctions_are_refused_beforehand():
+    learner = Exponential(hypotheses="conjunctions", draws=10, epsilon=1.0, literals=4)
+    learner.check(np.dtype(np.uint8), 400)
+    with pytest.raises(BadScenario, match="fewer literals"):
+        learner.check(np.dtype(np.uint8), 1000)
