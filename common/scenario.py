@@ -65,6 +65,25 @@ class Accuracy(Value):
         return self
 
 
+class Storage(Value):
+    """How the curator keeps its sample.
+
+    Attributes
+    ----------
+    numbers
+        ``single``: features as they are. ``fixed``: 16-bit integers on a public grid over the public bounds of the
+        features, which takes half the memory.
+    place
+        ``memory``, or ``disk``: mapped from a file in the curator's state directory, for samples larger than memory.
+    workers
+        Ray workers that hold a shard of the sample each, inside the curator's trust domain; 0: this process holds all.
+    """
+
+    numbers: Literal["single", "fixed"] = "single"
+    place: Literal["memory", "disk"] = "memory"
+    workers: int = Field(default=0, ge=0, le=1024)
+
+
 class CuratorSection(Value):
     """The curator's own policy: what it will do at most, for everybody to see.
 
@@ -78,6 +97,7 @@ class CuratorSection(Value):
     kappa: Annotated[float, Field(gt=0, le=1)] | FromPlan | None = "plan"
     eta: Annotated[float, Field(gt=0)] | FromPlan = "plan"
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] | FromPlan = "plan"
+    storage: Storage = Storage()
     learner: dict[str, Any]
 
 
