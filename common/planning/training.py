@@ -39,7 +39,7 @@ def enough_steps(scenario: Scenario, rounds: int, noise: float, paper: bool) -> 
     """Return R for which gradient descent reaches loss ``accuracy.learner * alpha`` on mu in every round."""
     learner, alpha = scenario.curator.learner, scenario.accuracy.learner * scenario.alpha
     clip, diameter = _number(learner, "clip", 1.0), _number(learner, "diameter")
-    width = _dimension(scenario) + (_number(learner, "intercept", 1.0) > 0.0)
+    width = _dimension(scenario) + (_number(learner, "intercept", 1.0) != 0.0)
     if paper:
         return formulas.paper_steps(alpha, scenario.beta, clip, noise, diameter, width)
     return formulas.steps(alpha, scenario.beta, rounds, clip, noise, diameter, width)

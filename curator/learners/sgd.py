@@ -35,13 +35,14 @@ class Sgd(Learner):
     With y = (x, intercept), margin m = <h, y>, g the gradient of the loss at the draw, clipped to L2 norm L
     = ``clip``:
 
-        h_{r+1} = project(h_r - step_r (clip_L(g) + sigma N(0, I) + lambda (h_r - start))),  sigma = noise * L
-        step_r  = D / (sqrt(L^2 + sigma^2 dim) sqrt(r)),   or 1 / (lambda r) if lambda = ``regularization`` >
-        0
+        h_{r+1} = project(soft_r(h_r - step_r (clip_L(g) + sigma N(0, I) + lambda (h_r - start)))),  sigma = noise * L
+        step_r  = D / (sqrt(L^2 + sigma^2 dim) sqrt(r)),   or 1 / (lambda r) if lambda = ``regularization`` > 0
+        soft_r  = moves each coordinate but the intercept's towards 0 by step_r * ``lasso``, and stops there
 
-    where project is onto the L2 ball of radius D/2 around the public start. Only the data's gradient is
-    clipped: the regularizer's depends on what is public. Every step adds noise, also where the gradient is
-    zero. Releasing every iterate would cost the same.
+    where project is onto the L2 ball of radius D/2 around the public start, or onto the box [0, 1]^dim. Only the
+    data's gradient is clipped: the regularizer's depends on what is public. Every step adds noise, also where the
+    gradient is zero. Releasing every iterate would cost the same: soft threshold and projection see the noisy move
+    only, so they are post-processing and cost nothing.
 
     Attributes
     ----------
@@ -55,11 +56,18 @@ class Sgd(Learner):
     noise
         sigma / L; 0 is not private.
     diameter
-        D.
+        D: of the ball; for the box it only scales the steps (the box itself measures sqrt(dim)).
+    domain
+        ``ball`` or ``box``. The box with a negative intercept is the paper's class of ellipses (Appendix D):
+        <w, x> > b with all of w and b in [0, 1], where the features are squares.
     regularization
         lambda >= 0.
+    lasso
+        Weight >= 0 of the L1 norm that every proximal step adds to the loss (ISTA's soft threshold); the Lasso
+        of Appendix D. ``last`` gives the sparse iterate; an average is sparse only where all its iterates are.
     intercept
-        Value of the feature appended to every record; 0 for none.
+        c, the value of the feature appended to every record: m = <w, x> + c h_last; 0 for none. If it is
+        negative, h_last = b / abs(c) stands for the threshold itself.
     start
         Every coordinate of the public start.
     output
@@ -74,8 +82,10 @@ class Sgd(Learner):
     clip: float = Field(default=1.0, gt=0)
     noise: float = Field(ge=0)
     diameter: float = Field(gt=0)
+    domain: Literal["ball", "box"] = "ball"
     regularization: float = Field(default=0.0, ge=0)
-    intercept: float = Field(default=1.0, ge=0)
+    lasso: float = Field(default=0.0, ge=0)
+    intercept: float = 1.0
     start: float = 0.0
     output: Literal["average", "suffix", "last"] = "average"
     warm: bool = False
@@ -89,7 +99,7 @@ class Sgd(Learner):
 
     def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
         """Run R steps; draws, noise and their gathering run one block ahead, in a second thread."""
-        width = sampler.dimension + (self.intercept > 0.0)
+        width = sampler.dimension + (self.intercept != 0.0)
         start = np.full(width, self.start)
         iterate = self._first(start, previous)
         total = np.zeros(width)
@@ -101,19 +111,22 @@ class Sgd(Learner):
         for records, noise in self._blocks(sampler, source, width):
             _descend(
                 records.features, records.labels, noise, iterate, start, total, _LOSSES.index(self.loss),
-                done, burn, self.intercept, clip, sigma, scale, self.regularization, 0.5 * self.diameter,
+                done, burn, self.intercept, clip, sigma, scale, self.regularization, self.lasso,
+                0.0 if self.domain == "box" else 0.5 * self.diameter,
             )  # fmt: skip
             done += len(records)
         answer = total / (self.steps - burn)
-        threshold = -self.intercept * answer[-1] if self.intercept > 0.0 else 0.0
+        threshold = -self.intercept * answer[-1] if self.intercept != 0.0 else 0.0
         return Linear(weights=tuple(answer[: sampler.dimension].tolist()), threshold=float(threshold))
 
     def _first(self, start: Floats, previous: Hypothesis | None) -> Floats:
         if not (self.warm and isinstance(previous, Linear)):
             return start.copy()
-        known = [*previous.weights, -previous.threshold / self.intercept] if self.intercept > 0.0 else previous.weights
+        known = [*previous.weights, -previous.threshold / self.intercept] if self.intercept != 0.0 else previous.weights
         if len(known) != len(start):
             return start.copy()
+        if self.domain == "box":
+            return np.asarray(np.clip(known, 0.0, 1.0))
         away = np.asarray(known) - start
         return np.asarray(start + away * min(1.0, 0.5 * self.diameter / max(float(np.linalg.norm(away)), 1e-300)))
 
@@ -192,9 +205,13 @@ def _descend(
     sigma: float,
     scale: float,
     regularization: float,
+    lasso: float,
     radius: float,
 ) -> None:
-    """Make one step a record, in place, after ``done`` earlier ones; sum up the iterates after ``burn``."""
+    """Make one step a record, in place, after ``done`` earlier ones; sum up the iterates after ``burn``.
+
+    ``radius`` is the ball's; 0 stands for the box.
+    """
     dimension = features.shape[1]
     width = len(iterate)
     noisy = sigma > 0.0
@@ -220,8 +237,14 @@ def _descend(
                 move += sigma * float(noise[k, j])
             move += regularization * float(iterate[j] - start[j])
             iterate[j] -= step * move
+        if lasso > 0.0:
+            for j in range(dimension):
+                iterate[j] -= min(max(iterate[j], -step * lasso), step * lasso)
+        if radius == 0.0:
+            for j in range(width):
+                iterate[j] = min(max(iterate[j], 0.0), 1.0)
         distance = _squared_distance(iterate, start)
-        if distance > radius * radius:
+        if radius > 0.0 and distance > radius * radius:
             shrink = radius / np.sqrt(distance)
             for j in range(width):
                 iterate[j] = start[j] + (iterate[j] - start[j]) * shrink

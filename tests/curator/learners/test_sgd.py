@@ -23,7 +23,7 @@ def sampler(n=300, d=4, seed=1, scale=1.0):
 
 def slowly(learner, sampler, source, previous=None):
     """Run Algorithm 3 in plain NumPy on the same draws and noise, in one block."""
-    width = sampler.dimension + (learner.intercept > 0)
+    width = sampler.dimension + (learner.intercept != 0)
     start = np.full(width, learner.start)
     iterate = start.copy()
     if previous is not None:
@@ -38,7 +38,7 @@ def slowly(learner, sampler, source, previous=None):
     iterates = []
     for r in range(1, learner.steps + 1):
         y, label = draws.features[r - 1].astype(float), float(draws.labels[r - 1])
-        if learner.intercept > 0:
+        if learner.intercept != 0:
             y = np.append(y, learner.intercept)
         margin = label * (iterate @ y)
         slope = {
@@ -52,13 +52,17 @@ def slowly(learner, sampler, source, previous=None):
         if learner.regularization:
             step = 1 / (learner.regularization * r)
         iterate = iterate - step * (gradient + sigma * noise[r - 1] + learner.regularization * (iterate - start))
+        soft = np.maximum(np.abs(iterate) - step * learner.lasso, 0.0) * np.sign(iterate)
+        iterate[: sampler.dimension] = soft[: sampler.dimension]
         away = np.linalg.norm(iterate - start)
-        if away > learner.diameter / 2:
+        if learner.domain == "box":
+            iterate = np.clip(iterate, 0.0, 1.0)
+        elif away > learner.diameter / 2:
             iterate = start + (iterate - start) * (learner.diameter / 2 / away)
         iterates.append(iterate)
     kept = {"average": iterates, "suffix": iterates[learner.steps // 2 :], "last": iterates[-1:]}[learner.output]
     answer = np.mean(kept, axis=0)
-    return answer[: sampler.dimension], -learner.intercept * answer[-1] if learner.intercept > 0 else 0.0
+    return answer[: sampler.dimension], -learner.intercept * answer[-1] if learner.intercept != 0 else 0.0
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "perceptron"])
@@ -71,6 +75,8 @@ def slowly(learner, sampler, source, previous=None):
         {"output": "last", "start": 0.5},
         {"regularization": 0.3},
         {"clip": 0.4, "intercept": 2.0, "diameter": 0.8},
+        {"lasso": 0.2, "intercept": -1.0},
+        {"domain": "box", "start": 1.0, "intercept": -0.5, "lasso": 0.05},
     ],
 )
 def test_kernel_agrees_with_the_algorithm_step_by_step(loss, noise, more):
