@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from common.errors import BadScenario
-from common.planning import formulas, training
+from common.planning import formulas
+from common.planning.learners.base import planning_of, spent
 from common.planning.plan import Plan, plan, resolve
 from common.privacy.calibration import LEAST_SUPPORT
 from common.scenario import Scenario
@@ -28,12 +29,12 @@ def _privacy(scenario: Scenario) -> list[str]:
     if curator.epsilon is None or curator.delta is None:
         return []
     n, eta, rounds = int(curator.n), float(curator.eta), int(curator.rounds)
-    if curator.kappa is None:
+    kappa = None if curator.kappa is None else float(curator.kappa)
+    if kappa is None and planning_of(curator.learner).reweighs:
         return ["privacy: kappa is null, so one record can have all the weight: give kappa a number or plan"]
-    kappa = float(curator.kappa)
-    if not kappa * n > LEAST_SUPPORT:
+    if kappa is not None and not kappa * n > LEAST_SUPPORT:
         return [f"privacy: kappa n must be above {LEAST_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
-    requested = training.spent(curator.learner, curator.delta, n, kappa, eta, rounds)
+    requested = spent(curator.learner, curator.delta, n, kappa, eta, rounds)
     if math.isinf(requested):
         return [f"privacy: planning knows no guarantee of the learner {curator.learner['name']!r} with these settings"]
     if requested <= curator.epsilon:
@@ -62,8 +63,9 @@ def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
             f"accuracy: kappa = {found.kappa.value:g} is above {found.kappa.formula.removeprefix('given; ')} = "
             f"{found.kappa.rule:g}: the good distribution may be out of reach; lower kappa"
         )
-    for name, figure in (("rounds", found.rounds), ("steps", found.steps), ("draws", found.draws)):
-        if figure is None or (agnostic and name == "rounds"):
+    least = planning_of(found.learner).least
+    for name, figure in (("rounds", found.rounds), *((name, found.settings[name]) for name in least)):
+        if agnostic and name == "rounds":
             continue
         if figure.rule is None and name != "rounds":
             told.append(
@@ -102,7 +104,7 @@ def _range(scenario: Scenario, found: Plan) -> list[str]:
             f"accuracy: the paper's N0 needs (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4, which is false at "
             f"eps = {epsilon:g}, T = {rounds} (docs/errata.md, item 7): take bounds: tight, or a smaller epsilon"
         )
-    if scenario.curator.epsilon is not None and scenario.curator.epsilon >= 1.0 and found.steps is not None:
+    if scenario.curator.epsilon is not None and scenario.curator.epsilon >= 1.0 and found.learner["name"] == "sgd":
         told.append(
             f"privacy: Algorithm 4 is proven for epsilon < 1, found {scenario.curator.epsilon:g}: take bounds: tight"
         )

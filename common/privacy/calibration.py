@@ -79,59 +79,6 @@ def release_plan(schedule: Sequence[float], draws: int, epsilon: float, delta: f
     ]
 
 
-def largest_ratio(epsilon: float, delta: float, schedule: Sequence[float], steps: int) -> float:
-    """Return the largest u = 2 L / sigma, to 5 digits, for ``steps`` steps a round; sigma = 2 L / u.
-
-    Raises
-    ------
-    BudgetExceeded
-        If not even u = 1e-9 does.
-    """
-    return _largest_number(lambda u: cost(steps_plan(schedule, steps, u), delta) <= epsilon, "ratio u")
-
-
-def largest_learner_epsilon(
-    epsilon: float, delta: float, schedule: Sequence[float], draws: int, learner_delta: float
-) -> float:
-    """Return the largest epsilon, to 5 digits, that a learner on ``draws`` draws a round may have.
-
-    Raises
-    ------
-    BudgetExceeded
-        If not even 1e-9 does.
-    """
-    return _largest_number(
-        lambda e: cost(release_plan(schedule, draws, e, learner_delta), delta) <= epsilon, "learner's epsilon"
-    )
-
-
-def most_steps(epsilon: float, delta: float, schedule: Sequence[float], ratio: float) -> int:
-    """Return the largest number of steps a round that fits with u = ``ratio``.
-
-    Raises
-    ------
-    BudgetExceeded
-        If not even one step fits.
-    """
-    return _largest_integer(lambda steps: cost(steps_plan(schedule, steps, ratio), delta) <= epsilon, "steps")
-
-
-def most_draws(
-    epsilon: float, delta: float, schedule: Sequence[float], learner_epsilon: float, learner_delta: float
-) -> int:
-    """Return the largest number of draws a round that fits a (learner_epsilon, learner_delta)-DP learner.
-
-    Raises
-    ------
-    BudgetExceeded
-        If not even one draw fits.
-    """
-    return _largest_integer(
-        lambda draws: cost(release_plan(schedule, draws, learner_epsilon, learner_delta), delta) <= epsilon,
-        "draws",
-    )
-
-
 def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int], Plan]) -> int:
     """Return the smallest n with kappa n > 10 whose plan fits.
 
@@ -159,31 +106,3 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
         middle = (too_small + enough) // 2
         too_small, enough = (too_small, middle) if fits(middle) else (middle, enough)
     return enough
-
-
-def _largest_integer(fits: Callable[[int], bool], noun: str) -> int:
-    private, leaky = 0, 1
-    while leaky <= MOST and fits(leaky):
-        private, leaky = leaky, 2 * leaky
-    if private == 0:
-        raise BudgetExceeded(f"the budget does not admit 1 of: {noun}")
-    while leaky - private > 1:
-        middle = (private + leaky) // 2
-        private, leaky = (middle, leaky) if fits(middle) else (private, middle)
-    return private
-
-
-def _largest_number(fits: Callable[[float], bool], noun: str) -> float:
-    """Search [2^-30, 2^10] on a logarithmic scale, to 5 digits."""
-    private = 1.0
-    while not fits(private):
-        private *= 0.5
-        if private < 2.0**-30:
-            raise BudgetExceeded(f"the budget does not admit a {noun} of {private:g}")
-    leaky = 2.0 * private
-    while leaky < 2.0**10 and fits(leaky):
-        private, leaky = leaky, 2.0 * leaky
-    while leaky > private * (1.0 + 1e-5):
-        middle = math.sqrt(private * leaky)
-        private, leaky = (middle, leaky) if fits(middle) else (private, middle)
-    return private

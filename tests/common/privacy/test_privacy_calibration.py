@@ -14,10 +14,6 @@ from common.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import Plan
 from common.privacy.budget import cost
 from common.privacy.calibration import (
-    largest_learner_epsilon,
-    largest_ratio,
-    most_draws,
-    most_steps,
     release_plan,
     sampling_schedule,
     smallest_n,
@@ -101,41 +97,10 @@ def test_a_schedule_out_of_range_is_refused(n: int, kappa: float, eta: float, ro
         sampling_schedule(n, kappa, eta, rounds)
 
 
-SCHEDULE = sampling_schedule(200_000, 0.05, 0.3, 12)
-
-
-def test_the_largest_ratio_fits_and_a_slightly_larger_one_does_not() -> None:
-    ratio = largest_ratio(0.5, 1e-5, SCHEDULE, 2000)
-    assert cost(steps_plan(SCHEDULE, 2000, ratio), 1e-5) <= 0.5
-    assert cost(steps_plan(SCHEDULE, 2000, ratio * 1.0001), 1e-5) > 0.5
-
-
-def test_the_most_steps_fit_and_one_more_does_not() -> None:
-    steps = most_steps(0.5, 1e-5, SCHEDULE, RATIO)
-    assert cost(steps_plan(SCHEDULE, steps, RATIO), 1e-5) <= 0.5
-    assert cost(steps_plan(SCHEDULE, steps + 1, RATIO), 1e-5) > 0.5
-
-
-def test_the_most_draws_fit_and_one_more_does_not() -> None:
-    draws = most_draws(0.5, 1e-5, SCHEDULE, 1.0, 1e-9)
-    assert cost(release_plan(SCHEDULE, draws, 1.0, 1e-9), 1e-5) <= 0.5
-    assert cost(release_plan(SCHEDULE, draws + 1, 1.0, 1e-9), 1e-5) > 0.5
-
-
-def test_the_largest_learner_epsilon_fits_and_a_slightly_larger_one_does_not() -> None:
-    epsilon = largest_learner_epsilon(0.5, 1e-5, SCHEDULE, 100, 1e-9)
-    assert cost(release_plan(SCHEDULE, 100, epsilon, 1e-9), 1e-5) <= 0.5
-    assert cost(release_plan(SCHEDULE, 100, epsilon * 1.0001, 1e-9), 1e-5) > 0.5
-
-
 def test_a_sample_size_is_never_below_what_the_projection_needs() -> None:
     assert smallest_n(50.0, 1e-2, 0.05, lambda n: []) == 201
 
 
-def test_searches_say_when_nothing_fits() -> None:
-    with pytest.raises(BudgetExceeded):
-        largest_ratio(1e-12, 1e-300, SCHEDULE[-1:], 10**12)
-    with pytest.raises(BudgetExceeded):
-        most_steps(1e-9, 1e-300, SCHEDULE, 10.0)
+def test_the_search_says_when_nothing_fits() -> None:
     with pytest.raises(BudgetExceeded):
         smallest_n(0.5, 1e-5, 0.1, lambda n: release_plan([1.0], 1, 5.0, 0.0))

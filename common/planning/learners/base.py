@@ -1,0 +1,185 @@
+"""What planning asks about a learner, and the answers for one that guarantees nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from common.errors import BadScenario
+from common.planning import formulas
+from common.planning.figures import ERRATA, PAPER, Figure, fixed, follow
+from common.privacy.accountants.base import Plan as Events
+from common.privacy.budget import cost
+from common.privacy.calibration import sampling_schedule, smallest_n
+from common.registry import Registry
+from common.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Task:
+    """One planning task: a scenario, whose formulas count, and what was settled before its learner.
+
+    Attributes
+    ----------
+    scenario
+        As asked: what is at ``plan`` there is open.
+    paper
+        Whether to compute as the paper does.
+    rounds
+        T.
+    kappa, eta
+        Density (None without projection) and step of multiplicative weights.
+    sample
+        n that the statistics ask for.
+    """
+
+    scenario: Scenario
+    paper: bool
+    rounds: int
+    kappa: float | None
+    eta: float
+    sample: int
+
+    @property
+    def budget(self) -> tuple[float, float, float] | None:
+        """The curator's epsilon and delta, and kappa; None where one of them is missing."""
+        curator = self.scenario.curator
+        if curator.epsilon is None or curator.delta is None or self.kappa is None:
+            return None
+        return curator.epsilon, curator.delta, self.kappa
+
+
+class LearnerPlanning:
+    """A learner as planning sees it. As it stands: one that guarantees nothing, and of which nothing can be planned.
+
+    A learner becomes plannable by a registered subclass in a file of its own. Settings are those of the
+    scenario, a mapping; the curator parses them, this side only reads the numbers it needs.
+    """
+
+    open_settings: ClassVar[frozenset[str]] = frozenset()
+    """What may be left at ``plan``."""
+
+    least: ClassVar[tuple[str, ...]] = ()
+    """Settings with a least number, which ``figures`` tells: fewer break the accuracy."""
+
+    reweighs: ClassVar[bool] = True
+    """Whether it learns from draws of mu; if not, it sees the sample as it is, and the weights do not matter."""
+
+    def events(self, learner: dict[str, Any], schedule: Sequence[float]) -> Events | None:
+        """Return the events of all rounds for settings without a ``plan``; None if the learner guarantees nothing.
+
+        Parameters
+        ----------
+        schedule
+            One sampling bound s_t >= TV(mu, mu') a round.
+        """
+        return None
+
+    def rounds(self, scenario: Scenario, paper: bool) -> Figure | None:
+        """Return T where the learner itself decides it; None where multiplicative weights do."""
+        return None
+
+    def sample(self, scenario: Scenario, paper: bool) -> Figure | None:
+        """Return the n that the statistics ask for, where the learner itself decides it; None for Lemma 3.2."""
+        return None
+
+    def settle(self, task: Task) -> tuple[dict[str, Any], Figure]:
+        """Return the settings without any ``plan``, and n.
+
+        Raises
+        ------
+        BadScenario, BadInput, BudgetExceeded
+            If there is no such number.
+        """
+        n = task.scenario.curator.n
+        learner = self.complete(task, None if n == "plan" else int(n))
+        return learner, self.people(task, learner)
+
+    def complete(self, task: Task, n: int | None) -> dict[str, Any]:
+        """Fill in what the settings leave at ``plan``, for n people (None: n follows later)."""
+        return dict(task.scenario.curator.learner)
+
+    def people(self, task: Task, learner: dict[str, Any]) -> Figure:
+        """Return n: what the statistics ask for or, if more, what the budget does."""
+        given, budget = task.scenario.curator.n, task.budget
+        if budget is None:
+            return follow(given, lambda: task.sample, "n of the statistics (no privacy)", PAPER + "Lemma 3.2")
+        if task.paper:
+            found = self.paper_people(task, learner)
+            if found is not None:
+                return found
+        epsilon, delta, kappa = budget
+
+        def events(size: int) -> Events:
+            return self.events(learner, sampling_schedule(size, kappa, task.eta, task.rounds)) or []
+
+        return follow(
+            given,
+            lambda: max(task.sample, smallest_n(epsilon, delta, kappa, events)),
+            "max(n of the statistics, least n whose rounds cost at most epsilon)",
+            ERRATA + "curator",
+        )
+
+    def paper_people(self, task: Task, learner: dict[str, Any]) -> Figure | None:
+        """Return n by the paper's own formula, if it has one for a learner like this."""
+        return None
+
+    def figures(self, task: Task, learner: dict[str, Any]) -> dict[str, Figure]:
+        """Return the settings that are numbers of the plan, by name; ``learner`` has none at ``plan``."""
+        return {}
+
+
+PLANNINGS: Registry[type[LearnerPlanning]] = Registry("learner's planning", "common.planning.learners")
+
+
+def planning_of(learner: dict[str, Any]) -> LearnerPlanning:
+    """Return what planning knows of the learner that the settings name; one without a file guarantees nothing."""
+    name = learner.get("name")
+    return PLANNINGS[name]() if isinstance(name, str) and name in PLANNINGS.names() else LearnerPlanning()
+
+
+def spent(learner: dict[str, Any], delta: float, n: int, kappa: float | None, eta: float, rounds: int) -> float:
+    """Return the epsilon that all rounds cost at ``delta``, infinite if the learner guarantees nothing."""
+    schedule = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds)
+    events = planning_of(learner).events(learner, schedule)
+    return math.inf if events is None else cost(events, delta)
+
+
+def number(learner: dict[str, Any], key: str, default: float | None = None) -> float:
+    """Return a setting that must be a finite number to plan with.
+
+    Raises
+    ------
+    BadScenario
+        If it is none.
+    """
+    value = learner.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise BadScenario(f"curator.learner.{key} must be a number to plan with, found {value!r}")
+    return float(value)
+
+
+def lemma(scenario: Scenario, paper: bool) -> Figure:
+    """Return the n of Lemma 3.2: the weights behave, and no hypothesis is understated by more than alpha/4."""
+    alpha, beta, x = scenario.alpha, scenario.beta, scenario.divergence.chi_squared
+    dimension, hypotheses = scenario.vc_dimension, scenario.hypotheses
+    if paper:
+        size = dimension or (math.log2(hypotheses) if hypotheses and hypotheses > 1 else 1.0)
+        text = "max(150 X ln(4/beta), 800 X ln(1/alpha) (d ln(400 d/alpha^3) + ln(8/beta)))/alpha^2"
+        return fixed(formulas.paper_sample(alpha, beta, x, size), text, PAPER + "Lemma 3.2")
+    value, text = formulas.sample_weights(alpha, beta, x), "150 X ln(6/beta)/alpha^2"
+    uniform = [
+        (formulas.sample_finite(alpha, beta, x, hypotheses), "32 X ln(2|H|/beta)/alpha^2") if hypotheses else None,
+        (formulas.sample_uniform(alpha, beta, x, dimension), "(4/alpha'^2)(p ln(2en/p) + ln(8/beta))")
+        if dimension
+        else None,
+    ]
+    known = [entry for entry in uniform if entry is not None]
+    if known:
+        least, name = min(known)
+        value, text = max(value, least), f"max({text}, {name})"
+    else:
+        text += " only: neither vc_dimension nor hypotheses is given"
+    return fixed(value, text, ERRATA + "sample size")
