@@ -10,6 +10,7 @@ from common.errors import BadMessage
 
 EXAMPLES = {
     "gaussian-ball": {"d": 5, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "norm": 0.05},
+    "gaussian-half-space": {"d": 5, "close": 2, "sigma_source": 1.0, "sigma_target": 0.7, "share": 0.3},
     "sparse-conjunction": {
         "d": 70,
         "truth": [3, 66],
@@ -93,5 +94,5 @@ def test_importance_weights_have_the_stated_moments_and_supremum(name):
 
 
 def test_an_unknown_distribution_is_named():
-    with pytest.raises(BadMessage, match="'cauchy'; known: gaussian-ball, sparse-conjunction"):
+    with pytest.raises(BadMessage, match="'cauchy'; known: gaussian-ball, gaussian-half-space, sparse-conjunction"):
         parse_distribution({"name": "cauchy"})
