@@ -12,6 +12,11 @@ from common.privacy.events import Event, NoEvent
 from curator.ledger import Charge, Ledger
 
 
+def extended(lineage: str, operation_id: str, operation: dict[str, Any]) -> str:
+    """Return the digest of an operation and of everything before it, whose digest is ``lineage`` ("" for nothing)."""
+    return canonical.digest([lineage, operation_id, operation])
+
+
 class Book:
     """What was charged so far, in order. Each line is on disk before it is here.
 
@@ -73,7 +78,7 @@ class Book:
     def _enter(self, charge: Charge) -> None:
         self._charges[charge.operation_id] = charge
         self._counts[charge.operation["kind"]] += 1
-        self._lineage = canonical.digest([self._lineage, charge.operation_id, charge.operation])
+        self._lineage = extended(self._lineage, charge.operation_id, charge.operation)
         self._lineages[charge.operation_id] = self._lineage
         if not isinstance(charge.event, NoEvent):
             self.events.append(charge.event)

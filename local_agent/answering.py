@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 from opendp.measurements import make_randomized_response_bool
 from opendp.mod import enable_features
 
+from common import canonical
 from common.arrays import AnyArray, Floats, Indices
 from common.mechanisms.base import Mechanism
 from common.mechanisms.warner import Warner
+from common.people import Crowd
 from common.queries.base import Query
 from common.randomness import RandomSource
 from common.records import Records
 
 enable_features("contrib")
+
+BLOCK = 1 << 18
+"""People of a crowd whose records are in memory at the same time."""
 
 CONSTANT = 0.0
 """What a value becomes that cannot be computed; randomized and sent like any other."""
@@ -41,6 +48,24 @@ def evaluate(query: Query, records: Records, slots: Indices) -> Floats:
 def randomize(values: Floats, mechanism: Mechanism, source: RandomSource) -> AnyArray:
     """Randomize many bounded values with the mechanism."""
     return mechanism.randomize(values, source)
+
+
+def answer_together(
+    query: Query, mechanism: Mechanism, crowd: Crowd, people: Indices, slots: Indices, source: RandomSource
+) -> AnyArray:
+    """Return the randomized answers of some people of a crowd, in their order, :data:`BLOCK` records at a time.
+
+    The randomness is keyed by who answers what: people answer once in their lives, so no two answers ever share random
+    bits, across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment.
+    """
+    what = canonical.digest([query.wire(), mechanism.wire()])
+    own = source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
+    answers: AnyArray = np.empty(len(people), dtype=np.float64 if mechanism.answers == "real" else np.uint8)
+    for begin in range(0, len(people), BLOCK):
+        block = slice(begin, min(begin + BLOCK, len(people)))
+        values = evaluate(query, crowd.records(people[block]), slots[block])
+        answers[block] = randomize(values, mechanism, own)
+    return answers
 
 
 def randomize_one(value: float, mechanism: Mechanism, source: RandomSource) -> float:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from common import canonical, messages
-from common.arrays import AnyArray, Indices
+from common import messages
+from common.arrays import Indices
 from common.distributions.counter import fill_words, stream
 from common.errors import AlreadyAnswered, BadMessage
 from common.identity import Identity, Signed
@@ -22,11 +21,8 @@ from common.packing import pack_answers
 from common.people import Crowd
 from common.randomness import RandomSource
 from common.state import hold, write_durably
-from local_agent.answering import evaluate, randomize
+from local_agent.answering import answer_together
 from local_agent.policy import Policy, Question
-
-BLOCK = 1 << 18
-"""People whose records are in memory at the same time."""
 
 
 class Population:
@@ -151,19 +147,8 @@ class Population:
         return people, slots
 
     def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
-        # Keyed by who answers what: people answer once in their lives, so no two answers ever share random bits,
-        # across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment.
-        what = canonical.digest([question.query.wire(), question.mechanism.wire()])
-        source = self._source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
-        answers: AnyArray = np.empty(
-            len(people), dtype=np.float64 if question.mechanism.answers == "real" else np.uint8
-        )
-        answered = np.empty(len(people), dtype=np.bool_)
-        for block in self._blocks(len(people)):
-            records = self._crowd.records(people[block])
-            answers[block] = randomize(evaluate(question.query, records, slots[block]), question.mechanism, source)
-            answered[block] = self._speaks(people[block])
-        return pack_answers(answered, answers, question.mechanism.answers)
+        answers = answer_together(question.query, question.mechanism, self._crowd, people, slots, self._source)
+        return pack_answers(self._speaks(people), answers, question.mechanism.answers)
 
     def _speaks(self, people: Indices) -> NDArray[np.bool_]:
         if self._dropout == 0.0:
@@ -171,7 +156,3 @@ class Population:
         words = np.empty((len(people), 1), dtype=np.uint64)
         fill_words(stream(self._seed, 0), self._first + people, words)
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
-
-    @staticmethod
-    def _blocks(count: int) -> Iterator[slice]:
-        return (slice(begin, min(begin + BLOCK, count)) for begin in range(0, count, BLOCK))

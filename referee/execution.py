@@ -6,7 +6,6 @@ stored replies to a fresh generator and goes on where it was.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from common.identity import Identity, Signed, verify
 from common.transcript import append
 from referee.collection import Collection
 from referee.driver import drive
-from referee.order import commitment
+from referee.order import commitment, simulated
 from referee.port import CuratorPort
 from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome
 from referee.results import result_document
@@ -146,7 +145,7 @@ class Execution:
     def _order_seed(self) -> str:
         if self._state.seed is None or self._scenario.people == "real":
             return secrets.token_hex(32)
-        return hashlib.sha256(f"order {self._state.seed}".encode()).hexdigest()
+        return simulated(self._state.seed)
 
     def _agree(self) -> tuple[messages.Terms, str]:
         """Return the curator's terms and key, asking for them the first time."""

@@ -53,6 +53,11 @@ class Order:
         return (left << self._half) | right
 
 
+def simulated(seed: int) -> str:
+    """Return the seed of the order in a simulated run with a public seed."""
+    return hashlib.sha256(f"order {seed}".encode()).hexdigest()
+
+
 def commitment(seed: str) -> str:
     """Return SHA-256 of the seed, hex: what is published before the order is used."""
     return hashlib.sha256(f"tandem order {seed}".encode()).hexdigest()

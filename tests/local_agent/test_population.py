@@ -150,7 +150,7 @@ def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path, monkeyp
 
 
 def test_a_refused_question_touches_nobody(people, monkeypatch):
-    monkeypatch.setattr(population_module, "evaluate", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(population_module, "answer_together", lambda *arguments: 1 / 0)
     greedy = configuration("agents.mechanism.epsilon=2.1")
     with pytest.raises(PolicyRefused):
         people.answer(assignment(greedy, range(20), range(20)), seal(REFEREE, greedy))
@@ -161,7 +161,7 @@ def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
     asked = assignment(AGREED, range(50), range(50))
     bodies = []
     for block in (7, 50):
-        monkeypatch.setattr(population_module, "BLOCK", block)
+        monkeypatch.setattr(answering_module, "BLOCK", block)
         people = opened(tmp_path / str(block), "agents.dropout=0.3")
         bodies.append(people.answer(asked, ITS)[1])
         people.close()

@@ -1,0 +1,163 @@
+"""A protocol on one scenario as an experiment: the parties' own work, without their messages, ledgers and keys.
+
+What a run computes is computed by the code that serves real people: the protocol's script, the curator's operations on
+its weighted sample, the agents' queries and mechanisms. What makes a run a service is left out: nobody signs, nothing
+is charged or stored, and no budget is enforced. So it is for simulated people only, and fast enough to be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from common.errors import BadScenario
+from common.hypotheses.base import Hypothesis
+from common.operations import Learn, Operation
+from common.people import TableCrowd, open_crowd
+from common.queries.base import Query
+from common.randomness import RandomSource, subseed
+from common.records import Records
+from common.scenario import Scenario
+from curator.book import extended
+from curator.learners.base import parse_learner
+from curator.operations.base import ACTS, Workspace
+from curator.reweighing import Reweighing
+from local_agent.answering import answer_together
+from referee.driver import drive
+from referee.order import Order, simulated
+from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, learned
+
+Hook = Callable[[int, Hypothesis], None]
+"""Told of each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
+
+
+class Desk:
+    """The curator's work: its operations, in the order in which they are asked for.
+
+    Draws the same sample and the same randomness as :class:`curator.curator.Curator` does for the same seed, so it
+    learns the same hypotheses from the same operations.
+
+    Parameters
+    ----------
+    scenario
+        Resolved.
+    records
+        The sample, n records.
+    seed
+        The run's.
+    """
+
+    def __init__(self, scenario: Scenario, records: Records, seed: int) -> None:
+        policy = scenario.curator
+        kappa = None if policy.kappa is None else float(policy.kappa)
+        learner = parse_learner(policy.learner)
+        learner.check(records.features.dtype, records.dimension)
+        self.workspace = Workspace(records, Reweighing(len(records), kappa, float(policy.eta)), learner)
+        self._randomness = RandomSource.seeded(seed, "curator")
+        self._lineage = ""
+
+    def perform(self, number: int, operation: Operation) -> dict[str, Any]:
+        """Carry out the operation with a number; return what is released."""
+        self._lineage = extended(self._lineage, str(number), operation.wire())
+        return ACTS[operation.kind]().run(operation, self.workspace, self._randomness.derive(self._lineage))
+
+
+class Street:
+    """The agents' work: people of T who pass by, in the referee's order, and answer.
+
+    The people, their order and their answers are those of a hosted population for the same seed.
+
+    Parameters
+    ----------
+    scenario
+        Resolved.
+    seed
+        The run's.
+    pool
+        None: everybody is asked at most once, and people run out after ``agents.count``. A number: so many people are
+        drawn once, and every question begins with the first of them again. Only where the mechanism is ``none``, which
+        has no guarantee that a second answer could spend. The hypotheses then depend on the people who test them: what
+        a test says holds for the loss on the pool, and for the loss on T only as far as the pool is like T.
+
+    Raises
+    ------
+    BadScenario
+        If a pool is asked for with a mechanism that protects its people, or if people drop out.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int, pool: int | None = None) -> None:
+        section = scenario.agents
+        if section.dropout:
+            raise BadScenario("a laboratory has nobody who never answers: set agents.dropout=0")
+        if pool is not None and section.mechanism.name != "none":
+            raise BadScenario(
+                f"a pool of people answers again and again, which mechanism {section.mechanism.name!r} does not allow: "
+                "leave the pool out, or take mechanism none"
+            )
+        self._crowd = open_crowd(scenario.target, None, subseed(seed, "target"), pool or int(section.count))
+        if pool is not None:
+            self._crowd = TableCrowd(self._crowd.records(np.arange(pool)))
+        self._order = Order(simulated(seed), len(self._crowd))
+        self._mechanism = section.mechanism
+        self._source = RandomSource.seeded(seed, "agents")
+        self._reused = pool is not None
+        self._used = 0
+
+    def answer(self, query: Query, count: int) -> Answers:
+        """Ask the next people, as many as there are."""
+        if self._reused:
+            people = np.arange(count) % len(self._crowd)
+        else:
+            people = self._order.slice(self._used, count)
+            self._used += len(people)
+        slots = np.arange(len(people))
+        answers = answer_together(query, self._mechanism, self._crowd, people, slots, self._source)
+        return Answers(len(people), answers, slots)
+
+
+def conduct(
+    scenario: Scenario, seed: int, hook: Hook, *, records: Records | None = None, pool: int | None = None
+) -> Outcome:
+    """Run a scenario's protocol once.
+
+    Parameters
+    ----------
+    scenario
+        Resolved (no value is left at ``plan``), with simulated people.
+    seed
+        Decides everything. Without a pool the outcome is that of every deployment of the scenario with this seed.
+    hook
+        Told of each round's hypothesis.
+    records
+        The curator's sample, where it is at hand already; drawn from the seed by default.
+    pool
+        See :class:`Street`.
+
+    Raises
+    ------
+    BadScenario
+        If the people are real: they are asked by a service, never in a laboratory.
+    """
+    if scenario.people == "real":
+        raise BadScenario("people are real: a laboratory enforces no budget, so it takes simulated people only")
+    desk = Desk(scenario, sample(scenario, seed) if records is None else records, seed)
+    street = Street(scenario, seed, pool)
+
+    def exchange(number: int, step: AskCurator | AskAgents) -> Any:
+        if isinstance(step, AskAgents):
+            return street.answer(step.query, step.count)
+        release = desk.perform(number, step.operation)
+        if isinstance(step.operation, Learn):
+            hook(step.operation.round, learned(release))
+        return release
+
+    protocol = PROTOCOLS[scenario.protocol]()
+    return drive(protocol.script(scenario), protocol.pattern, exchange, lambda note: None)
+
+
+def sample(scenario: Scenario, seed: int) -> Records:
+    """Draw the curator's sample of a resolved scenario, as the curator itself does."""
+    n = int(scenario.curator.n)
+    return open_crowd(scenario.source, None, subseed(seed, "source"), n).records(np.arange(n))
