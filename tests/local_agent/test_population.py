@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import local_agent.answering as answering_module
 import local_agent.population as population_module
 from common import messages
 from common.errors import AlreadyAnswered, BadInput, BadMessage, PolicyRefused
