@@ -1,0 +1,77 @@
+"""Run the repetitions that are still missing, in parallel processes, each result stored as soon as it is there."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+
+from benchmarks.figures.base import Figure
+from benchmarks.figures.store import Row
+from common.errors import BadInput
+
+_THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def missing(figure: Figure, points: Iterable[str], repetitions: int, rows: list[Row]) -> list[tuple[str, int]]:
+    """Return what is still to be measured: the first repetition of every point, then the second, and so on."""
+    done = {(row.point, row.repetition) for row in rows}
+    wanted = [(point, number) for number in range(repetitions) for point in figure.points if point in set(points)]
+    return [task for task in wanted if task not in done]
+
+
+def run(figure: Figure, tasks: list[tuple[str, int]], workers: int, keep: Callable[[Row], None]) -> None:
+    """Measure the tasks, and keep each result as soon as it is there.
+
+    What was measured stays when this is interrupted or killed; work that had begun is lost.
+
+    Parameters
+    ----------
+    workers
+        Processes; each computes with its share of the cores.
+    keep
+        Stores a result, and tells of it.
+
+    Raises
+    ------
+    BadInput
+        If a process was killed (out of memory, most likely).
+    """
+    share = str(max(1, (os.cpu_count() or 1) // workers))
+    for name in _THREADS:  # read by the processes when they start: more threads than cores slow each other down
+        os.environ.setdefault(name, share)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context) as pool:
+        waiting = iter(tasks)
+        running: set[Future[Row]] = set()
+        try:
+            while True:
+                for point, number in waiting:
+                    running.add(pool.submit(_measure, figure, point, number))
+                    if len(running) == workers:
+                        break
+                if not running:
+                    return
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    keep(future.result())
+        except BrokenProcessPool:
+            raise BadInput(
+                "a process was killed, most likely for want of memory: begin again with --workers 1; "
+                "what was measured is kept"
+            ) from None
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _measure(figure: Figure, point: str, repetition: int) -> Row:
+    seed = figure.seed(point, repetition)
+    began = time.perf_counter()
+    measured = figure.repeat(point, seed)
+    return Row(point, repetition, seed, round(time.perf_counter() - began, 3), measured)
