@@ -12,5 +12,5 @@ R = TypeVar("R")
 
 
 def njit(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile at first call; the loop runs without the interpreter lock, in IEEE arithmetic."""
-    return cast(Callable[P, R], numba.njit(function, nogil=True, cache=True))
+    """Compile at first call; the loop runs without the interpreter lock, in IEEE arithmetic (1 / 0 is infinite)."""
+    return cast(Callable[P, R], numba.njit(function, nogil=True, cache=True, error_model="numpy"))

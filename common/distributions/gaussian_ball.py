@@ -71,20 +71,27 @@ def _draw(
 ) -> None:
     close, radius_squared = ball
     center, scale, norm = chart
-    point = np.empty(len(spread))
-    for i in range(len(people)):
-        begin = counter.start(key, people[i])
-        inner = 0.0
-        length = 0.0
-        for j in range(len(spread)):
-            y = (spread[j] * counter.normal(begin, j)) ** 2
-            if j < close:
-                inner += y
-            point[j] = (y - center) * scale
-            length += point[j] ** 2
-        length = np.sqrt(length)
-        # Rounding to float32 can lengthen a vector by 2^-24 of its length; shorten by twice that first.
-        shrink = norm * (1.0 - 2.0**-23) / length if length > norm * (1.0 - 2.0**-23) else 1.0
-        for j in range(len(spread)):
-            features[i, j] = point[j] * shrink
-        labels[i] = -1 if inner <= radius_squared else 1
+    # Rounding to float32 can lengthen a vector by 2^-24 of its length; shorten by twice that first.
+    limit = norm * (1.0 - 2.0**-23)
+    rows = max(1, counter.CELLS // len(spread))
+    points = np.empty((min(rows, len(people)), len(spread)))
+    for first in range(0, len(people), rows):
+        some = people[first : first + rows]
+        counter.fill_normals(key, some, points[: len(some)])
+        some_features, some_labels = features[first : first + rows], labels[first : first + rows]
+        for i in range(len(some)):
+            point, row = points[i], some_features[i]
+            for j in range(len(spread)):
+                point[j] = (spread[j] * point[j]) ** 2
+            inner = 0.0
+            for j in range(close):
+                inner += point[j]
+            length = 0.0
+            for j in range(len(spread)):
+                point[j] = (point[j] - center) * scale
+                length += point[j] ** 2
+            length = np.sqrt(length)
+            shrink = limit / length if length > limit else 1.0
+            for j in range(len(spread)):
+                row[j] = point[j] * shrink
+            some_labels[i] = -1 if inner <= radius_squared else 1

@@ -109,11 +109,11 @@ def _draw(key: np.uint64, people: Indices, special: Indices, chances: Floats, fe
     words = (width + 63) // 64
     one = np.uint64(1)
     for i in range(len(people)):
-        begin = counter.start(key, people[i])
+        begin, row = counter.start(key, people[i]), features[i]
         for k in range(words):
             word = counter.word(begin, k)
-            for j in range(64 * k, min(64 * k + 64, width)):
-                features[i, j] = word & one
-                word >>= one
+            some = row[64 * k : 64 * k + 64]
+            for j in range(len(some)):
+                some[j] = (word >> np.uint64(j)) & one
         for k in range(len(special)):
-            features[i, special[k]] = counter.uniform(begin, words + k) < chances[k]
+            row[special[k]] = counter.uniform(begin, words + k) < chances[k]

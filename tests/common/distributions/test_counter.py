@@ -68,6 +68,22 @@ def test_the_quantile_is_right_in_the_centre_and_in_both_tails():
     np.testing.assert_array_equal(upper, [-counter.quantile(chance) for chance in exact])
 
 
+def test_normals_of_many_words_are_bit_for_bit_those_of_single_ones():
+    # Both ends of every branch: the first and last words, the borders of the tails, and the far tail.
+    borders = [int(chance * 2**64) + step for chance in (2e-11, 0.075, 0.5, 0.925, 1 - 2e-11) for step in (-4096, 0)]
+    drawn = np.concatenate([words(8, 0, np.arange(3000), 3).ravel(), np.array([0, MASK, *borders], dtype=np.uint64)])
+    found = np.empty(len(drawn))
+    counter.quantiles(drawn, found)
+    assert found.tolist() == [counter.quantile(counter.chance(word)) for word in drawn]
+    assert np.abs(found).max() < 8.5
+
+
+@pytest.mark.parametrize("width", [1, 7, 5000])
+def test_any_number_of_coordinates_can_be_drawn(width):
+    uniforms = ((words(5, 0, PEOPLE, width) >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
+    np.testing.assert_allclose(normals(5, 0, PEOPLE, width), ndtri(uniforms), rtol=1e-12)
+
+
 def test_the_order_of_drawing_does_not_matter():
     everybody = normals(1, 0, np.arange(500), 7)
     some = np.random.default_rng(0).permutation(500)[:123]
