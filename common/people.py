@@ -47,6 +47,13 @@ class People(Value):
         table = self._rows()
         return table.norm or math.sqrt(table.dimension)
 
+    @property
+    def coordinate(self) -> float:
+        """Public bound on the absolute value of one feature (infinite if there is none); a table's lie in [0, 1]."""
+        if self.distribution is not None:
+            return self.distribution.coordinate_bound
+        return min(1.0, self.norm)
+
     def _rows(self) -> TableSource:
         if self.table is None:
             raise ValueError("these people are simulated")

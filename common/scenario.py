@@ -173,7 +173,7 @@ class Scenario(Value):
     target: People
     curator: CuratorSection
     agents: AgentsSection
-    baselines: tuple[Literal["curator-only", "agents-only", "optimum"], ...] = ()
+    baselines: tuple[Literal["curator-only", "agents-only", "agents-once", "optimum"], ...] = ()
 
     @model_validator(mode="before")
     @classmethod

@@ -46,6 +46,7 @@ def run_baselines(
     ways: dict[str, Callable[[Scenario, dict[str, Any], int], Finding]] = {
         "curator-only": _curator_only,
         "agents-only": _agents_only,
+        "agents-once": _agents_once,
         "optimum": _optimum,
     }
     found: dict[str, dict[str, float | str]] = {}
@@ -65,16 +66,25 @@ def _curator_only(asked: Scenario, result: dict[str, Any], seed: int) -> Finding
 
 
 def _agents_only(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
-    """Learn in the local model from as many agents as the hybrid run asked."""
-    count = max(1, int(result["agents"]["asked"]))
+    """Learn in the local model, in many steps, from as many agents as the hybrid run asked."""
+    return _local(asked, result, seed, "local-gradient-descent", "local gradient descent")
+
+
+def _agents_once(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
+    """Learn in the local model without interaction from as many agents as the hybrid run asked."""
+    return _local(asked, result, seed, "local-averages", "a discriminant from averages, asked once,")
+
+
+def _local(asked: Scenario, result: dict[str, Any], seed: int, protocol: str, words: str) -> Finding:
+    count = max(2, int(result["agents"]["asked"]))
     chosen = resolve(asked)
     learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1000.0, "diameter": 1.0}
     # The curator stands by: it holds a sample too small to matter, and is never asked.
     idle = {"n": 16, "epsilon": 1.0, "delta": 0.01, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
-    alone = _changed(chosen, {"protocol": "local-gradient-descent", "curator": idle, "agents": {"count": count}})
+    alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": {"count": count}})
     epsilon = chosen.agents.mechanism.guarantee[0]
     privacy = f"epsilon {epsilon:g}" if math.isfinite(epsilon) else "no privacy"
-    return _loss_of(alone, seed), f"local gradient descent with {count:,} agents ({privacy}), no curator"
+    return _loss_of(alone, seed), f"{words} with {count:,} agents ({privacy}), no curator"
 
 
 def _optimum(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:

@@ -48,7 +48,7 @@ def draw(folder: Path, scenario: Scenario, result: dict[str, Any], rounds: Histo
         axes.axhline(
             truth["loss_on_target"], color="#b3261e", label=f"true loss of the answer, {truth['loss_on_target']:.3f}"
         )
-        styles = {"curator-only": ":", "agents-only": (0, (1, 4)), "optimum": "-."}
+        styles = {"curator-only": ":", "agents-only": (0, (1, 4)), "agents-once": (0, (4, 4)), "optimum": "-."}
         for name, found in truth.get("baselines", {}).items():
             value = found["loss_on_target"]
             axes.axhline(value, color="#777777", linestyle=styles[name], label=f"{name}, {value:.3f}")

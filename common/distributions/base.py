@@ -33,6 +33,11 @@ class Distribution(Value):
         """Public bound on the L2 norm of a record's features; sqrt(d) for features in [0, 1]."""
         return math.sqrt(self.dimension)
 
+    @property
+    def coordinate_bound(self) -> float:
+        """Public bound on the absolute value of one feature; the norm's unless a smaller one is known."""
+        return self.norm_bound
+
     @abstractmethod
     def draw(self, seed: int, people: Indices) -> Records:
         """Return the records of the given people (non-negative indices), in that order."""

@@ -67,6 +67,11 @@ class SparseConjunction(Distribution):
         """Number of features, d."""
         return self.d
 
+    @property
+    def coordinate_bound(self) -> float:
+        """Features are 0 or 1."""
+        return 1.0
+
     def chi_squared(self) -> float:
         """Return X = chi^2(T||S) + 1 = product of q^2/p + (1-q)^2/(1-p), rates p under S, q under T."""
         return prod(

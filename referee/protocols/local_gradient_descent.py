@@ -44,6 +44,8 @@ class LocalGradientDescent(Protocol):
         d, norm = scenario.target.dimension, scenario.target.norm
         if not math.isfinite(norm):
             raise BadScenario("local gradient descent needs records of bounded norm: give the target a public norm")
+        # |slope| <= 1: no coordinate of a gradient is greater than the record's, or than the intercept's.
+        bound = max(1.0, scenario.target.coordinate)
         count = int(scenario.agents.count)
         learning = int(count * (1.0 - TESTED))
         steps = max(1, min(MOST_STEPS, learning // (LEAST_PER_COORDINATE * (d + 1))))
@@ -51,7 +53,7 @@ class LocalGradientDescent(Protocol):
         # The logistic loss is (norm^2 + 1)/4-smooth in (w, b) on records of that norm.
         stride = 4.0 / (norm**2 + 1.0)
         for step in range(1, steps + 1):
-            gradient = yield from _gradient(iterate, max(1.0, norm), learning // steps, scenario.agents.mechanism)
+            gradient = yield from _gradient(iterate, bound, learning // steps, scenario.agents.mechanism)
             iterate = iterate - stride * gradient
             if 2 * step > steps:
                 total += iterate

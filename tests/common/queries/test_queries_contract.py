@@ -13,6 +13,7 @@ LINEAR = {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.1}
 EXAMPLES = {
     "gradient": {"hypothesis": LINEAR, "bound": 1.0},
     "loss": {"hypothesis": LINEAR},
+    "moment": {"dimension": 3, "bound": 1.0, "norm": 2.0},
 }
 
 

@@ -1,0 +1,25 @@
+"""Baselines: each side alone, on people of its own, with as many agents as the run asked."""
+
+import pytest
+
+from common.scenario import load
+from deploy.baselines import run_baselines
+from tests.support import tiny
+
+
+@pytest.mark.parametrize(("name", "loss"), [("agents-only", 0.31), ("agents-once", 0.1)])
+def test_agents_alone_get_as_many_agents_as_the_hybrid_run_asked(name, loss):
+    rates = "[{features: [17], source: 0.95, target: 0.6}]"
+    few = [f"{side}.distribution.{what}" for side in ("source", "target") for what in ("d=20", f"rates={rates}")]
+    chosen = load("sparse", [f"baselines=[{name}]", "agents.mechanism={name: none}", *few])
+    found = run_baselines(chosen, {"agents": {"asked": 60_000}}, 1, lambda text, numbers: None)
+    assert list(found) == [name]
+    assert "60,000 agents (no privacy)" in found[name]["note"]
+    # The constant answer misses 30%, and thirty steps of descent do not come far from it.
+    assert found[name]["loss_on_target"] < loss
+
+
+def test_a_run_that_asked_nobody_has_its_baselines_all_the_same():
+    chosen = tiny("baselines=[agents-once]")
+    found = run_baselines(chosen, {"agents": {"asked": 0}}, 1, lambda text, numbers: None)
+    assert 0.3 < found["agents-once"]["loss_on_target"] < 0.7
