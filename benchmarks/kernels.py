@@ -25,6 +25,7 @@ from common.randomness import RandomSource
 from common.records import Records
 from curator.learners.base import parse_learner
 from curator.reweighing import Reweighing
+from curator.sample.local import LocalSample
 from local_agent.policy import Policy
 from local_agent.population import Population
 from referee.order import Order
@@ -80,8 +81,8 @@ def measure(n: int) -> list[dict[str, str | float]]:
     crowd = SimulatedCrowd(parse_distribution(BALL), 1, n)
     records: Records = crowd.records(np.arange(n))
     weights = Reweighing(n, 0.1, 0.1)
-    losses = PLANE.mistakes(records)
-    sampler = weights.sampler(records)
+    sample = LocalSample.of(records)
+    sampler = weights.sampler(sample)
     learner = {"name": "sgd", "steps": 2_000_000, "noise": 2.0, "diameter": 60.0}
     private, plain = parse_learner(learner), parse_learner({**learner, "noise": 0.0})
     bits = np.zeros(10_000_000, dtype=np.uint8)
@@ -90,7 +91,11 @@ def measure(n: int) -> list[dict[str, str | float]]:
         rows = [
             ("simulated people, d = 8", best(lambda: crowd.records(np.arange(n)), n), "normal quantiles"),
             ("losses of a half-space, d = 8, rows", best(lambda: PLANE.mistakes(records), n), "memory bandwidth"),
-            ("reweigh, rows", best(lambda: weights.update(losses), n), "memory bandwidth"),
+            (
+                "reweigh, d = 8, rows",
+                best(lambda: weights.update(sample, PLANE), n),
+                "memory bandwidth",
+            ),
             ("draws from mu, d = 8", best(lambda: sampler.draws(1_000_000, source), 1_000_000), "cache misses"),
             ("private SGD steps, d = 8", best(lambda: private.learn(sampler, source, None), 2_000_000), "cache misses"),
             ("plain SGD steps, d = 8", best(lambda: plain.learn(sampler, source, None), 2_000_000), "cache misses"),

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from common.arrays import AnyArray
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -14,3 +19,42 @@ R = TypeVar("R")
 def njit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile at first call; the loop runs without the interpreter lock, in IEEE arithmetic (1 / 0 is infinite)."""
     return cast(Callable[P, R], numba.njit(function, nogil=True, cache=True, error_model="numpy"))
+
+
+def njit_fused(function: Callable[P, R]) -> Callable[P, R]:
+    """Do the same with a * b + c in one rounding where the processor can: the same result on one kind of processor."""
+    return cast(Callable[P, R], numba.njit(function, nogil=True, cache=True, fastmath={"contract"}))
+
+
+def njit_reordered(function: Callable[P, R]) -> Callable[P, R]:
+    """Do the same with sums, too, in the order that suits the processor: for long sums of well-conditioned terms.
+
+    The order is fixed when the loop is compiled, so one kind of processor always gives the same result.
+    """
+    return cast(Callable[P, R], numba.njit(function, nogil=True, cache=True, fastmath={"contract", "reassoc"}))
+
+
+def _prefetch(typingctx: Any, array: Any, place: Any) -> Any:
+    if not (isinstance(array, types.Array) and array.layout == "C" and isinstance(place, types.Integer)):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        tools: Any = cgutils
+        data = tools.create_struct_proxy(array)(context, builder, arguments[0]).data
+        item = builder.gep(data, [arguments[1]])
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        hint = tools.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [byte, word, word, word]), "llvm.prefetch.p0i8"
+        )
+        read, keep, of_data = word(0), word(3), word(1)
+        builder.call(hint, [builder.bitcast(item, byte), read, keep, of_data])
+        return context.get_dummy_value()
+
+    return types.void(array, place), generate
+
+
+prefetch = cast(Callable[[AnyArray, Any], None], intrinsic(_prefetch))
+"""Within compiled loops: ask memory for the cache line of item ``place`` of a C-contiguous array, and go on.
+
+A hint without effect on any value; a place outside the array is harmless.
+"""

@@ -8,6 +8,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from common.errors import BadMessage
 from common.hypotheses.base import AnyHypothesis
+from common.losses import Loss
 from common.values import Value, explain
 
 
@@ -19,10 +20,19 @@ class Learn(Value):
 
 
 class Reweigh(Value):
-    """Multiply every record's weight by exp(-eta (1 - loss of this hypothesis)). Releases nothing."""
+    """Multiply every record's weight by exp(-eta (1 - loss of this hypothesis)). Releases nothing.
+
+    Attributes
+    ----------
+    hypothesis
+        Any; not only those that this curator released.
+    loss
+        ``zero-one``, or ``hinge`` (clamped to [0, 1]): see :data:`common.losses.Loss`.
+    """
 
     kind: Literal["reweigh"] = "reweigh"
     hypothesis: AnyHypothesis
+    loss: Loss = "zero-one"
 
 
 Operation = Learn | Reweigh

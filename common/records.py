@@ -9,6 +9,9 @@ import numpy as np
 from common.arrays import AnyArray, Labels
 from common.errors import BadData
 
+_BLOCK = 1 << 16
+"""Records looked at in one go: a sample may be larger than memory."""
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Records:
@@ -46,6 +49,14 @@ class Records:
         """Return the given rows, in the given order (a copy)."""
         return Records(np.ascontiguousarray(self.features[rows]), np.ascontiguousarray(self.labels[rows]))
 
+    @staticmethod
+    def joined(parts: list[Records], most: int | None = None) -> Records:
+        """Return the records of at least one part after those of another, at most so many (a copy if of several)."""
+        if len(parts) == 1:
+            return Records(parts[0].features[:most], parts[0].labels[:most])
+        features = np.concatenate([part.features for part in parts])
+        return Records(features[:most], np.concatenate([part.labels for part in parts])[:most])
+
     def check(self) -> Records:
         """Refuse what no computation should see: non-finite features, bytes but 0 and 1, labels but -1 and +1.
 
@@ -54,15 +65,17 @@ class Records:
         BadData
             Saying how many rows are affected, never which values they hold.
         """
-        if self.features.dtype == np.float32:
-            bad = int(np.count_nonzero(~np.isfinite(self.features).all(axis=1)))
-            if bad:
-                raise BadData(f"{bad} of {len(self)} records hold NaN or an infinity; every feature must be finite")
-        else:
-            bad = int(np.count_nonzero(self.features.max(axis=1, initial=0) > 1))
-            if bad:
-                raise BadData(f"{bad} of {len(self)} records hold a feature above 1; uint8 features must be 0 or 1")
-        odd = int(np.count_nonzero(np.abs(self.labels) != 1))
+        single = self.features.dtype == np.float32
+        bad = odd = 0
+        for start in range(0, len(self), _BLOCK):
+            features, labels = self.features[start : start + _BLOCK], self.labels[start : start + _BLOCK]
+            fine = np.isfinite(features).all(axis=1) if single else features.max(axis=1, initial=0) <= 1
+            bad += int(np.count_nonzero(~fine))
+            odd += int(np.count_nonzero(np.abs(labels) != 1))
+        if bad and single:
+            raise BadData(f"{bad} of {len(self)} records hold NaN or an infinity; every feature must be finite")
+        if bad:
+            raise BadData(f"{bad} of {len(self)} records hold a feature above 1; uint8 features must be 0 or 1")
         if odd:
             raise BadData(f"{odd} of {len(self)} records have a label outside the declared set {{-1, +1}}")
         return self

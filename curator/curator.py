@@ -13,6 +13,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from common import messages
 from common.database import sqlite_url
 from common.errors import (
@@ -31,13 +33,13 @@ from common.operations import Operation, Reweigh, parse_operation
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event
-from common.records import Records
 from common.scenario import Scenario
 from curator.book import Book
 from curator.learners.base import Learner, parse_learner
 from curator.ledger import Charge, Holder, Ledger
 from curator.operations.base import ACTS, Workspace
 from curator.reweighing import Reweighing
+from curator.sample.base import Sample
 from curator.vault import Vault
 
 
@@ -54,7 +56,7 @@ class Curator:
     ----------
     scenario
         The resolved scenario that this curator has agreed to: its own section is its policy.
-    records
+    sample
         The private sample, n records.
     folder
         State directory: ledger, weights, key.
@@ -76,7 +78,7 @@ class Curator:
     def __init__(
         self,
         scenario: Scenario,
-        records: Records,
+        sample: Sample,
         folder: Path,
         *,
         seed: int | None = None,
@@ -90,17 +92,17 @@ class Curator:
             raise BadScenario("people are real: the curator's noise must not come from a seed")
         if scenario.people == "real" and policy.epsilon is None:
             raise BadScenario("people are real: the curator needs an epsilon and a delta")
-        if len(records) != n:
-            raise BadData(f"the curator's policy is for n = {n} records, found {len(records)}")
-        records.check()
+        if len(sample) != n:
+            raise BadData(f"the curator's policy is for n = {n} records, found {len(sample)}")
+        sample.check()
         learner = parse_learner(policy.learner)
-        learner.check(records.features.dtype, records.dimension)
+        learner.check(sample.dtype, sample.dimension)
         self._learner = learner
         self._budget = open_budget(policy.epsilon, policy.delta, planned_events(learner, n, kappa, eta, rounds))
         self._lock = threading.Lock()
-        self._numbers = (n, kappa, eta)
+        self._numbers = (kappa, eta)
         self._rounds = rounds
-        self._records = records
+        self._sample = sample
         self._policy = messages.policy_digest(scenario)
         with ExitStack() as opened:
             self._vault = Vault(folder, seed)
@@ -178,7 +180,7 @@ class Curator:
         terms = messages.Terms(
             run=configuration.run,
             digest=digest,
-            n=len(self._workspace.records),
+            n=len(self._sample),
             **messages.guarantee(self.guarantee),
         )
         return self._vault.identity.sign(terms.KIND, terms.wire())
@@ -245,10 +247,8 @@ class Curator:
             raise Conflict(f"operation {unfinished.operation_id} has not finished: ask for it again first")
         act = ACTS[operation.kind]()
         least = operation.hypothesis.least_dimension if isinstance(operation, Reweigh) else 0
-        if least > self._workspace.records.dimension:
-            raise PolicyRefused(
-                f"the hypothesis needs {least} features, records have {self._workspace.records.dimension}"
-            )
+        if least > self._sample.dimension:
+            raise PolicyRefused(f"the hypothesis needs {least} features, records have {self._sample.dimension}")
         event = act.event(operation, self._workspace)
         charge = Charge(request.operation_id, wanted, operation.wire(), event, None)
         if known is None:
@@ -261,7 +261,8 @@ class Curator:
         try:
             result = {**act.run(operation, self._workspace, source), "event": event.wire()}
             if self._workspace.reweighing.updates > before:
-                self._vault.store_weights(self._workspace.reweighing.updates, self._workspace.reweighing.state())
+                scores = np.concatenate(list(self._sample.scores()))
+                self._vault.store_weights(self._workspace.reweighing.updates, scores)
             self._book.finish(request.run, request.operation_id, result)
         except BaseException:
             # Memory may be ahead of the ledger now; only the ledger says what has happened.
@@ -278,13 +279,16 @@ class Curator:
 
     def _rebuild(self) -> Workspace:
         """Return the workspace that the ledger's finished operations lead to."""
-        n, kappa, eta = self._numbers
-        workspace = Workspace(self._records, Reweighing(n, kappa, eta), self._learner)
+        kappa, eta = self._numbers
         finished = [(parse_operation(c.operation), c.result) for c in self._book if c.result is not None]
-        updates = sum(isinstance(operation, Reweigh) for operation, _ in finished)
-        stored = self._vault.load_weights(updates) if updates else None
-        if stored is not None:
-            workspace.reweighing = Reweighing.restore(n, kappa, eta, updates, stored)
+        losses = [operation.loss for operation, _ in finished if isinstance(operation, Reweigh)]
+        stored = self._vault.load_weights(len(losses)) if losses else None
+        if stored is None:
+            reweighing = Reweighing.restore(self._sample, kappa, eta)
+        else:
+            scores = np.split(stored, np.cumsum(self._sample.sizes)[:-1])
+            reweighing = Reweighing.restore(self._sample, kappa, eta, losses, scores)
+        workspace = Workspace(self._sample, reweighing, self._learner)
         for operation, result in finished:
             if stored is None or not isinstance(operation, Reweigh):
                 ACTS[operation.kind]().replay(operation, result, workspace)

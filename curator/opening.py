@@ -12,6 +12,7 @@ from common.randomness import subseed
 from common.scenario import Scenario, data_folder
 from common.state import claim, claim_people
 from curator.curator import Curator
+from curator.sample.local import LocalSample
 
 
 def open_curator(scenario: Scenario, folder: Path, seed: int | None, referee: str | None) -> Curator:
@@ -34,4 +35,5 @@ def open_curator(scenario: Scenario, folder: Path, seed: int | None, referee: st
     n = int(scenario.curator.n)
     crowd = open_crowd(scenario.source, data_folder(scenario), subseed(seed, "source"), n)
     claim_people(folder, crowd.fingerprint())
-    return Curator(scenario, crowd.records(np.arange(n)), folder, seed=seed if simulated else None, referee=referee)
+    sample = LocalSample.of(crowd.records(np.arange(n)))
+    return Curator(scenario, sample, folder, seed=seed if simulated else None, referee=referee)

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Self
 
 import numpy as np
 
 from common.arrays import AnyArray, Floats, Indices
-from common.errors import BadData, BadScenario
+from common.errors import BadInput, BadScenario
+from common.hypotheses.base import Hypothesis
 from common.kernels import njit
-from common.privacy.calibration import sampling_schedule
+from common.losses import Loss, grain
+from common.privacy.calibration import LEAST_SUPPORT, sampling_schedule
 from common.records import Records
+from curator.sample.base import Sample
+from curator.sample.local import LocalSample
+from curator.sample.shard import MOST_SCORE, Census
 from curator.sampling import Density, Sampler
 
-LEAST_FLAT = 10
-"""kappa n must exceed this (docs/errata.md, item 10): fewer people than that would carry all the weight."""
-HEADROOM = 2.0**-24
-"""The projection aims this share above kappa n, so that rounding later ends below the cap 1/(kappa n)."""
-_COUNTS = (np.uint8, np.uint16, np.uint32)
+HEADROOM = 2.0**-20
+"""The projection aims this share above kappa n, so that what rounding does later ends below the cap 1/(kappa n).
+
+Each mu_i is off by a few units of 2^-53 of itself, which moves draws by 2^-52 in total variation at most; the headroom
+is 2^-20/(kappa n), which is more for every n below 2^32.
+"""
 
 
 class Reweighing:
-    """Weights of n records after t reweighs, and the distribution mu that they give.
+    """The law of n records' weights after t reweighs, and the distribution mu that they give.
 
     ``log w_i = -eta * sum_{r <= t} (1 - loss_r(i))``; only differences matter, so the *score* ``sum_r
-    loss_r(i)`` is all that is kept: ``w_i`` is proportional to ``exp(eta * score_i)``. 0/1 losses keep an
-    exact integer count of mistakes (one byte a record up to 255 reweighs), real losses a float64.
+    loss_r(i)`` is all that is kept, beside the record (:class:`~curator.sample.base.Sample`): ``w_i`` is proportional
+    to ``exp(eta * score_i)``. Scores are whole numbers: counts of mistakes (one byte a record up to 255 reweighs), or,
+    from the first other loss on, of 1024ths (:func:`common.losses.count`). So they are exact and never underflow, and
+    how many records have each is all that the projection needs.
 
     mu is the kappa-dense projection (Kohen & Sheffet, equation (2) and Algorithm 2)
 
@@ -57,9 +66,9 @@ class Reweighing:
             raise BadScenario(f"a sample must hold at least one record, found n = {n}")
         if kappa is not None and not 0.0 < kappa <= 1.0:
             raise BadScenario(f"kappa must be in (0, 1], found {kappa}")
-        if kappa is not None and kappa * n <= LEAST_FLAT:
+        if kappa is not None and kappa * n <= LEAST_SUPPORT:
             raise BadScenario(
-                f"kappa n must exceed {LEAST_FLAT}, found {kappa} * {n} = {kappa * n:g}: enlarge the sample"
+                f"kappa n must exceed {LEAST_SUPPORT:g}, found {kappa} * {n} = {kappa * n:g}: enlarge the sample"
             )
         if not (math.isfinite(eta) and eta > 0.0):
             raise BadScenario(f"eta must be positive, found {eta}")
@@ -67,31 +76,42 @@ class Reweighing:
         self.kappa = kappa
         self.eta = eta
         self._updates = 0
-        self._scores: AnyArray = np.zeros(n, dtype=np.uint8)
-        self._people: Indices | None = np.array([n], dtype=np.int64)
+        self._parts = 1
+        self._census = Census(np.zeros(1, dtype=np.int64), np.array([n], dtype=np.int64))
+        self._schedule: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
         return f"Reweighing(n={self.n}, kappa={self.kappa}, eta={self.eta}, updates={self.updates})"
 
     @classmethod
-    def restore(cls, n: int, kappa: float | None, eta: float, updates: int, state: AnyArray) -> Self:
-        """Rebuild from what :meth:`state` returned after that many updates.
+    def restore(
+        cls,
+        sample: Sample,
+        kappa: float | None,
+        eta: float,
+        losses: Iterable[Loss] = (),
+        scores: Iterable[AnyArray] | None = None,
+    ) -> Self:
+        """Set a sample's scores to what they were, and return the law that belongs to them.
+
+        Parameters
+        ----------
+        sample
+            Whatever its scores are; they are set.
+        losses
+            By which losses it was reweighed until then, in order.
+        scores
+            What :meth:`Sample.scores` yielded then; None where it was never reweighed.
 
         Raises
         ------
         BadData
-            If the state cannot be one of n records after that many updates.
+            If the scores cannot be those of the sample after that many reweighs.
         """
-        restored = cls(n, kappa, eta)
-        if state.shape != (n,):
-            raise BadData(f"stored weights of shape {state.shape} are not those of {n} records")
-        if state.dtype not in (*map(np.dtype, _COUNTS), np.dtype(np.float64)):
-            raise BadData(f"stored weights must be counts or float64, found {state.dtype}")
-        if updates < 0 or not (float(state.min()) >= 0.0 and float(state.max()) <= updates):
-            raise BadData(f"stored weights lie outside [0, {updates}], which {updates} updates cannot give")
-        restored._updates = updates
-        restored._scores = np.array(state)
-        restored._people = None if state.dtype == np.float64 else _histogram(restored._scores, updates + 1)
+        restored = cls(len(sample), kappa, eta)
+        grains = [grain(loss) for loss in losses]
+        restored._updates, restored._parts = len(grains), max(grains, default=1)
+        restored._census = sample.restore(scores, restored._updates * restored._parts)
         return restored
 
     @property
@@ -99,59 +119,41 @@ class Reweighing:
         """Number of reweighs so far, t."""
         return self._updates
 
-    def state(self) -> AnyArray:
-        """Return the scores, shape (n,), to be stored (private; a copy)."""
-        return self._scores.copy()
+    def update(self, sample: Sample, hypothesis: Hypothesis, loss: Loss = "zero-one") -> None:
+        """Multiply each weight by ``exp(-eta (1 - loss_i))``, loss_i that of the hypothesis on record i.
 
-    def update(self, losses: AnyArray) -> None:
-        """Multiply each weight by ``exp(-eta (1 - loss_i))``.
-
-        Parameters
-        ----------
-        losses
-            Shape (n,). uint8 or bool: 0/1 losses. float: clamped to [0, 1], with NaN read as 0.
+        If it fails half-way, the sample's scores are in between: :meth:`restore` them.
 
         Raises
         ------
-        BadData
-            If the shape or type is another, or an integer loss is neither 0 nor 1. Nothing changes then.
+        BadInput
+            If scores would exceed 32 bits: after 2^22 reweighs by real losses. Nothing changes then.
         """
-        if losses.shape != (self.n,):
-            raise BadData(f"losses of shape {losses.shape} are not those of {self.n} records")
-        if losses.dtype == np.bool_:
-            losses = losses.view(np.uint8)
-        binary = losses.dtype == np.uint8
-        if not binary and not np.issubdtype(losses.dtype, np.floating):
-            raise BadData(f"losses must be uint8, bool or float, found {losses.dtype}")
-        if binary and int(losses.max()) > 1:
-            raise BadData("integer losses must be 0 or 1, found a greater one")
-        if self._people is not None and binary:
-            self._scores = self._scores.astype(_least_count(self._updates + 1), copy=False)
-            self._people = np.append(self._people, 0)
-            _count(self._scores, losses, self._people)
-        else:
-            self._people = None
-            self._scores = self._scores.astype(np.float64, copy=False)
-            _add(self._scores, losses)
+        parts = max(self._parts, grain(loss))
+        most = (self._updates + 1) * parts
+        if most > MOST_SCORE:
+            raise BadInput(f"weights hold {MOST_SCORE // parts} reweighs of this kind, this would be one more")
+        if parts > self._parts:
+            sample.refine(parts // self._parts, most)
+            self._parts = parts
+        self._census = sample.reweigh(hypothesis, loss, parts, most)
         self._updates += 1
 
     def density(self) -> Density:
-        """Return mu as it stands. It shares memory with the weights: done with it before the next update."""
-        return Density(self._scores, self.eta, self._cut(), self._people)
+        """Return mu as it stands."""
+        return Density(self._census, self.eta / self._parts, self._cut())
 
     def _cut(self) -> float:
         if self.kappa is None:
             return math.inf
         budget = min(self.kappa * self.n * (1.0 + HEADROOM), float(self.n))
-        if self._people is None:
-            ones = np.broadcast_to(np.int64(1), self._scores.shape)
-            return project(np.sort(self._scores), ones, self.eta, budget)
-        levels = np.flatnonzero(self._people)
-        return project(levels.astype(np.float64), self._people[levels], self.eta, budget)
+        levels, people = self._census.levels, self._census.people
+        return project(levels.astype(np.float64), people, self.eta / self._parts, budget)
 
-    def sampler(self, records: Records) -> Sampler:
-        """Return draws from mu over the n records that the losses were computed on."""
-        return Sampler(records, self.density())
+    def sampler(self, sample: Sample | Records) -> Sampler:
+        """Return draws from mu over the sample that was reweighed; records alone are one that never was."""
+        held = LocalSample.of(sample) if isinstance(sample, Records) else sample
+        return Sampler(held, self.density())
 
     def sampling_bound(self) -> float:
         """Return s, a bound (rounded up) on the total variation between mu and mu' of neighbouring samples.
@@ -159,15 +161,12 @@ class Reweighing:
         ``s_t = min(e^{eta t} / (n - 1 + e^{eta t}), 1 / (kappa n))``: after t reweighs with losses in [0, 1]
         two weights differ by a factor of e^{eta t} at most, and flattening only lowers the largest mu_i.
         """
-        if self.kappa is not None:
-            return sampling_schedule(self.n, self.kappa, self.eta, self._updates + 1)[-1]
-        spread = 1.0 / (1.0 + (self.n - 1) * math.exp(-self.eta * self._updates))
-        return min(spread * (1.0 + 2.0**-40), 1.0)
-
-
-def _least_count(most: int) -> type[np.unsignedinteger[Any]]:
-    """Return the narrowest type for counts up to ``most``."""
-    return next(count for count in _COUNTS if most <= np.iinfo(count).max)
+        if self.kappa is None:
+            spread = 1.0 / (1.0 + (self.n - 1) * math.exp(-self.eta * self._updates))
+            return min(spread * (1.0 + 2.0**-40), 1.0)
+        if self._updates >= len(self._schedule):
+            self._schedule = sampling_schedule(self.n, self.kappa, self.eta, 2 * self._updates + 1)
+        return self._schedule[self._updates]
 
 
 @njit
@@ -212,29 +211,3 @@ def project(scores: Floats, people: Indices, eta: float, budget: float) -> float
         if i + 1 < len(scores):
             cut = min(cut, scores[i + 1])
     return float(cut)
-
-
-@njit
-def _histogram(scores: AnyArray, levels: int) -> Indices:
-    people = np.zeros(levels, dtype=np.int64)
-    for score in scores:
-        people[score] += 1
-    return people
-
-
-@njit
-def _count(scores: AnyArray, losses: AnyArray, people: Indices) -> None:
-    """Add 0/1 losses to the counts, and keep the number of records at each count."""
-    for i in range(len(scores)):
-        if losses[i]:
-            people[scores[i]] -= 1
-            scores[i] += 1
-            people[scores[i]] += 1
-
-
-@njit
-def _add(scores: Floats, losses: AnyArray) -> None:
-    """Add losses clamped to [0, 1]; NaN fails the comparison, and counts as 0."""
-    for i in range(len(scores)):
-        if losses[i] > 0:
-            scores[i] += min(float(losses[i]), 1.0)

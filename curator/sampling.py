@@ -6,226 +6,167 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from common.arrays import AnyArray, Floats, Indices, Labels, Words
+from common.arrays import Floats, Indices, Words
 from common.errors import BadData
-from common.kernels import njit
 from common.randomness import RandomSource
 from common.records import Records
+from curator.sample.base import Sample
+from curator.sample.drawing import Chances, Picked
+from curator.sample.shard import BLOCK, Census
 
-MOST_RECORDS = (1 << 32) - 1
-LEAST_ACCEPTANCE = 1 / 256
-"""Below this share of accepted proposals, an inverse table (8 bytes a record) costs less than rejection."""
+LEAST_ACCEPTANCE = 1 / 64
+"""Below this share of accepted proposals, a table of the weights (8 bytes for 512 records) costs less."""
 _WORDS = 1 << 16
-_LOW = np.uint64(0xFFFFFFFF)
-_32 = np.uint64(32)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Density:
-    """A law on n records: mu_i proportional to ``p_i = exp(eta * min(scores_i - cut, 0))``, in (0, 1].
+    """A law on n records: mu_i proportional to ``p_i = exp(eta * min(score_i - cut, 0))``, in (0, 1].
 
     That is every law that the curator's weights can have: the multiplicative weights ``exp(eta *
-    scores_i)``, flat from ``cut`` upwards. A cut at (or above) the highest score leaves them as they are.
+    score_i)``, flat from ``cut`` upwards. A cut at (or above) the highest score leaves them as they are.
 
     Attributes
     ----------
-    scores
-        Shape (n,): unsigned counts, or float64. Not copied.
+    census
+        How many records have each score.
     eta
-        Positive.
+        Positive; by one part of the scores.
     cut
         Score from which on the law is flat.
-    people
-        For counts: shape (levels,), how many records have each count. None for real scores.
     """
 
-    scores: AnyArray
+    census: Census
     eta: float
     cut: float
-    people: Indices | None
 
     def __len__(self) -> int:
-        return len(self.scores)
+        return int(self.census.people.sum())
 
     @cached_property
     def top(self) -> float:
         """Score from which p = 1: the cut, or the highest score if that is less."""
-        highest = float(self.scores.max()) if self.people is None else float(np.flatnonzero(self.people)[-1])
-        return min(self.cut, highest)
+        return min(self.cut, float(self.census.levels[-1]))
 
-    @cached_property
-    def thresholds(self) -> Words:
-        """For counts: the 64-bit word up to which a proposal with that count is accepted, rounded up.
-
-        Rounding up can only lower the probability of the flat part, where mu is largest: the private side.
-        """
-        levels = np.arange(0 if self.people is None else len(self.people), dtype=np.float64)
-        chances = np.exp(self.eta * np.minimum(levels - self.top, 0.0))
-        return np.array([min(max(math.ceil(p * 2.0**64), 1), 1 << 64) - 1 for p in chances], dtype=np.uint64)
-
-    def relative(self, rows: Indices) -> Floats:
-        """Return p of the given rows, float64."""
-        return np.exp(self.eta * np.minimum(self.scores[rows] - self.top, 0.0))
+    def relative(self, scores: Indices) -> Floats:
+        """Return p of records with the given scores, float64."""
+        return np.asarray(np.exp(self.eta * np.minimum(scores - self.top, 0.0)), dtype=np.float64)
 
     @cached_property
     def acceptance(self) -> float:
         """Mean of p: the share of uniform proposals that are accepted."""
-        if self.people is None:
-            return _mean_chance(self.scores, self.eta, self.top)
-        return float(self.people @ (self.thresholds * 2.0**-64)) / len(self)
+        return float(self.census.people @ self.relative(self.census.levels)) / len(self)
+
+    def chances(self) -> Chances:
+        """Return the chances by which records are proposed and accepted.
+
+        Limits are rounded *up* to 64 bits. That can only lower the share of the flat part, where mu is largest: the
+        private side. A score so low that p < 2^-64 has the lowest limit; there the table begins.
+        """
+        highest = math.ceil(self.top)
+        base = max(highest - math.ceil(64.0 * math.log(2.0) / self.eta) - 1, 0)
+        p = self.relative(np.arange(base, highest + 1))
+        if self.acceptance >= LEAST_ACCEPTANCE:
+            return Chances(base, _limits(p))
+        # Proposed in proportion to whole numbers not below p * most, and accepted with what rounding them up added.
+        most = 1 << (62 - len(self).bit_length())
+        heights = np.ceil(p * most)
+        return Chances(base, _limits(p * most / heights), heights.astype(np.int64))
+
+
+def _limits(p: Floats) -> Words:
+    """Return the words up to which a uniform word is accepted with chance p, rounded up."""
+    stripes = np.maximum(np.ceil(np.ldexp(p, 64)), 1.0)
+    whole = stripes >= 2.0**64
+    return np.where(whole, np.uint64(2**64 - 1), np.where(whole, 1.0, stripes).astype(np.uint64) - np.uint64(1))
 
 
 class Sampler:
     """Draws of whole records from mu. What a learner gets to see of the private sample.
 
-    Every draw is independent and exact up to the 64-bit rounding of :attr:`Density.thresholds`; the
-    randomness is the keystream of the source alone: the same source gives the same draws.
+    Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.chances`; the
+    randomness is the keystream of the source alone: the same source gives the same draws, however the sample is split.
 
     Parameters
     ----------
-    records
-        The private sample, n records.
+    sample
+        The private sample, n records with their scores.
     density
-        mu, over the same n records.
+        mu, over the same n records. Done with the sampler before the next reweigh.
 
     Raises
     ------
     BadData
-        If there are no records, 2^32 or more, or not as many as the density has.
+        If there are not as many records as the density has.
     """
 
-    def __init__(self, records: Records, density: Density) -> None:
-        if not 1 <= len(records) <= MOST_RECORDS:
-            raise BadData(f"a sample must hold between 1 and {MOST_RECORDS} records, found {len(records)}")
-        if len(density) != len(records):
-            raise BadData(f"{len(density)} weights do not belong to {len(records)} records")
-        self._records = records
+    def __init__(self, sample: Sample, density: Density) -> None:
+        if len(density) != len(sample):
+            raise BadData(f"{len(density)} weights do not belong to {len(sample)} records")
+        self._sample = sample
         self._density = density
 
     def __repr__(self) -> str:
-        return f"Sampler({self._records!r})"
+        return f"Sampler({self._sample!r})"
 
     @property
     def dimension(self) -> int:
         """Number of features d."""
-        return self._records.dimension
+        return self._sample.dimension
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the features, float32 or uint8."""
+        return self._sample.dtype
 
     def indices(self, count: int, source: RandomSource) -> Indices:
         """Draw ``count`` row numbers independently from mu, int64."""
-        chosen = np.empty(count, dtype=np.int64)
-        if self._density.acceptance < LEAST_ACCEPTANCE:
-            return self._inverted(count, source)
-        filled = 0
-        while filled < count:
-            need = int((count - filled) / self._density.acceptance * 1.02) + 32
-            filled = self._propose(source.words(min(need, _WORDS)), chosen, filled)
-        return chosen
+        parts = [picked.rows for picked in self._picked(count, source, gather=False)]
+        return np.concatenate(parts)[:count] if parts else np.empty(0, dtype=np.int64)
 
     def draws(self, count: int, source: RandomSource) -> Records:
         """Draw ``count`` records independently from mu."""
-        return self._gather(self.indices(count, source))
+        parts = [picked.records for picked in self._picked(count, source, gather=True) if picked.records is not None]
+        if not parts:
+            return Records(np.empty((0, self.dimension), dtype=self.dtype), np.empty(0, dtype=np.int8))
+        return Records.joined(parts, count)
 
     def blocks(self, count: int, size: int, source: RandomSource) -> Iterator[Records]:
         """Yield ``count`` independent draws in blocks of ``size`` (the last may be shorter)."""
         for start in range(0, count, size):
             yield self.draws(min(size, count - start), source)
 
-    def _propose(self, words: Words, chosen: Indices, filled: int) -> int:
-        density = self._density
-        if density.people is None:
-            return _accept_real(words, density.scores, density.eta, density.top, chosen, filled)
-        return _accept_counted(words, density.scores, density.thresholds, chosen, filled)
+    def everybody(self) -> Iterator[Records]:
+        """Yield the sample as it is, each record once, in its fixed order, in blocks.
 
-    def _gather(self, rows: Indices) -> Records:
-        features = np.empty((len(rows), self.dimension), dtype=self._records.features.dtype)
-        labels = np.empty(len(rows), dtype=np.int8)
-        _gather(self._records.features, self._records.labels, rows, features, labels)
-        return Records(features, labels)
+        For mechanisms on the sample itself, whose event declares ``draws=1, sampling=1``: a record's place is public,
+        and the weights have no part in it.
+        """
+        return self._sample.blocks(BLOCK)
+
+    def _picked(self, count: int, source: RandomSource, *, gather: bool) -> Iterator[Picked]:
+        """Yield batches of accepted proposals until there are ``count`` or a few more."""
+        while count > 0:
+            if self._chances.heights is None:
+                words = source.words(min(int(count / self._density.acceptance * 1.02) + 32, _WORDS))
+                picked = self._sample.pick(words, self._chances, gather)
+                if picked.undecided:
+                    picked = self._sample.pick(words, self._chances, gather, source.words(len(words)))
+            else:
+                batch = min(count + 32, _WORDS)
+                points, words = source.integers(self._piles[-1], batch), source.words(batch)
+                picked = self._sample.find(points, words, self._piles, self._chances, gather)
+            count -= len(picked.rows)
+            yield picked
 
     @cached_property
-    def _stairs(self) -> Indices:
-        """Cumulated integer weights, below 2^63: the inverse table of a law too uneven for rejection."""
-        height = float(1 << (62 - len(self._density).bit_length()))
-        stairs = np.empty(len(self._density), dtype=np.int64)
-        _stack(self._density.scores, self._density.eta, self._density.top, height, stairs)
-        return stairs
+    def _chances(self) -> Chances:
+        return self._density.chances()
 
-    def _inverted(self, count: int, source: RandomSource) -> Indices:
-        drawn = source.integers(int(self._stairs[-1]), count)
-        return np.searchsorted(self._stairs, drawn, side="right").astype(np.int64)
-
-
-@njit
-def _accept_counted(words: Words, scores: AnyArray, thresholds: Words, chosen: Indices, filled: int) -> int:
-    """Fill ``chosen`` from ``filled`` on with accepted proposals; return how far it is filled.
-
-    One word a proposal: the low half picks the row (Lemire's exact multiply-and-shift), the high half is
-    compared with the high half of the threshold; the next word decides the 2^-32 of cases where these are
-    equal.
-    """
-    n = np.uint64(len(scores))
-    biased = (np.uint64(1) << _32) % n
-    wanted = len(chosen)
-    k = 0
-    while k < len(words) - 1 and filled < wanted:
-        word = words[k]
-        k += 1
-        product = (word & _LOW) * n
-        row = product >> _32
-        threshold = thresholds[scores[row]]
-        high = word >> _32
-        accepted = bool(high < (threshold >> _32))
-        if high == (threshold >> _32):
-            accepted = bool((words[k] >> _32) <= (threshold & _LOW))
-            k += 1
-        # Written whether accepted or not: a branch here would be mispredicted, and would wait for memory.
-        chosen[filled] = np.int64(row)
-        filled += int(accepted and (product & _LOW) >= biased)
-    return filled
-
-
-@njit
-def _accept_real(words: Words, scores: Floats, eta: float, top: float, chosen: Indices, filled: int) -> int:
-    """Do the same for real scores, two words a proposal."""
-    n = np.uint64(len(scores))
-    biased = (np.uint64(1) << _32) % n
-    wanted = len(chosen)
-    k = 0
-    while k < len(words) - 1 and filled < wanted:
-        product = (words[k] & _LOW) * n
-        row = product >> _32
-        chance = np.exp(eta * min(scores[row] - top, 0.0))
-        uniform = np.float64(words[k + 1] >> np.uint64(11)) * 2.0**-53
-        k += 2
-        chosen[filled] = np.int64(row)
-        filled += int(uniform < chance and (product & _LOW) >= biased)
-    return filled
-
-
-@njit
-def _mean_chance(scores: Floats, eta: float, top: float) -> float:
-    total = 0.0
-    for score in scores:
-        total += np.exp(eta * min(score - top, 0.0))
-    return total / len(scores)
-
-
-@njit
-def _stack(scores: AnyArray, eta: float, top: float, height: float, stairs: Indices) -> None:
-    total = np.int64(0)
-    for i in range(len(scores)):
-        total += np.int64(np.ceil(height * np.exp(eta * min(scores[i] - top, 0.0))))
-        stairs[i] = total
-
-
-@njit
-def _gather(features: AnyArray, labels: Labels, rows: Indices, some_features: AnyArray, some_labels: Labels) -> None:
-    width = features.shape[1]
-    for k in range(len(rows)):
-        row = rows[k]
-        some_labels[k] = labels[row]
-        for j in range(width):
-            some_features[k, j] = features[row, j]
+    @cached_property
+    def _piles(self) -> tuple[int, ...]:
+        return self._sample.pile(self._chances)

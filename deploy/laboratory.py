@@ -24,6 +24,7 @@ from curator.book import extended
 from curator.learners.base import parse_learner
 from curator.operations.base import ACTS, Workspace
 from curator.reweighing import Reweighing
+from curator.sample.local import LocalSample
 from local_agent.answering import answer_together
 from referee.driver import drive
 from referee.order import Order, simulated
@@ -54,7 +55,7 @@ class Desk:
         kappa = None if policy.kappa is None else float(policy.kappa)
         learner = parse_learner(policy.learner)
         learner.check(records.features.dtype, records.dimension)
-        self.workspace = Workspace(records, Reweighing(len(records), kappa, float(policy.eta)), learner)
+        self.workspace = Workspace(LocalSample.of(records), Reweighing(len(records), kappa, float(policy.eta)), learner)
         self._randomness = RandomSource.seeded(seed, "curator")
         self._lineage = ""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
 
-from common.arrays import AnyArray, Bits, Labels
+from common.arrays import AnyArray, Bits, Labels, Singles
 from common.records import Records
 from common.registry import Vocabulary
 from common.values import Value
@@ -58,6 +58,10 @@ class Hypothesis(Value):
         labels *= 2
         labels -= 1
         return labels
+
+    def margins(self, features: AnyArray) -> Singles:
+        """Return how far each of n rows is on the positive side, shape (n,), float32: here -1 or +1, the prediction."""
+        return self.predict(features).astype(np.float32)
 
     def mistakes(self, records: Records) -> Bits:
         """Return the 0/1 losses, shape (n,), uint8: 1 where the prediction differs from the label."""

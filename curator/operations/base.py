@@ -10,19 +10,19 @@ from common.hypotheses.base import Hypothesis
 from common.operations import Operation
 from common.privacy.events import Event
 from common.randomness import RandomSource
-from common.records import Records
 from common.registry import Registry
 from curator.learners.base import Learner
 from curator.reweighing import Reweighing
+from curator.sample.base import Sample
 
 Kind = TypeVar("Kind", bound=Operation)
 
 
 @dataclass
 class Workspace:
-    """What the curator works with: its records, their weights, its learner, and what it released last."""
+    """What the curator works with: its sample, the law of its weights, its learner, and what it released last."""
 
-    records: Records
+    sample: Sample
     reweighing: Reweighing
     learner: Learner
     previous: Hypothesis | None = None

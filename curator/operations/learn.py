@@ -21,7 +21,7 @@ class LearnAct(Act[Learn]):
 
     def run(self, operation: Learn, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
         """Learn, warm-started at the last released hypothesis."""
-        sampler = workspace.reweighing.sampler(workspace.records)
+        sampler = workspace.reweighing.sampler(workspace.sample)
         hypothesis = workspace.learner.learn(sampler, source, workspace.previous)
         workspace.previous = hypothesis
         return {"hypothesis": hypothesis.wire()}

@@ -24,9 +24,9 @@ class ReweighAct(Act[Reweigh]):
 
     def run(self, operation: Reweigh, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
         """Update the weights; the result is empty."""
-        workspace.reweighing.update(operation.hypothesis.mistakes(workspace.records))
+        workspace.reweighing.update(workspace.sample, operation.hypothesis, operation.loss)
         return {}
 
     def replay(self, operation: Reweigh, result: dict[str, Any], workspace: Workspace) -> None:
         """Update the weights again."""
-        workspace.reweighing.update(operation.hypothesis.mistakes(workspace.records))
+        workspace.reweighing.update(workspace.sample, operation.hypothesis, operation.loss)

@@ -16,6 +16,7 @@ from common.records import Records
 from common.scenario import Scenario, parse
 from curator.curator import Curator
 from curator.ledger import Charge, Holder
+from curator.sample.local import LocalSample
 
 REFEREE = Identity.create()
 _PEOPLE = {"name": "sparse-conjunction", "side": "source", "d": 3, "truth": [0, 1], "rates": []}
@@ -86,7 +87,7 @@ def office(
     """Open a curator with an empty ledger and randomness of its own, and give its budget to a run."""
     seed = int(source.integers(1 << 62, 1)[0])
     with patch("curator.curator.Ledger", MemoryLedger):
-        curator = kind(scenario, records, folder, seed=seed)
+        curator = kind(scenario, LocalSample.of(records), folder, seed=seed)
     try:
         configuration = messages.Configuration(
             run="audit", referee=REFEREE.public, scenario=scenario.wire(), order=_NOBODY

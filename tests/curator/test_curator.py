@@ -29,6 +29,7 @@ from curator.curator import Curator, planned_events
 from curator.learners.base import parse_learner
 from curator.ledger import Ledger
 from curator.opening import open_curator
+from curator.sample.local import LocalSample
 from curator.vault import Vault
 from tests.support import Bench, tiny
 
@@ -349,13 +350,14 @@ def test_one_state_directory_is_one_curators(bench):
 def test_it_starts_only_with_what_its_policy_says(tmp_path):
     chosen = tiny()
     n = int(chosen.curator.n)
-    good = Records(np.zeros((n, 8), dtype=np.float32), np.ones(n, dtype=np.int8))
+    records = Records(np.zeros((n, 8), dtype=np.float32), np.ones(n, dtype=np.int8))
+    good = LocalSample.of(records)
     with pytest.raises(BadData, match="n = 1200 records, found 1199"):
-        Curator(chosen, good.take(np.arange(n - 1)), tmp_path)
-    poisoned = good.take(np.arange(n))
+        Curator(chosen, LocalSample.of(records.take(np.arange(n - 1))), tmp_path)
+    poisoned = records.take(np.arange(n))
     poisoned.features[7, 3] = np.nan
     with pytest.raises(BadData, match="1 of 1200 records hold NaN"):
-        Curator(chosen, poisoned, tmp_path)
+        Curator(chosen, LocalSample.of(poisoned), tmp_path)
     with pytest.raises(BadScenario, match="'plan'"):
         Curator(chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"n": "plan"})}), good, tmp_path)
     with pytest.raises(BadInput, match="kappa n > 10"):
@@ -366,10 +368,10 @@ def test_it_starts_only_with_what_its_policy_says(tmp_path):
 def test_real_people_never_get_noise_from_a_seed(tmp_path):
     chosen = tiny().model_copy(update={"people": "real"})
     n = int(chosen.curator.n)
-    records = Records(np.zeros((n, 8), dtype=np.float32), np.ones(n, dtype=np.int8))
+    sample = LocalSample.of(Records(np.zeros((n, 8), dtype=np.float32), np.ones(n, dtype=np.int8)))
     with pytest.raises(BadScenario, match="must not come from a seed"):
-        Curator(chosen, records, tmp_path, seed=1)
-    curator = Curator(chosen, records, tmp_path)
+        Curator(chosen, sample, tmp_path, seed=1)
+    curator = Curator(chosen, sample, tmp_path)
     curator.close()
     assert (tmp_path / "secret.key").stat().st_mode & 0o077 == 0
     assert (tmp_path / "identity.key").stat().st_mode & 0o077 == 0

@@ -1,0 +1,151 @@
+"""The private sample as its curator sees it: one or several shards, wherever they are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, TypeVar
+
+import numpy as np
+
+from common.arrays import AnyArray, Indices, Words
+from common.errors import BadData
+from common.hypotheses.base import Hypothesis
+from common.losses import Loss
+from common.records import Records
+from curator.sample.drawing import Chances, Picked
+from curator.sample.shard import Census, Shard
+
+Answer = TypeVar("Answer")
+
+MOST_RECORDS = (1 << 32) - 1
+_NO_WORDS: Words = np.zeros(0, dtype=np.uint64)
+
+
+class Sample(ABC):
+    """n records with their scores, in shards. The coordinator: it draws no randomness and touches no record itself.
+
+    What comes out does not depend on how the records are split: shards compute in integers, or of one row alone.
+
+    Parameters
+    ----------
+    sizes
+        Number of records of each shard, in the sample's order.
+    dimension
+        Number of features d.
+    dtype
+        Type of the features as learners see them, float32 or uint8.
+
+    Raises
+    ------
+    BadData
+        If there are no records, or 2^32 or more.
+    """
+
+    def __init__(self, sizes: Sequence[int], dimension: int, dtype: np.dtype[Any]) -> None:
+        if not 1 <= sum(sizes) <= MOST_RECORDS:
+            raise BadData(f"a sample must hold between 1 and {MOST_RECORDS} records, found {sum(sizes)}")
+        self.sizes = tuple(sizes)
+        self.dimension = dimension
+        self.dtype = dtype
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={len(self)}, d={self.dimension}, shards={len(self.sizes)})"
+
+    @abstractmethod
+    def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
+        """Call a method of :class:`~curator.sample.shard.Shard` on the shards with the given numbers.
+
+        Parameters
+        ----------
+        question
+            The method, as ``Shard.reweigh``.
+        arguments
+            What each shard that is asked gets. They may work at the same time; answers come in this order.
+        """
+
+    def _all(self, question: Callable[..., Answer], *arguments: Any) -> list[Answer]:
+        return self.ask(question, dict.fromkeys(range(len(self.sizes)), arguments))
+
+    # Scores ---------------------------------------------------------------------------------------------------------
+
+    def reweigh(self, hypothesis: Hypothesis, loss: Loss, parts: int, most: int) -> Census:
+        """Add every record's loss to its score and count the scores; see :meth:`Shard.reweigh`.
+
+        If that fails half-way, scores are in between: :meth:`restore` them.
+        """
+        return Census.merged(self._all(Shard.reweigh, hypothesis, loss, parts, most))
+
+    def refine(self, factor: int, most: int) -> None:
+        """Multiply every score by a factor; see :meth:`Shard.refine`."""
+        self._all(Shard.refine, factor, most)
+
+    def scores(self) -> Iterator[AnyArray]:
+        """Yield each shard's scores, to be stored (private)."""
+        for shard in range(len(self.sizes)):
+            yield from self.ask(Shard.scores, {shard: ()})
+
+    def restore(self, scores: Iterable[AnyArray] | None, most: int) -> Census:
+        """Set the scores to what :meth:`scores` yielded for the same shards, or all to 0.
+
+        Raises
+        ------
+        BadData
+            If they cannot be these records' scores, none above ``most``.
+        """
+        parts = [None] * len(self.sizes) if scores is None else scores
+        counted = [
+            self.ask(Shard.restore, {shard: (part, most)})[0]
+            for shard, part in zip(range(len(self.sizes)), parts, strict=True)
+        ]
+        return Census.merged(counted)
+
+    # Records --------------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Refuse what no computation should see.
+
+        Raises
+        ------
+        BadData
+            As :meth:`common.records.Records.check`.
+        """
+        self._all(Shard.check)
+
+    def blocks(self, size: int) -> Iterator[Records]:
+        """Yield the records in the sample's order, ``size`` at a time (a shard's last may be fewer)."""
+        for shard, count in enumerate(self.sizes):
+            for begin in range(0, count, size):
+                yield from self.ask(Shard.block, {shard: (begin, min(begin + size, count))})
+
+    def pick(self, words: Words, chances: Chances, gather: bool, ties: Words = _NO_WORDS) -> Picked:
+        """Propose one uniformly chosen record a word, accept or reject it; see :meth:`Shard.pick`."""
+        return _joined(self._all(Shard.pick, words, ties, len(self), chances, gather))
+
+    def pile(self, chances: Chances) -> tuple[int, ...]:
+        """Pile up the records' heights; return where each shard's pile begins, and where the last ends."""
+        return (0, *accumulate(self._all(Shard.pile, chances)))
+
+    def find(self, points: Indices, words: Words, firsts: tuple[int, ...], chances: Chances, gather: bool) -> Picked:
+        """Propose the records at the given points of the pile, accept or reject them; see :meth:`Shard.find`."""
+        asked = {shard: (points, words, firsts[shard], chances, gather) for shard in range(len(self.sizes))}
+        return _joined(self.ask(Shard.find, asked))
+
+
+def _joined(parts: list[Picked]) -> Picked:
+    """Put what shards picked of the same proposals into the proposals' order."""
+    if len(parts) == 1:
+        return parts[0]
+    places = np.concatenate([part.places for part in parts])
+    order = np.argsort(places)
+    records = [part.records for part in parts if part.records is not None]
+    return Picked(
+        places[order],
+        np.concatenate([part.rows for part in parts])[order],
+        Records.joined(records).take(order) if records else None,
+        sum(part.undecided for part in parts),
+    )

@@ -1,0 +1,40 @@
+"""A sample whose shards are all in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from common.records import Records
+from curator.sample.base import Answer, Sample
+from curator.sample.rows import Rows
+from curator.sample.shard import Shard
+from curator.sample.single import SingleRows
+
+
+class LocalSample(Sample):
+    """Shards in this process, asked one after the other; each uses all cores.
+
+    Parameters
+    ----------
+    rows
+        The rows of each shard; all have the same features.
+    threads
+        How many threads may work at a time; None: one for each core.
+    """
+
+    def __init__(self, rows: Sequence[Rows], threads: int | None = None) -> None:
+        sizes = [len(part) for part in rows]
+        super().__init__(sizes, rows[0].dimension, rows[0].dtype)
+        firsts = [0, *accumulate(sizes)]
+        self._shards = [Shard(part, first, threads) for part, first in zip(rows, firsts, strict=False)]
+
+    @classmethod
+    def of(cls, records: Records) -> LocalSample:
+        """Return the sample of these records, in one shard."""
+        return cls([SingleRows(records)])
+
+    def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
+        """Ask the shards one after the other."""
+        return [question(self._shards[shard], *given) for shard, given in arguments.items()]

@@ -1,0 +1,60 @@
+"""What every way to keep the records of a shard can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from common.arrays import AnyArray, Indices
+from common.hypotheses.base import Hypothesis
+from common.losses import Loss, count
+from common.records import Records
+
+
+class Rows(ABC):
+    """Records in a fixed order, in memory or mapped from a file, never copied as a whole.
+
+    What a method returns of a row depends on that row alone, bit for bit: not on the block it is read in, nor on where
+    a shard begins.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of records."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of features d."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the features as learners see them, float32 or uint8."""
+
+    @abstractmethod
+    def block(self, begin: int, end: int) -> Records:
+        """Return the records begin, ..., end - 1 (a view where the rows are kept as records)."""
+
+    @abstractmethod
+    def take(self, rows: Indices) -> Records:
+        """Return the given rows in the given order (a copy); the numbers must be in 0..n-1."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse what no computation should see.
+
+        Raises
+        ------
+        BadData
+            As :meth:`common.records.Records.check`.
+        """
+
+    def losses(self, hypothesis: Hypothesis, loss: Loss, begin: int, end: int) -> AnyArray:
+        """Return the losses of the records begin, ..., end - 1 in whole parts, as :func:`common.losses.count`."""
+        return count(loss, hypothesis, self.block(begin, end))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={len(self)}, d={self.dimension})"

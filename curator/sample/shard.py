@@ -1,0 +1,234 @@
+"""One shard: some of the curator's records, and the score of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from common.arrays import AnyArray, Indices, Words
+from common.errors import BadData
+from common.hypotheses.base import Hypothesis
+from common.kernels import njit
+from common.losses import Loss, grain
+from common.records import Records
+from curator.sample.drawing import STEP, Chances, Picked, accept, find, stack
+from curator.sample.rows import Rows
+
+BLOCK = 1 << 16
+"""Records worked on in one go: what is computed of them stays in a core's cache."""
+_SHARE = 1 << 22
+"""Records that a thread works on before it asks for more."""
+_DENSE = 1 << 22
+"""Scores up to which a thread counts in a table (32 MiB at most); above, it sorts."""
+_WIDTHS = (np.uint8, np.uint16, np.uint32)
+MOST_SCORE = int(np.iinfo(np.uint32).max)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Census:
+    """How many records have each score.
+
+    Attributes
+    ----------
+    levels
+        Scores that occur, ascending, int64.
+    people
+        How many records have each, at least 1, int64.
+    """
+
+    levels: Indices
+    people: Indices
+
+    @classmethod
+    def merged(cls, parts: list[Census]) -> Census:
+        """Return the census of several parts of a sample together."""
+        levels, places = np.unique(np.concatenate([part.levels for part in parts]), return_inverse=True)
+        people = np.zeros(len(levels), dtype=np.int64)
+        np.add.at(people, places, np.concatenate([part.people for part in parts]))
+        return cls(levels, people)
+
+
+class Shard:
+    """Rows and their scores. All that is computed of them is in integers, or of one row alone.
+
+    So whatever the number of shards and threads, the whole sample's results are the same, bit for bit.
+
+    Parameters
+    ----------
+    rows
+        The records.
+    first
+        Number of the first of them in the whole sample.
+    threads
+        How many threads may work at a time; None: one for each core.
+    """
+
+    def __init__(self, rows: Rows, first: int = 0, threads: int | None = None) -> None:
+        self._rows = rows
+        self._first = first
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._scores: AnyArray = np.zeros(len(rows), dtype=np.uint8)
+        self._stairs: Indices = np.zeros(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"Shard({self._rows!r})"
+
+    def check(self) -> None:
+        """Check the records; see :meth:`Rows.check`."""
+        self._rows.check()
+
+    def block(self, begin: int, end: int) -> Records:
+        """Return the records begin, ..., end - 1 of this shard."""
+        return self._rows.block(begin, end)
+
+    # Scores ---------------------------------------------------------------------------------------------------------
+
+    def reweigh(self, hypothesis: Hypothesis, loss: Loss, parts: int, most: int) -> Census:
+        """Add to each score the record's loss, and count the scores.
+
+        Parameters
+        ----------
+        hypothesis, loss
+            Whose loss, and which.
+        parts
+            How much a loss of 1 adds: the loss's own :func:`~common.losses.grain`, or a multiple of it.
+        most
+            Greatest score that can come out.
+        """
+        self._scores = self._scores.astype(_width(most), copy=False)
+        factor = parts // grain(loss)
+
+        def add(begin: int, end: int) -> None:
+            _add(self._scores[begin:end], self._rows.losses(hypothesis, loss, begin, end), factor)
+
+        return self._counted(add, most)
+
+    def refine(self, factor: int, most: int) -> None:
+        """Multiply every score by a factor; ``most`` is the greatest that can come out."""
+        self._scores = self._scores.astype(_width(most), copy=False)
+        self._scores *= self._scores.dtype.type(factor)
+
+    def scores(self) -> AnyArray:
+        """Return the scores, shape (n,), to be stored (private; read-only, and only until the next reweigh)."""
+        view = self._scores.view()
+        view.flags.writeable = False
+        return view
+
+    def restore(self, scores: AnyArray | None, most: int) -> Census:
+        """Set the scores to what :meth:`scores` returned, or all to 0 (None), and count them.
+
+        Raises
+        ------
+        BadData
+            If they cannot be scores of these records, none above ``most``. Nothing changes then.
+        """
+        if scores is None:
+            scores = np.zeros(len(self), dtype=np.uint8)
+        if scores.shape != (len(self),):
+            raise BadData(f"stored weights of shape {scores.shape} are not those of {len(self)} records")
+        if scores.dtype not in [np.dtype(width) for width in _WIDTHS]:
+            raise BadData(f"stored weights must be unsigned counts, found {scores.dtype}")
+        if most < 0 or int(scores.max(initial=0)) > most:
+            raise BadData(f"stored weights lie outside [0, {most}]")
+        self._scores = np.array(scores)
+        return self._counted(lambda begin, end: None, most)
+
+    def _counted(self, work: Callable[[int, int], None], most: int) -> Census:
+        """Do work on every block of records, and count the scores that it leaves; both cores, bounded memory."""
+
+        def share(start: int) -> Census:
+            end = min(start + _SHARE, len(self))
+            tables = np.zeros((4 if most < BLOCK else 1, most + 1 if most < _DENSE else 0), dtype=np.int64)
+            for begin in range(start, end, BLOCK):
+                work(begin, min(begin + BLOCK, end))
+                if most < _DENSE:
+                    _tally(self._scores[begin : min(begin + BLOCK, end)], tables)
+            if most >= _DENSE:
+                levels, people = np.unique(self._scores[start:end], return_counts=True)
+                return Census(levels.astype(np.int64), people)
+            people = tables.sum(axis=0)
+            levels = np.flatnonzero(people)
+            return Census(levels, people[levels])
+
+        starts = range(0, len(self), _SHARE)
+        if len(starts) == 1:
+            return share(0)
+        with ThreadPoolExecutor(self._threads, "shard") as pool:
+            return Census.merged(list(pool.map(share, starts)))
+
+    # Draws ----------------------------------------------------------------------------------------------------------
+
+    def pick(self, words: Words, ties: Words, size: int, chances: Chances, gather: bool) -> Picked:
+        """Go through proposals of single records of the whole sample, and pick those of this shard.
+
+        Parameters
+        ----------
+        words
+            Uniform 64-bit words, one a proposal; the same for all shards.
+        ties
+            As many further words, or none; see :func:`~curator.sample.drawing.accept`.
+        size
+            Number of records of the whole sample.
+        chances
+            Limits by score.
+        gather
+            Whether the records are wanted too, or their numbers only.
+        """
+        places, rows = np.empty((2, len(words)), dtype=np.int64)
+        found, undecided = accept(
+            words, ties, size, self._first, self._scores, chances.base, chances.limits, places, rows
+        )
+        return self._picked(places[:found], rows[:found], undecided, gather)
+
+    def pile(self, chances: Chances) -> int:
+        """Pile up the heights of this shard's records, for :meth:`find`; return how high the pile is."""
+        if chances.heights is None:
+            raise ValueError("these chances have no heights")
+        self._stairs = np.empty(-(-len(self) // STEP), dtype=np.int64)
+        stack(self._scores, chances.base, chances.heights, self._stairs)
+        return int(self._stairs[-1]) if len(self) else 0
+
+    def find(self, points: Indices, words: Words, first: int, chances: Chances, gather: bool) -> Picked:
+        """Find the records at the given points of all shards' piles, this shard's beginning at ``first``.
+
+        Each is accepted if its word is at most its limit.
+        """
+        if chances.heights is None:
+            raise ValueError("these chances have no heights")
+        places, rows = np.empty((2, len(points)), dtype=np.int64)
+        found = find(
+            points, words, first, self._scores, chances.base, chances.limits, chances.heights, self._stairs,
+            places, rows,
+        )  # fmt: skip
+        return self._picked(places[:found], rows[:found], 0, gather)
+
+    def _picked(self, places: Indices, rows: Indices, undecided: int, gather: bool) -> Picked:
+        records = self._rows.take(rows) if gather else None
+        return Picked(places, rows + self._first, records, undecided)
+
+
+def _width(most: int) -> type[np.unsignedinteger[Any]]:
+    """Return the narrowest type for scores up to ``most``."""
+    return next(width for width in _WIDTHS if most <= np.iinfo(width).max)
+
+
+@njit
+def _add(scores: AnyArray, losses: AnyArray, factor: int) -> None:
+    for i in range(len(scores)):
+        scores[i] += np.uint32(losses[i]) * np.uint32(factor)
+
+
+@njit
+def _tally(scores: AnyArray, tables: AnyArray) -> None:
+    """Count scores; neighbours in different tables, so that one count need not wait for the last."""
+    turns = len(tables) - 1
+    for i in range(len(scores)):
+        tables[i & turns, scores[i]] += 1
