@@ -15,6 +15,7 @@ EXAMPLES = {
     "sgd": {"name": "sgd", "steps": 20_000, "noise": 1.0, "diameter": 20.0},
     "exponential": {"name": "exponential", "hypotheses": "stumps", "draws": 2000, "epsilon": 1.0},
     "scikit": {"name": "scikit", "classifier": "LogisticRegression", "draws": 2000},
+    "svm": {"name": "svm", "draws": 2000},
 }
 
 
