@@ -6,19 +6,33 @@ from typing import Literal
 
 import numpy as np
 
-from common.arrays import AnyArray
+from common.arrays import AnyArray, Floats
 from common.hypotheses.base import Hypothesis
 from common.records import Records
 
-Loss = Literal["zero-one", "hinge"]
-"""``zero-one``: 1 for a mistake, else 0. ``hinge``: ``min(1, max(0, 1 - l m(x)))``, m the hypothesis's margin."""
+Loss = Literal["zero-one", "hinge", "perceptron"]
+"""The losses, with l the label and m the hypothesis's margin.
 
-_GRAINS: dict[Loss, int] = {"zero-one": 1, "hinge": 1024}
+``zero-one``: 1 for a mistake, else 0. ``hinge``: ``min(1, max(0, 1 - l m(x)))``. ``perceptron``: ``min(1, max(0, -l
+m(x)))``, which is the hinge loss of Kohen & Sheffet, Appendix D, with its sign put right.
+"""
+
+_GRAINS: dict[Loss, int] = {"zero-one": 1, "hinge": 1024, "perceptron": 1024}
 
 
 def grain(loss: Loss) -> int:
     """Return into how many parts the unit of a loss is divided: 1 where all losses are 0 or 1, else 1024."""
     return _GRAINS[loss]
+
+
+def evaluate(loss: Loss, hypothesis: Hypothesis, records: Records) -> Floats:
+    """Return each record's loss, shape (n,), float64 in [0, 1]. A margin that is not a number has loss 0."""
+    if loss == "zero-one":
+        return hypothesis.mistakes(records).astype(np.float64)
+    with np.errstate(all="ignore"):
+        margins = records.labels * hypothesis.margins(records.features).astype(np.float64)
+        losses = 1.0 - margins if loss == "hinge" else -margins
+    return np.clip(np.nan_to_num(losses, nan=0.0), 0.0, 1.0)
 
 
 def count(loss: Loss, hypothesis: Hypothesis, records: Records) -> AnyArray:
@@ -32,8 +46,4 @@ def count(loss: Loss, hypothesis: Hypothesis, records: Records) -> AnyArray:
     """
     if loss == "zero-one":
         return hypothesis.mistakes(records)
-    with np.errstate(all="ignore"):
-        losses = 1.0 - records.labels * hypothesis.margins(records.features).astype(np.float64)
-    parts = _GRAINS[loss]
-    losses = np.clip(np.nan_to_num(losses, nan=0.0), 0.0, 1.0)
-    return np.asarray(np.rint(losses * parts), dtype=np.uint16)
+    return np.asarray(np.rint(evaluate(loss, hypothesis, records) * _GRAINS[loss]), dtype=np.uint16)

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from common import strictyaml
 from common.errors import BadScenario, TandemError
+from common.losses import Loss
 from common.mechanisms.base import AnyMechanism
 from common.people import People, locate
 from common.values import Value, explain
@@ -93,7 +94,7 @@ class CuratorSection(Value):
 
     n: Annotated[int, Field(ge=1, lt=1 << 32)] | FromPlan = "plan"
     epsilon: float | None = Field(default=None, gt=0)
-    delta: float | None = Field(default=None, gt=0, lt=1)
+    delta: float | None = Field(default=None, ge=0, lt=1)
     kappa: Annotated[float, Field(gt=0, le=1)] | FromPlan | None = "plan"
     eta: Annotated[float, Field(gt=0)] | FromPlan = "plan"
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] | FromPlan = "plan"
@@ -110,6 +111,9 @@ class AgentsSection(Value):
         Agents enrolled for the run.
     mechanism
         How each answer is randomized.
+    loss
+        The loss that agents test: ``zero-one``, which all accuracies here are about, or one of
+        :data:`common.losses.Loss` that bounds nothing but itself.
     test
         ``sequential`` (e-process, stops as soon as the answer is clear) or ``fixed`` (the size known beforehand).
     batch
@@ -122,6 +126,7 @@ class AgentsSection(Value):
 
     count: Annotated[int, Field(ge=1, le=1 << 32)] | FromPlan = "plan"
     mechanism: AnyMechanism
+    loss: Loss = "zero-one"
     test: Literal["sequential", "fixed"] = "sequential"
     batch: int = Field(default=1000, ge=1, le=10_000_000)
     dropout: float = Field(default=0.0, ge=0, lt=1)

@@ -40,7 +40,7 @@ class SubsampleTestReweigh(Protocol):
         for t in range(1, rounds + 1):
             release = yield AskCurator(Learn(round=t))
             hypothesis = learned(release)
-            loss = LossQuery(hypothesis=hypothesis)
+            loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
             found = yield from examine(loss, scenario, rounds) if seeks else survey(loss, scenario, share, rounds)
             yield Note(f"round {t}", {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire()})
             if best is None or found.estimate.high < best.estimate.high:
