@@ -8,12 +8,11 @@ that a crash cut off is repeated bit for bit: there never is a second sample; a 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from common import messages
 from common.database import sqlite_url
@@ -57,7 +56,7 @@ class Curator:
     scenario
         The resolved scenario that this curator has agreed to: its own section is its policy.
     sample
-        The private sample, n records.
+        The private sample, n records. Closed with the curator.
     folder
         State directory: ledger, weights, key.
     seed
@@ -105,6 +104,7 @@ class Curator:
         self._sample = sample
         self._policy = messages.policy_digest(scenario)
         with ExitStack() as opened:
+            opened.callback(sample.close)
             self._vault = Vault(folder, seed)
             opened.callback(self._vault.close)
             self._ledger = Ledger(sqlite_url(folder / "ledger.sqlite"))
@@ -115,7 +115,7 @@ class Curator:
             self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Release the ledger and the state directory."""
+        """Release the sample, the ledger and the state directory."""
         self._opened.close()
 
     def _pinned(self, referee: str | None) -> str | None:
@@ -257,17 +257,19 @@ class Curator:
             self._book.charge(request.run, charge)
         # Keys and run names stay out of it, so that a seeded run is the same run in every deployment.
         source = self._vault.randomness.derive(self._book.lineage(request.operation_id))
-        before = self._workspace.reweighing.updates
+        if isinstance(operation, Reweigh):
+            self._vault.checkpoints.settle()
+        began = time.monotonic()
         try:
             result = {**act.run(operation, self._workspace, source), "event": event.wire()}
-            if self._workspace.reweighing.updates > before:
-                scores = np.concatenate(list(self._sample.scores()))
-                self._vault.store_weights(self._workspace.reweighing.updates, scores)
             self._book.finish(request.run, request.operation_id, result)
         except BaseException:
             # Memory may be ahead of the ledger now; only the ledger says what has happened.
             self._workspace = self._rebuild()
             raise
+        if isinstance(operation, Reweigh):
+            updates, lineage = self._workspace.reweighing.updates, self._book.lineage(request.operation_id)
+            self._vault.checkpoints.offer(updates, time.monotonic() - began, lineage, self._sample.scores)
         return result
 
     def _check_rounds(self, operation: Operation) -> None:
@@ -280,16 +282,15 @@ class Curator:
     def _rebuild(self) -> Workspace:
         """Return the workspace that the ledger's finished operations lead to."""
         kappa, eta = self._numbers
-        finished = [(parse_operation(c.operation), c.result) for c in self._book if c.result is not None]
-        losses = [operation.loss for operation, _ in finished if isinstance(operation, Reweigh)]
-        stored = self._vault.load_weights(len(losses)) if losses else None
-        if stored is None:
-            reweighing = Reweighing.restore(self._sample, kappa, eta)
-        else:
-            scores = np.split(stored, np.cumsum(self._sample.sizes)[:-1])
-            reweighing = Reweighing.restore(self._sample, kappa, eta, losses, scores)
-        workspace = Workspace(self._sample, reweighing, self._learner)
-        for operation, result in finished:
-            if stored is None or not isinstance(operation, Reweigh):
-                ACTS[operation.kind]().replay(operation, result, workspace)
+        finished = [(parse_operation(c.operation), c) for c in self._book if c.result is not None]
+        reweighs = [(operation, c) for operation, c in finished if isinstance(operation, Reweigh)]
+        stored = self._vault.checkpoints.load([self._book.lineage(c.operation_id) for _, c in reweighs])
+        done, scores = stored if stored is not None else (0, None)
+        losses = [operation.loss for operation, _ in reweighs[:done]]
+        workspace = Workspace(self._sample, Reweighing.restore(self._sample, kappa, eta, losses, scores), self._learner)
+        for operation, charge in finished:
+            if isinstance(operation, Reweigh) and done > 0:
+                done -= 1
+            elif charge.result is not None:
+                ACTS[operation.kind]().replay(operation, charge.result, workspace)
         return workspace

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
-
 from common.messages import policy_digest
-from common.people import open_crowd
 from common.randomness import subseed
-from common.scenario import Scenario, data_folder
-from common.state import claim, claim_people
+from common.scenario import Scenario
+from common.state import claim
 from curator.curator import Curator
-from curator.sample.local import LocalSample
+from curator.sample.keeping import Tell
+from curator.sample.opening import open_sample
+
+log = logging.getLogger("tandem")
 
 
-def open_curator(scenario: Scenario, folder: Path, seed: int | None, referee: str | None) -> Curator:
+def open_curator(
+    scenario: Scenario, folder: Path, seed: int | None, referee: str | None, tell: Tell = log.info
+) -> Curator:
     """Return the curator of a resolved scenario.
 
     Parameters
@@ -28,12 +32,20 @@ def open_curator(scenario: Scenario, folder: Path, seed: int | None, referee: st
         Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
     referee
         The referee's key to pin, or None.
+    tell
+        Told of progress, where bringing the people takes long.
+
+    Raises
+    ------
+    BadScenario
+        If the sample does not fit into memory or on the disk; before any work.
     """
     simulated = scenario.people == "simulated"
     facts = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})
-    seed = facts["seed"] if facts["seed"] is not None else 0
-    n = int(scenario.curator.n)
-    crowd = open_crowd(scenario.source, data_folder(scenario), subseed(seed, "source"), n)
-    claim_people(folder, crowd.fingerprint())
-    sample = LocalSample.of(crowd.records(np.arange(n)))
-    return Curator(scenario, sample, folder, seed=seed if simulated else None, referee=referee)
+    known = facts["seed"] if facts["seed"] is not None else 0
+    with ExitStack() as opened:
+        sample = open_sample(scenario, folder, subseed(known, "source"), tell)
+        opened.callback(sample.close)
+        curator = Curator(scenario, sample, folder, seed=known if simulated else None, referee=referee)
+        opened.pop_all()
+    return curator

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
-
-from common.arrays import AnyArray
 from common.identity import Identity
 from common.randomness import RandomSource
 from common.state import durable_secret, hold
+from curator.checkpoints import Checkpoints
 
 
 class Vault:
@@ -30,35 +28,17 @@ class Vault:
     """
 
     def __init__(self, folder: Path, seed: int | None) -> None:
-        self._lock = hold(folder)
-        self._folder = folder
-        self.identity = Identity.load_or_create(folder / "identity.key")
-        if seed is None:
-            self.randomness = durable_secret(folder / "secret.key")
-        else:
-            self.randomness = RandomSource.seeded(seed, "curator")
+        with ExitStack() as opened:
+            opened.callback(hold(folder).close)
+            self.identity = Identity.load_or_create(folder / "identity.key")
+            if seed is None:
+                self.randomness = durable_secret(folder / "secret.key")
+            else:
+                self.randomness = RandomSource.seeded(seed, "curator")
+            self.checkpoints = Checkpoints(folder, self.randomness.derive("weights").words(4).tobytes())
+            opened.callback(self.checkpoints.close)
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Let go of the directory."""
-        self._lock.close()
-
-    def store_weights(self, updates: int, scores: AnyArray) -> None:
-        """Write the weights after so many updates durably, then drop older ones."""
-        part = self._folder / "weights.part.npy"
-        with part.open("wb") as file:
-            np.save(file, scores)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, self._folder / f"weights-{updates}.npy")
-        for old in self._folder.glob("weights-*.npy"):
-            if old.name != f"weights-{updates}.npy":
-                old.unlink()
-
-    def load_weights(self, updates: int) -> AnyArray | None:
-        """Return the weights after exactly so many updates, if they are stored whole."""
-        path = self._folder / f"weights-{updates}.npy"
-        try:
-            loaded: AnyArray = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            return None
-        return loaded
+        """Wait until the weights are on disk, and let go of the directory."""
+        self._opened.close()

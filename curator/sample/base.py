@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -47,6 +48,7 @@ class Sample(ABC):
         if not 1 <= sum(sizes) <= MOST_RECORDS:
             raise BadData(f"a sample must hold between 1 and {MOST_RECORDS} records, found {sum(sizes)}")
         self.sizes = tuple(sizes)
+        self._opened = ExitStack()
         self.dimension = dimension
         self.dtype = dtype
 
@@ -55,6 +57,14 @@ class Sample(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={len(self)}, d={self.dimension}, shards={len(self.sizes)})"
+
+    def on_close(self, opened: ExitStack) -> None:
+        """Close these things, too, when the sample is closed."""
+        self._opened.push(opened)
+
+    def close(self) -> None:
+        """Let go of files and workers."""
+        self._opened.close()
 
     @abstractmethod
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:

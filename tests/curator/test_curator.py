@@ -25,12 +25,14 @@ from common.errors import (
 from common.identity import Identity, Signed
 from common.privacy.budget import cost
 from common.records import Records
+from curator import checkpoints
+from curator.checkpoints import Checkpoints
 from curator.curator import Curator, planned_events
 from curator.learners.base import parse_learner
 from curator.ledger import Ledger
 from curator.opening import open_curator
 from curator.sample.local import LocalSample
-from curator.vault import Vault
+from curator.sample.shard import Shard
 from tests.support import Bench, tiny
 
 LEARN: dict[str, Any] = {"kind": "learn", "round": 1}
@@ -233,6 +235,13 @@ def test_an_operation_id_means_one_operation(bench):
     assert len(ledger(bench)) == 1
 
 
+@pytest.fixture(autouse=True)
+def _weights_are_stored_after_every_reweigh():
+    every, checkpoints.EVERY = checkpoints.EVERY, 1
+    yield
+    checkpoints.EVERY = every
+
+
 # Crashes ------------------------------------------------------------------------------------------------------------
 
 
@@ -282,10 +291,10 @@ CRASHES = [
     (Ledger, "finish", 1, True),
     (Ledger, "finish", 2, False),
     (Ledger, "finish", 4, False),
-    (Vault, "store_weights", 1, False),
-    (Vault, "store_weights", 1, True),
-    (Vault, "store_weights", 2, False),
-    (Vault, "store_weights", 2, True),
+    (Checkpoints, "offer", 1, False),
+    (Checkpoints, "offer", 1, True),
+    (Checkpoints, "offer", 2, False),
+    (Checkpoints, "offer", 2, True),
 ]
 
 
@@ -297,23 +306,77 @@ def test_after_a_crash_the_releases_are_what_they_would_have_been(tmp_path, monk
     assert len(disturbed[1]) == len(SCRIPT)
 
 
-def test_weights_that_were_cut_off_or_lost_are_computed_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "damage", ["cut off", "emptied", "deleted", "one byte", "renamed", "from before", "of another"]
+)
+def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, monkeypatch, caplog, damage):
     undisturbed = play(tmp_path / "undisturbed", None, monkeypatch)[0]
     folder = tmp_path / "disturbed"
     with Bench(folder) as bench:
         bench.open()
+        for number, operation in enumerate(SCRIPT[:2]):
+            bench.perform(number, operation)
+        bench.curator._vault.checkpoints.settle()
+        (old,) = [path.read_bytes() for path in (folder / "curator").glob("weights-*")]
+        for number, operation in enumerate(SCRIPT[2:4], 2):
+            bench.perform(number, operation)
+    (stored,) = (folder / "curator").glob("weights-*")
+    whole = stored.read_bytes()
+    assert stored.name == "weights-2"
+    if damage == "deleted":
+        stored.unlink()
+    elif damage == "renamed":
+        stored.rename(stored.with_name("weights-1"))
+    elif damage == "of another":
+        with Bench(tmp_path / "another", seed=2) as bench:
+            bench.open()
+            for number, operation in enumerate(SCRIPT[:4]):
+                bench.perform(number, operation)
+        stored.write_bytes((tmp_path / "another" / "curator" / "weights-2").read_bytes())
+    else:
+        flipped = whole[:700] + bytes([whole[700] ^ 1]) + whole[701:]
+        stored.write_bytes({"cut off": whole[:-40], "empty": b"", "one byte": flipped, "from before": old}[damage])
+    caplog.clear()
+    with Bench(folder) as bench:
+        assert [bench.perform(n, operation).result for n, operation in enumerate(SCRIPT)] == undisturbed
+    assert ("computed again from the ledger" in caplog.text) == (damage != "deleted")
+
+
+def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch):
+    undisturbed = play(tmp_path / "undisturbed", None, monkeypatch)[0]
+    with Bench(tmp_path / "state") as bench:
+        bench.open()
         for number, operation in enumerate(SCRIPT[:4]):
             bench.perform(number, operation)
-    (stored,) = (folder / "curator").glob("weights-*.npy")
-    for broken in (stored.read_bytes()[:40], b"", None):
-        if broken is None:
-            stored.unlink()
-        else:
-            stored.write_bytes(broken)
-        with Bench(folder) as bench:
-            assert [bench.perform(n, operation).result for n, operation in enumerate(SCRIPT[:4])] == undisturbed[:4]
-    with Bench(folder) as bench:
+    monkeypatch.setattr(Shard, "reweigh", lambda *given: pytest.fail("reweighed again"))
+    with Bench(tmp_path / "state") as bench:
         assert bench.perform(4, SCRIPT[4]).result == undisturbed[4]
+
+
+def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "EVERY", 2)
+    with Bench(tmp_path, tiny("curator.rounds=5")) as bench:
+        bench.open()
+        seen = []
+        for number in range(5):
+            bench.perform(number, reweigh())
+            bench.curator._vault.checkpoints.settle()
+            seen.append([path.name for path in (tmp_path / "curator").glob("weights-*")])
+    assert seen == [[], ["weights-2"], ["weights-2"], ["weights-4"], ["weights-4"]]
+
+
+def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
+    def full(*given):
+        raise OSError(28, "no space left on device")
+
+    with Bench(tmp_path) as bench:
+        bench.open()
+        monkeypatch.setattr(checkpoints.os, "fsync", full)
+        bench.curator._vault.checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
+        bench.curator._vault.checkpoints.settle()
+        monkeypatch.undo()
+    assert "could not be stored, and were not: [Errno 28]" in caplog.text
+    assert not list((tmp_path / "curator").glob("weights-*"))
 
 
 def test_what_failed_in_memory_leaves_no_trace(bench, monkeypatch, tmp_path):

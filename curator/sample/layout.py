@@ -1,0 +1,71 @@
+"""How a record is laid out in storage: as one column of codes, or as features and labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from common.arrays import AnyArray
+from common.people import People
+from common.records import Records
+from common.scenario import Storage
+from curator.sample.fixed import FixedRows, Grid
+from curator.sample.rows import Rows
+from curator.sample.single import SingleRows
+
+_CELLS = 1 << 19
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns in which records are kept, one array each with a row a record.
+
+    Attributes
+    ----------
+    columns
+        Type and width of each column.
+    grid
+        What codes stand for; None where features are kept as they are, with labels beside them.
+    """
+
+    columns: tuple[tuple[np.dtype[Any], int], ...]
+    grid: Grid | None
+
+    @classmethod
+    def of(cls, storage: Storage, people: People, example: Records) -> Layout:
+        """Return the layout that a scenario names for people of whom some records are given.
+
+        Raises
+        ------
+        BadScenario, BadData
+            If fixed-point numbers are wanted for features without public bounds, or of 0 and 1.
+        """
+        grid = Grid.of(people) if storage.numbers == "fixed" else None
+        if grid is not None:
+            grid.encode(example)
+            return cls(((np.dtype(np.uint16), example.dimension),), grid)
+        return cls(((example.features.dtype, example.dimension), (np.dtype(np.int8), 1)), None)
+
+    @property
+    def width(self) -> int:
+        """Bytes of one record."""
+        return sum(dtype.itemsize * width for dtype, width in self.columns)
+
+    @property
+    def block(self) -> int:
+        """Records that are drawn and written in one go: a few MiB."""
+        return max(1, _CELLS // max(1, self.columns[0][1]))
+
+    def encode(self, records: Records) -> list[AnyArray]:
+        """Return the columns of some records, each of shape (n, width)."""
+        if self.grid is not None:
+            return [self.grid.encode(records)]
+        return [records.features, records.labels.reshape(-1, 1)]
+
+    def rows(self, columns: list[AnyArray]) -> Rows:
+        """Return the rows that whole columns hold (not copied)."""
+        if self.grid is not None:
+            return FixedRows(columns[0], self.grid)
+        return SingleRows(Records(columns[0], np.asarray(columns[1]).reshape(-1)))

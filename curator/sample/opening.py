@@ -1,0 +1,147 @@
+"""Open the sample of a scenario: refuse what does not fit, then bring its people to where they are kept."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from common import canonical
+from common.capacity import check_disk, check_memory
+from common.people import Crowd, open_crowd
+from common.scenario import Scenario, data_folder
+from common.state import claim_people, hold
+from curator.sample.base import Sample
+from curator.sample.keeping import Tell, keep_in_memory, keep_on_disk
+from curator.sample.layout import Layout
+from curator.sample.local import LocalSample
+from curator.sample.rows import Rows
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a sample comes from, and how it is kept: all that another process of the curator's needs to know too.
+
+    Attributes
+    ----------
+    scenario
+        Resolved.
+    seed
+        Public seed that decides who simulated people are, and which of a table's come first.
+    folder
+        Where files of records are kept.
+    data
+        Directory of the table files, absolute; None where there are none.
+    """
+
+    scenario: Scenario
+    seed: int
+    folder: Path
+    data: Path | None
+
+    @property
+    def size(self) -> int:
+        """Number of records n."""
+        return int(self.scenario.curator.n)
+
+    def crowd(self) -> Crowd:
+        """Return the people."""
+        return open_crowd(self.scenario.source, self.data, self.seed, self.size)
+
+    def layout(self, crowd: Crowd) -> Layout:
+        """Return how their records are laid out."""
+        return Layout.of(self.scenario.curator.storage, self.scenario.source, crowd.records(np.arange(1)))
+
+    def rows(self, crowd: Crowd, begin: int, end: int, threads: int, tell: Tell) -> Rows:
+        """Bring the records of people begin, ..., end - 1 to where they are kept."""
+        layout = self.layout(crowd)
+        if self.scenario.curator.storage.place == "memory":
+            return keep_in_memory(crowd, begin, end, layout, threads, tell)
+        return keep_on_disk(crowd, begin, end, layout, threads, tell, self.folder, self._digest(crowd))
+
+    def _digest(self, crowd: Crowd) -> str:
+        storage, source = self.scenario.curator.storage, self.scenario.source
+        return canonical.digest([source.wire(), self.seed, self.size, storage.numbers, crowd.fingerprint()])
+
+    def check(self) -> None:
+        """Refuse, before any work, a sample that does not fit into memory or on the disk for as long as a run takes.
+
+        In memory there are the rows, if that is their place, and one count a record: one byte up to 255 reweighs, two
+        or four beyond (and the narrower ones beside them while they widen). On disk there are the rows, if that is
+        their place, and the counts twice: a new file of them is written before the old one goes. A table is in
+        memory as it is read, and once more in its random order, before anything else.
+
+        Raises
+        ------
+        BadScenario
+            Saying how much is needed and available, and what to do.
+        """
+        storage, n = self.scenario.curator.storage, self.size
+        simulated = self.scenario.source.distribution is not None
+        if simulated:
+            width = self.layout(self.crowd()).width
+        else:
+            width = (2 if storage.numbers == "fixed" else 4) * self.scenario.source.dimension + 1
+        table = 0 if simulated else 2 * n * (4 * self.scenario.source.dimension + 1)
+        rows, widest, held = n * width, *_counts(n, int(self.scenario.curator.rounds))
+        in_memory = storage.place == "memory"
+        what = f"a sample of {n:,} people of {width} bytes"
+        fewer = "take fewer people (curator.n)"
+        halve = "" if storage.numbers == "fixed" else "halve the rows (curator.storage.numbers: fixed), "
+        remedy = f"keep the rows on disk (curator.storage.place: disk), {halve}or {fewer}" if in_memory else fewer
+        spread = remedy + ", or spread it over a cluster (curator.storage.workers)"
+        if storage.workers == 0 or not os.environ.get("RAY_ADDRESS"):
+            check_memory(what, (rows if in_memory else 0) + held + table, spread)
+        written = sum(file.stat().st_size for file in self.folder.glob("rows-*"))
+        wanted = 2 * widest + (0 if in_memory else max(0, rows - written))
+        check_disk(what, wanted, self.folder, fewer if in_memory else f"{halve}{'or ' if halve else ''}{fewer}")
+
+
+def _counts(n: int, rounds: int) -> tuple[int, int]:
+    """Return the bytes of n counts up to ``rounds``, and the bytes that they take while they widen to that."""
+    widths = [1, *(width for width, most in ((2, 0xFF), (4, 0xFFFF)) if rounds > most)]
+    return n * widths[-1], n * sum(widths[-2:])
+
+
+def open_sample(scenario: Scenario, folder: Path, seed: int, tell: Tell) -> Sample:
+    """Return the sample of a resolved scenario; to be closed.
+
+    Parameters
+    ----------
+    scenario
+        Resolved.
+    folder
+        The curator's state directory.
+    seed
+        Public seed that decides who the people are.
+    tell
+        Told of progress where it takes long.
+
+    Raises
+    ------
+    BadScenario, BadData
+        If it does not fit into memory or on the disk, or people and storage do not go together.
+    BadInput
+        If another process works on the same directory, or it is about other people.
+    """
+    data = data_folder(scenario)
+    source = Source(scenario, seed, (folder / "rows").absolute(), data and data.absolute())
+    source.check()
+    crowd = source.crowd()
+    claim_people(folder, crowd.fingerprint())
+    storage, n = scenario.curator.storage, source.size
+    with ExitStack() as opened:
+        if storage.place == "disk":
+            opened.callback(hold(source.folder).close)
+        if storage.workers == 0:
+            rows = source.rows(crowd, 0, n, len(os.sched_getaffinity(0)), tell)
+            sample: Sample = LocalSample([rows])
+        else:
+            from curator.sample.cluster import open_cluster  # an optional dependency stands behind it
+
+            sample = open_cluster(source, crowd, tell)
+        sample.on_close(opened.pop_all())
+    return sample
