@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.arrays import Floats, Indices, Words
+from common.arrays import Bits, Floats, Indices, Words
 from common.kernels import njit
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -208,3 +208,27 @@ def fill_words(key: np.uint64, people: Indices, out: Words) -> None:
         begin = start(key, people[i])
         for j in range(out.shape[1]):
             out[i, j] = word(begin, j)
+
+
+@njit
+def fill_bits(key: np.uint64, people: Indices, special: Indices, chances: Floats, out: Bits) -> None:
+    """Fill row i of ``out`` with the fair coins of person ``people[i]``, and its ``special`` places with others.
+
+    Parameters
+    ----------
+    special, chances
+        Shape (k,): the places that are 1 with another chance than 1/2, and these chances.
+    out
+        Shape (n, d), uint8.
+    """
+    width = out.shape[1]
+    words = (width + 63) // 64
+    for i in range(len(people)):
+        begin, row = start(key, people[i]), out[i]
+        for k in range(words):
+            coins = word(begin, k)
+            some = row[64 * k : 64 * k + 64]
+            for j in range(len(some)):
+                some[j] = (coins >> np.uint64(j)) & _ONE
+        for k in range(len(special)):
+            row[special[k]] = uniform(begin, words + k) < chances[k]

@@ -8,10 +8,9 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.arrays import Bits, Floats, Indices
+from common.arrays import Floats, Indices
 from common.distributions import counter
 from common.distributions.base import DISTRIBUTIONS, Distribution
-from common.kernels import njit
 from common.records import Records
 from common.values import Value
 
@@ -93,7 +92,7 @@ class SparseConjunction(Distribution):
         special = np.array([feature for feature, _ in rates], dtype=np.int64)
         chances = np.array([chance for _, chance in rates], dtype=np.float64)
         key = counter.stream(seed, 0 if self.side == "source" else 1)
-        _draw(key, people, special, chances, features)
+        counter.fill_bits(key, people, special, chances, features)
         first, second = self.truth
         positive = (features[:, first] & features[:, second]) == 1
         return Records(features, np.where(positive, np.int8(1), np.int8(-1)))
@@ -106,19 +105,3 @@ class SparseConjunction(Distribution):
             one, zero = rate.target / rate.source, (1.0 - rate.target) / (1.0 - rate.source)
             ratios *= np.where(features[:, rate.features] == 1, one, zero).prod(axis=1)
         return ratios
-
-
-@njit
-def _draw(key: np.uint64, people: Indices, special: Indices, chances: Floats, features: Bits) -> None:
-    width = features.shape[1]
-    words = (width + 63) // 64
-    one = np.uint64(1)
-    for i in range(len(people)):
-        begin, row = counter.start(key, people[i]), features[i]
-        for k in range(words):
-            word = counter.word(begin, k)
-            some = row[64 * k : 64 * k + 64]
-            for j in range(len(some)):
-                some[j] = (word >> np.uint64(j)) & one
-        for k in range(len(special)):
-            row[special[k]] = counter.uniform(begin, words + k) < chances[k]

@@ -67,12 +67,26 @@ def paper_n_sgd(steps: int, rounds: int, kappa: float, epsilon: float) -> int:
 
 
 def paper_n_release(draws: int, rounds: int, kappa: float, epsilon: float, delta: float) -> int:
-    """Return n = m sqrt(288 T ln(2/delta)) / (eps kappa), rounded up (Theorem 4.2; learner epsilon 1)."""
+    """Return n = m sqrt(288 T ln(2/delta)) / (eps kappa), rounded up (Theorem 4.2; learner epsilon 1).
+
+    Raises
+    ------
+    BadInput
+        If delta is 0.
+    """
+    _positive(delta)
     return math.ceil(draws * math.sqrt(288.0 * rounds * math.log(2.0 / delta)) / (epsilon * kappa))
 
 
 def paper_noise(epsilon: float, delta: float, support: float) -> float:
-    """Return sigma/L of Algorithm 4: sigma^2 = L^2 max(20, (16 ln(1/delta)/eps + 8)/ln(kappa n))."""
+    """Return sigma/L of Algorithm 4: sigma^2 = L^2 max(20, (16 ln(1/delta)/eps + 8)/ln(kappa n)).
+
+    Raises
+    ------
+    BadInput
+        If delta is 0.
+    """
+    _positive(delta)
     return math.sqrt(max(20.0, (16.0 * math.log(1.0 / delta) / epsilon + 8.0) / math.log(support)))
 
 
@@ -80,6 +94,11 @@ def paper_steps(alpha: float, beta: float, clip: float, noise: float, diameter: 
     """Return R = max(9 D^2 (L^2 + sigma^2 d), 8 D^2 L^2 ln(2/beta)) / alpha^2 (Algorithm 3), rounded up."""
     moves = 9.0 * diameter**2 * clip**2 * (1.0 + noise**2 * dimension)
     return math.ceil(max(moves, 8.0 * (diameter * clip) ** 2 * math.log(2.0 / beta)) / alpha**2)
+
+
+def _positive(delta: float) -> None:
+    if not delta > 0.0:
+        raise BadInput("the paper's formula needs a positive delta, found 0: take bounds: tight")
 
 
 # The tighter rules

@@ -47,8 +47,11 @@ def subsampled(draws: int, sampling: float, epsilon: float, delta: float) -> tup
     Returns
     -------
     eps*, delta*
-        Rounded up; delta* is at most 1, eps* is infinite where e^epsilon overflows.
+        Rounded up; delta* is at most 1, eps* is infinite where e^epsilon overflows. A mechanism on the sample
+        itself (m = 1, s = 1) keeps its own.
     """
+    if draws == 1 and sampling == 1.0:
+        return epsilon, delta
     try:
         growth = math.expm1(epsilon)
     except OverflowError:
@@ -112,7 +115,7 @@ def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: f
     """
     if _some_failure(releases, delta) > total_delta or not math.isfinite(epsilon):
         return math.inf
-    leaky, private = 0.0, up(releases * epsilon)
+    leaky, private = 0.0, epsilon if releases == 1 else up(releases * epsilon)
     if composed_delta(releases, epsilon, delta, leaky) <= total_delta:
         return leaky
     while private - leaky > 1e-12 * private:

@@ -9,6 +9,7 @@ from common.distributions.base import DISTRIBUTIONS, parse_distribution
 from common.errors import BadMessage
 
 EXAMPLES = {
+    "biased-parity": {"d": 70, "secret": [0, 3, 66], "biased": 2, "rate": 0.2},
     "gaussian-ball": {"d": 5, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "norm": 0.05},
     "gaussian-half-space": {"d": 5, "close": 2, "sigma_source": 1.0, "sigma_target": 0.7, "share": 0.3},
     "sparse-conjunction": {
@@ -94,5 +95,5 @@ def test_importance_weights_have_the_stated_moments_and_supremum(name):
 
 
 def test_an_unknown_distribution_is_named():
-    with pytest.raises(BadMessage, match="'cauchy'; known: gaussian-ball, gaussian-half-space, sparse-conjunction"):
+    with pytest.raises(BadMessage, match="'cauchy'; known: biased-parity, gaussian-ball"):
         parse_distribution({"name": "cauchy"})

@@ -15,6 +15,7 @@ EXAMPLES = {
     "conjunction": {"kind": "conjunction", "features": [1, 3]},
     "linear": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
     "onnx": wire(linear([0.5, -1.0, 2.0], 0.25)),
+    "parity": {"kind": "parity", "features": [0, 2, 3]},
     "stump": {"kind": "stump", "feature": 2, "threshold": 0.1, "sign": -1},
     "trees": {
         "kind": "trees",
@@ -38,6 +39,8 @@ def one_by_one(wire, row):
         case "linear" | "onnx":  # the example of a graph is the same half-space
             weights, threshold = EXAMPLES["linear"]["weights"], EXAMPLES["linear"]["threshold"]
             return 1 if sum(w * x for w, x in zip(weights, row, strict=False)) > threshold else -1
+        case "parity":
+            return 1 if sum(row[j] > 0.5 for j in wire["features"]) % 2 else -1
         case "stump":
             return wire["sign"] if row[wire["feature"]] > wire["threshold"] else -wire["sign"]
         case "trees":

@@ -102,7 +102,7 @@ def test_pure_releases_may_stand_beside_steps() -> None:
     assert both >= max(rdp.epsilon([(STEPS, 10)], DELTA), rdp.epsilon([(PURE, 10)], DELTA))
     assert kov.epsilon([(PURE, 1000)], DELTA) <= rdp.epsilon([(PURE, 1000)], DELTA)
     assert not rdp.covers(RELEASE)
-    assert rdp.epsilon([(SubsampledRelease(draws=1, sampling=1.0, epsilon=1e4), 1)], DELTA) == math.inf
+    assert rdp.epsilon([(SubsampledRelease(draws=2, sampling=1.0, epsilon=1e4), 1)], DELTA) == math.inf
     assert rdp.epsilon([(STEPS, 1)], 0.0) == math.inf
 
 

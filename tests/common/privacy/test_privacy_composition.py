@@ -158,3 +158,9 @@ def test_where_no_epsilon_suffices_it_is_infinite() -> None:
 def test_too_many_releases_are_refused(releases: int) -> None:
     with pytest.raises(BadInput):
         composed_delta(releases, 0.1, 0.0, 1.0)
+
+
+def test_a_mechanism_on_the_sample_itself_costs_exactly_what_it_declares() -> None:
+    for epsilon in (0.1, 0.5, 1.0, 3.0, 800.0):
+        assert subsampled(1, 1.0, epsilon, 0.0) == (epsilon, 0.0)
+        assert composed_epsilon(1, epsilon, 0.0, 0.0) == epsilon

@@ -1,0 +1,68 @@
+"""A parity: +1 iff an odd number of some features is set."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from common.arrays import AnyArray, Bits
+from common.hypotheses.base import HYPOTHESES, Hypothesis
+from common.hypotheses.linear import MOST_WEIGHTS
+from common.kernels import njit
+
+MOST_FEATURES = 4096
+
+
+@HYPOTHESES.register("parity")
+class Parity(Hypothesis):
+    """h(x) = +1 if an odd number of the given features is above 1/2 (for 0/1 features: is 1), else -1.
+
+    Attributes
+    ----------
+    features
+        0 to 4096 feature numbers, strictly increasing, each below 65536. None at all: always -1.
+    """
+
+    kind: Literal["parity"] = "parity"
+    features: tuple[Annotated[int, Field(ge=0, lt=MOST_WEIGHTS)], ...] = Field(max_length=MOST_FEATURES)
+
+    @field_validator("features")
+    @classmethod
+    def _increasing(cls, features: tuple[int, ...]) -> tuple[int, ...]:
+        if any(after <= before for before, after in pairwise(features)):
+            raise ValueError("features must be strictly increasing")
+        return features
+
+    @property
+    def least_dimension(self) -> int:
+        """One more than the last feature's number."""
+        return self.features[-1] + 1 if self.features else 0
+
+    @cached_property
+    def mask(self) -> Bits:
+        """The set as a 0/1 vector of shape (least_dimension,), uint8."""
+        mask = np.zeros(self.least_dimension, dtype=np.uint8)
+        mask[list(self.features)] = 1
+        return mask
+
+    def positive(self, features: AnyArray) -> AnyArray:
+        """Predict +1 where the number is odd."""
+        if features.dtype != np.uint8:
+            features = (features[:, : self.least_dimension] > 0.5).view(np.uint8)
+        odd = np.empty(len(features), dtype=np.bool_)
+        _fold(features, self.mask, odd)
+        return odd
+
+
+@njit
+def _fold(features: Bits, mask: Bits, odd: AnyArray) -> None:
+    """Add the masked features of each row over F_2; a plain loop over bytes, which compiles to wide words."""
+    for i in range(len(features)):
+        parity = np.uint8(0)
+        for j in range(len(mask)):
+            parity ^= np.uint8(features[i, j] != 0) & mask[j]
+        odd[i] = parity == 1

@@ -1,0 +1,109 @@
+"""Parities over F_2, learned privately: the learner of Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.errors import BadInput, BadScenario
+from common.hypotheses.base import Hypothesis
+from common.hypotheses.constant import Constant
+from common.hypotheses.parity import MOST_FEATURES, Parity
+from common.privacy.events import Event, SubsampledRelease
+from common.privacy.klnrs import Rule, rates
+from common.randomness import RandomSource
+from common.records import Records
+from curator.equations import Equations
+from curator.learners.base import LEARNERS, Learner
+from curator.sampling import Sampler
+
+BOTTOM = Constant(label=-1)
+"""What is released when no block has an answer."""
+
+
+@LEARNERS.register("parity")
+class ParityLearner(Learner):
+    """Solve the records' equations <x, a> = [label is +1], privately, in disjoint blocks, and take the majority.
+
+    Each block (``Algorithm A`` of KLNRS 2011, Section 4.2; used once by Kohen & Sheffet, Appendix B) says bottom
+    with some probability, keeps each of its records with probability p, and answers with a uniform point of the
+    solutions, or bottom if there is none. That is pure epsilon-DP on the sample itself, weights or not, by the proof
+    in :func:`common.privacy.klnrs.rates`.
+
+    Record i belongs to block i mod ``blocks``: a place in the sample, so that replacing a record changes one block and
+    all blocks together cost epsilon (parallel composition). What is released is post-processing of the blocks'
+    answers: the most frequent one, the earliest of several; :data:`BOTTOM` if there is none. The truth solves every
+    system, so all blocks of full rank agree on it, while one of deficient rank errs at random; the vote saves
+    testing up to ``blocks`` candidates on agents.
+
+    Attributes
+    ----------
+    epsilon
+        Of one call.
+    rule
+        ``tight`` or ``printed``: which p, and how often bottom.
+    blocks
+        R, at least 1.
+    """
+
+    name: Literal["parity"] = "parity"
+    epsilon: float = Field(gt=0)
+    rule: Rule = "tight"
+    blocks: int = Field(default=1, ge=1, le=1024)
+
+    @model_validator(mode="after")
+    def _has_rates(self) -> Self:
+        try:
+            rates(self.rule, self.epsilon)
+        except BadInput as error:
+            raise ValueError(error.detail) from None
+        return self
+
+    def check(self, dtype: np.dtype[Any], dimension: int) -> None:
+        """Parities want 0/1 features, stored as such, and at most as many as a parity may have."""
+        if dtype != np.uint8 or dimension > MOST_FEATURES:
+            raise BadScenario(
+                f"parities want 0/1 features, at most {MOST_FEATURES} of them, found {dimension} of type {dtype}"
+            )
+
+    def event(self, sampling: float) -> Event:
+        """One pure release from the sample itself: no draws, so no amplification either."""
+        return SubsampledRelease(draws=1, sampling=1.0, epsilon=self.epsilon, delta=0.0)
+
+    def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
+        """Answer by block, and vote; the weights and the previous hypothesis play no part."""
+        answers = self.answers(sampler.everybody(), sampler.dimension, source)
+        votes = Counter(answer for answer in answers if answer is not None)
+        return votes.most_common(1)[0][0] if votes else BOTTOM
+
+    def answers(self, everybody: Iterator[Records], dimension: int, source: RandomSource) -> list[Parity | None]:
+        """Return each block's answer, None for bottom: private as they are.
+
+        Parameters
+        ----------
+        everybody
+            All records in their fixed order, in pieces of any size; the answers do not depend on it.
+        dimension
+            d.
+        """
+        kept, answers = rates(self.rule, self.epsilon)
+        systems = [Equations(dimension) for _ in range(self.blocks)]
+        coins, begin = source.derive("kept"), 0
+        for records in everybody:
+            chosen = np.flatnonzero(coins.uniforms(len(records)) < kept)
+            places = (begin + chosen) % self.blocks
+            for block, system in enumerate(systems):
+                rows = chosen[places == block]
+                system.add(records.features[rows], (records.labels[rows] > 0).view(np.uint8))
+            begin += len(records)
+        tries = source.derive("answers").uniforms(self.blocks) < answers
+        found: list[Parity | None] = [None] * self.blocks
+        for block, system in enumerate(systems):
+            if tries[block] and system.consistent:
+                point = system.point(source.derive("point", block))
+                found[block] = Parity(features=tuple(np.flatnonzero(point).tolist()))
+        return found

@@ -1,0 +1,220 @@
+"""The parity learner: its law computed exactly, its blocks apart, its answers right as often as planned."""
+
+import math
+from functools import cache
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from scipy.stats import binom, chisquare
+
+from common.distributions.base import parse_distribution
+from common.errors import BadInput, BadScenario
+from common.hypotheses.parity import Parity
+from common.planning import spanning
+from common.privacy.klnrs import rates
+from common.randomness import RandomSource
+from common.records import Records
+from curator.equations import Equations
+from curator.learners.base import parse_learner
+from curator.learners.parity import BOTTOM
+from tests.curator.test_equations import EveryWord
+
+CASES = [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2)]
+"""Features and records of the samples that are gone through, all of them with all their neighbours."""
+
+
+def learner(**settings):
+    return parse_learner({"name": "parity", "epsilon": 1.0} | settings)
+
+
+def people(rows):
+    """Records of rows (features..., parity bit)."""
+    table = np.array(rows, dtype=np.uint8)
+    return Records(np.ascontiguousarray(table[:, :-1]), np.where(table[:, -1] == 1, 1, -1).astype(np.int8))
+
+
+@cache
+def outcomes(records, dimension, uniform):
+    """Return the law of the answer (a point's number, or bottom last) if exactly these records are kept."""
+    law = np.zeros((1 << dimension) + 1)
+    equations = Equations(dimension)
+    if records:
+        table = np.array(sorted(records), dtype=np.uint8)
+        equations.add(table[:, :-1], table[:, -1])
+    if not equations.consistent:
+        law[-1] = 1.0
+        return law
+    words = range(1 << dimension) if uniform else [0]
+    for word in words:
+        point = equations.point(EveryWord(word))
+        law[int("".join(map(str, point)), 2)] += 1.0 / len(words)
+    return law
+
+
+def law(sample, dimension, kept, answers, uniform=True):
+    """Return the exact law of one block's answer."""
+    total = np.zeros((1 << dimension) + 1)
+    for chosen in product((0, 1), repeat=len(sample)):
+        weight = math.prod(kept if one else 1.0 - kept for one in chosen)
+        total += weight * outcomes(
+            frozenset(r for r, one in zip(sample, chosen, strict=True) if one), dimension, uniform
+        )
+    total *= answers
+    total[-1] += 1.0 - answers
+    return total
+
+
+def worst(dimension, records, kept, answers, uniform=True):
+    """Return the greatest log-ratio of the laws of any two neighbouring samples."""
+    everyone = list(product((0, 1), repeat=dimension + 1))
+    greatest = 0.0
+    for others in combinations_with_replacement(everyone, records - 1):
+        laws = np.array([law((*others, one), dimension, kept, answers, uniform) for one in everyone])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = laws[:, np.newaxis] / laws[np.newaxis]
+        greatest = max(greatest, float(np.nanmax(ratios)))
+    return math.log(greatest)
+
+
+@pytest.mark.parametrize(("dimension", "records"), CASES)
+@pytest.mark.parametrize("epsilon", [0.25, 1.0, 3.0])
+def test_the_tight_rule_spends_exactly_epsilon(dimension, records, epsilon):
+    kept, answers = rates("tight", epsilon)
+    found = worst(dimension, records, kept, answers)
+    assert found <= epsilon
+    assert records > 1 or found == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize(("dimension", "records"), CASES)
+@pytest.mark.parametrize("epsilon", [0.25, 1.0, 3.0])
+def test_the_printed_rule_spends_less(dimension, records, epsilon):
+    kept, answers = rates("printed", epsilon)
+    found = worst(dimension, records, kept, answers)
+    assert found <= 2.0 * math.atanh(kept) + 1e-12
+    assert found < epsilon
+
+
+@pytest.mark.parametrize("twin", ["kept too often", "bottom too rare", "a point that is not uniform"])
+def test_broken_twins_are_caught(twin):
+    kept, answers = rates("tight", 1.0)
+    broken = {
+        "kept too often": (1.02 * kept, answers, True),
+        "bottom too rare": (kept, 1.0 - 0.95 * (1.0 - answers), True),
+        "a point that is not uniform": (kept, answers, False),
+    }
+    assert worst(2, 2, kept, answers) <= 1.0 < worst(2, 2, *broken[twin]) - 1e-3
+
+
+def test_known_rates():
+    kept, answers = rates("tight", 1.0)
+    assert kept == pytest.approx(0.46211715726000974, rel=1e-14)
+    assert 1.0 - answers == pytest.approx(0.2119415576170854, rel=1e-14)
+    assert kept < math.tanh(0.5)
+    assert rates("printed", 1.0) == (0.25, 0.5)
+    assert 2.0 * math.atanh(0.25) == pytest.approx(0.5108256237659907)
+
+
+@pytest.mark.parametrize(("rule", "epsilon"), [("printed", 3.9), ("printed", 4.0), ("tight", 0.0), ("tight", math.inf)])
+def test_rates_that_do_not_exist_are_refused(rule, epsilon):
+    with pytest.raises(BadInput):
+        rates(rule, epsilon)
+    with pytest.raises(BadScenario):
+        learner(rule=rule, epsilon=epsilon)
+
+
+def test_the_printed_rule_holds_up_to_where_it_is_refused():
+    kept, answers = rates("printed", 3.8)
+    assert worst(2, 2, kept, answers) <= 3.8
+
+
+@pytest.mark.parametrize("sample", [[(1, 0, 1), (1, 1, 0), (0, 1, 1)], [(1, 0, 1), (1, 0, 0), (0, 0, 0)]])
+def test_answers_follow_the_law(sample):
+    chosen, runs = learner(), 4000
+    records = people(sample)
+    counts = np.zeros(5)
+    for seed in range(runs):
+        (answer,) = chosen.answers(iter([records]), 2, RandomSource.seeded(seed))
+        counts[-1 if answer is None else sum(2 >> j for j in answer.features)] += 1
+    expected = law(tuple(sample), 2, *rates("tight", 1.0))
+    assert chisquare(counts, runs * expected).pvalue > 1e-6
+
+
+def test_replacing_a_record_changes_its_own_block_only():
+    generator = np.random.default_rng(1)
+    table = generator.integers(0, 2, (36, 7))
+    table[:, -1] = table[:, 2] ^ table[:, 4]
+    chosen = learner(blocks=6, epsilon=8.0)
+    before = chosen.answers(iter([people(table)]), 6, RandomSource.seeded(3))
+    touched = set()
+    for place in range(len(table)):
+        other = table.copy()
+        other[place, -1] ^= 1
+        after = chosen.answers(iter([people(other)]), 6, RandomSource.seeded(3))
+        changed = {block for block in range(6) if before[block] != after[block]}
+        assert changed <= {place % 6}
+        touched |= changed
+    assert len(touched) == 6
+
+
+def test_pieces_of_any_size_give_the_same_answers():
+    generator = np.random.default_rng(2)
+    records = people(generator.integers(0, 2, (1000, 31)))
+    chosen = learner(blocks=5, epsilon=0.1)
+    whole = chosen.answers(iter([records]), 30, RandomSource.seeded(1))
+    pieces = [records.take(rows) for rows in np.split(np.arange(1000), [1, 2, 300, 301, 900])]
+    assert chosen.answers(iter(pieces), 30, RandomSource.seeded(1)) == whole
+    assert any(answer is not None for answer in whole)
+
+
+class Sample:
+    """What the learner sees of a curator's sample."""
+
+    def __init__(self, records):
+        self.dimension = records.dimension
+        self._records = records
+
+    def everybody(self):
+        return iter([self._records])
+
+
+def test_the_vote_takes_the_most_frequent_answer_and_bottom_only_without_any(monkeypatch):
+    one, other = Parity(features=(1,)), Parity(features=(0, 2))
+    records = people([(0, 1, 1)])
+    for answers, released in [
+        ([None, one, other, other], other),
+        ([None, one, other], one),
+        ([None, None], BOTTOM),
+    ]:
+        monkeypatch.setattr("curator.learners.parity.ParityLearner.answers", lambda *_, found=answers: found)
+        assert learner().learn(Sample(records), RandomSource.seeded(1), None) == released
+
+
+def test_the_truth_comes_out_as_often_as_planned():
+    # 200 runs of a plan for 0.9: 158 or fewer have a chance below 1e-5 at that rate.
+    shape = {"name": "biased-parity", "side": "source", "d": 20, "secret": [2, 3, 19], "biased": 1, "rate": 0.0669873}
+    source, beta = parse_distribution(shape), 0.1
+    kept, answers = rates("tight", 1.0)
+    chances = kept * spanning.escapes(20, source.chi_squared(), source.supremum())
+    count, rows = spanning.blocks(chances, 1.0 - answers, beta)
+    chosen, truth = learner(blocks=count), Parity(features=(2, 3, 19))
+    right = sum(
+        chosen.learn(Sample(source.draw(seed, np.arange(count * rows))), RandomSource.seeded(seed), None) == truth
+        for seed in range(200)
+    )
+    assert binom.cdf(158, 200, 1.0 - beta) < 1e-5
+    assert right > 158
+
+
+def test_it_wants_booleans():
+    learner().check(np.dtype(np.uint8), 4096)
+    for dtype, dimension in ((np.float32, 5), (np.uint8, 4097)):
+        with pytest.raises(BadScenario, match="0/1 features"):
+            learner().check(np.dtype(dtype), dimension)
+
+
+def test_its_event_is_a_release_from_the_sample_itself():
+    assert learner(epsilon=0.7).event(1e-6) == learner(epsilon=0.7).event(1.0)
+    assert learner(epsilon=0.7).event(1e-6).wire() == {
+        "kind": "subsampled-release", "draws": 1, "sampling": 1.0, "epsilon": 0.7, "delta": 0.0,
+    }  # fmt: skip
