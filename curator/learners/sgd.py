@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from common.arrays import AnyArray, Floats, Labels
+from common.arrays import AnyArray, Floats
 from common.hypotheses.base import Hypothesis
 from common.hypotheses.linear import Linear
-from common.kernels import njit
 from common.privacy.events import Event, NonPrivate, SubsampledSteps
 from common.randomness import RandomSource
 from common.records import Records
-from curator.gaussian import normals
+from curator.ahead import ahead
+from curator.gaussian import FINE_GRID, GRID, fine_normals, normals
 from curator.learners.base import LEARNERS, Learner
+from curator.learners.descent import LOSSES, Rule, descend
 from curator.sampling import Sampler
 
 SHRINK = 2.0**-32
-"""Gradients are clipped to this share less than ``clip``, so that rounding cannot take one beyond it."""
-_LOSSES = ("logistic", "hinge", "perceptron")
-_CELLS = 1 << 17
-"""Noise held at once, in numbers: two blocks of it stay in the second-level cache."""
+"""Gradients are clipped to this share less than ``clip``, so that rounding errors cannot take one beyond it."""
+_ROOM = 8.0
+"""The grid is fine enough if the clip has this many cells for the square root of the width."""
+_CELLS = 1 << 18
+"""Coordinates in a block: draws, noise and their blocks ahead stay in the third-level cache."""
 
 
 @LEARNERS.register("sgd")
@@ -44,6 +45,11 @@ class Sgd(Learner):
     gradient is zero. Releasing every iterate would cost the same: soft threshold and projection see the noisy move
     only, so they are post-processing and cost nothing.
 
+    With noise, gradient and noise are whole multiples of one public unit, sigma / 2^11 (or sigma / 2^26 where
+    the noise is so large that a gradient would be lost in a cell): see :mod:`curator.gaussian`. Before it is
+    rounded, a gradient is clipped to L less half a unit times sqrt(dim), so that rounding cannot take it
+    beyond L. What a step does to the iterate before it is scaled is then a multiple of the unit.
+
     Attributes
     ----------
     loss
@@ -54,7 +60,7 @@ class Sgd(Learner):
     clip
         L, public. Neighbouring draws' gradients lie in a ball of this radius around 0.
     noise
-        sigma / L; 0 is not private.
+        sigma / L, up to 2^17; 0 is not private.
     diameter
         D: of the ball; for the box it only scales the steps (the box itself measures sqrt(dim)).
     domain
@@ -80,7 +86,7 @@ class Sgd(Learner):
     loss: Literal["logistic", "hinge", "perceptron"] = "logistic"
     steps: int = Field(ge=1, le=10**10)
     clip: float = Field(default=1.0, gt=0)
-    noise: float = Field(ge=0)
+    noise: float = Field(ge=0, le=1 << 17)
     diameter: float = Field(gt=0)
     domain: Literal["ball", "box"] = "ball"
     regularization: float = Field(default=0.0, ge=0)
@@ -98,26 +104,43 @@ class Sgd(Learner):
         return SubsampledSteps(count=self.steps, sampling=sampling, ratio=math.nextafter(2.0 / self.noise, math.inf))
 
     def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
-        """Run R steps; draws, noise and their gathering run one block ahead, in a second thread."""
+        """Run R steps; draws and noise are prepared ahead in blocks, each from a source of its own."""
         width = sampler.dimension + (self.intercept != 0.0)
         start = np.full(width, self.start)
-        iterate = self._first(start, previous)
+        away = self._first(start, previous) - start
         total = np.zeros(width)
-        sigma = self.noise * self.clip
-        clip = self.clip * (1.0 - SHRINK)
-        scale = self.diameter / math.sqrt(self.clip**2 + sigma**2 * width)
-        burn = {"average": 0, "suffix": self.steps // 2, "last": self.steps - 1}[self.output]
+        rule = self._rule(width)
         done = 0
         for records, noise in self._blocks(sampler, source, width):
-            _descend(
-                records.features, records.labels, noise, iterate, start, total, _LOSSES.index(self.loss),
-                done, burn, self.intercept, clip, sigma, scale, self.regularization, self.lasso,
-                0.0 if self.domain == "box" else 0.5 * self.diameter,
-            )  # fmt: skip
+            descend(records.features, records.labels, noise, away, total, done, rule)
             done += len(records)
-        answer = total / (self.steps - burn)
+        answer = start + total / (self.steps - rule.burn)
         threshold = -self.intercept * answer[-1] if self.intercept != 0.0 else 0.0
         return Linear(weights=tuple(answer[: sampler.dimension].tolist()), threshold=float(threshold))
+
+    def _grid(self, width: int) -> int:
+        """Return the grid's cells per standard deviation of the noise."""
+        return GRID if GRID / self.noise >= _ROOM * math.sqrt(width) else FINE_GRID
+
+    def _rule(self, width: int) -> Rule:
+        sigma = self.noise * self.clip
+        unit, clip = 1.0, self.clip
+        if self.noise > 0.0:
+            unit = sigma / self._grid(width)
+            clip = self._grid(width) / self.noise * (1.0 - SHRINK) - 0.5 * math.sqrt(width)
+        return Rule(
+            loss=LOSSES.index(self.loss),
+            intercept=self.intercept,
+            start=self.start,
+            unit=unit,
+            clip=clip,
+            scale=self.diameter / math.sqrt(self.clip**2 + sigma**2 * width),
+            regularization=self.regularization,
+            lasso=self.lasso,
+            radius=math.inf if self.domain == "box" else 0.5 * self.diameter,
+            noisy=self.noise > 0.0,
+            burn={"average": 0, "suffix": self.steps // 2, "last": self.steps - 1}[self.output],
+        )
 
     def _first(self, start: Floats, previous: Hypothesis | None) -> Floats:
         if not (self.warm and isinstance(previous, Linear)):
@@ -130,124 +153,19 @@ class Sgd(Learner):
         away = np.asarray(known) - start
         return np.asarray(start + away * min(1.0, 0.5 * self.diameter / max(float(np.linalg.norm(away)), 1e-300)))
 
-    def _blocks(self, sampler: Sampler, source: RandomSource, width: int) -> Iterator[tuple[Records, Floats]]:
-        """Yield draws with their noise; the next block is prepared while the caller works on this one."""
-        size = max(1, min(_CELLS // width, self.steps))
-        drawing, noising = source.derive("draws"), source.derive("noise")
+    def _blocks(self, sampler: Sampler, source: RandomSource, width: int) -> Iterator[tuple[Records, AnyArray]]:
+        """Yield draws with their noise."""
+        size = max(1, _CELLS // width)
 
-        def prepare(count: int) -> tuple[Records, Floats]:
-            rows = sampler.draws(count, drawing)
-            return rows, normals(count * width if self.noise > 0.0 else 0, noising).reshape(-1, width)
+        def prepare(block: int) -> tuple[Records, AnyArray]:
+            count = min(size, self.steps - block * size)
+            records = sampler.draws(count, source.derive("draws", block))
+            return records, self._noise((count, width), source.derive("noise", block))
 
-        with ThreadPoolExecutor(1, "sgd") as pool:
-            left = self.steps - size
-            ahead = pool.submit(prepare, size)
-            while left > 0:
-                ready, ahead = ahead.result(), pool.submit(prepare, min(size, left))
-                left -= size
-                yield ready
-            yield ahead.result()
+        return ahead(prepare, -(-self.steps // size))
 
-
-# Four sums at once in the next two: one would wait for each addition to end before it began the next.
-
-
-@njit
-def _products(row: AnyArray, iterate: Floats) -> tuple[float, float]:
-    """Return <row, iterate> and <row, row> over the row's features."""
-    whole = len(row) // 4 * 4
-    m0 = m1 = m2 = m3 = s0 = s1 = s2 = s3 = 0.0
-    for j in range(0, whole, 4):
-        x0, x1 = np.float64(row[j]), np.float64(row[j + 1])
-        x2, x3 = np.float64(row[j + 2]), np.float64(row[j + 3])
-        m0 += x0 * iterate[j]
-        m1 += x1 * iterate[j + 1]
-        m2 += x2 * iterate[j + 2]
-        m3 += x3 * iterate[j + 3]
-        s0 += x0 * x0
-        s1 += x1 * x1
-        s2 += x2 * x2
-        s3 += x3 * x3
-    for j in range(whole, len(row)):
-        x0 = np.float64(row[j])
-        m0 += x0 * iterate[j]
-        s0 += x0 * x0
-    return float((m0 + m1) + (m2 + m3)), float((s0 + s1) + (s2 + s3))
-
-
-@njit
-def _squared_distance(one: Floats, other: Floats) -> float:
-    whole = len(one) // 4 * 4
-    s0 = s1 = s2 = s3 = 0.0
-    for j in range(0, whole, 4):
-        s0 += (one[j] - other[j]) ** 2
-        s1 += (one[j + 1] - other[j + 1]) ** 2
-        s2 += (one[j + 2] - other[j + 2]) ** 2
-        s3 += (one[j + 3] - other[j + 3]) ** 2
-    for j in range(whole, len(one)):
-        s0 += (one[j] - other[j]) ** 2
-    return float((s0 + s1) + (s2 + s3))
-
-
-@njit
-def _descend(
-    features: AnyArray,
-    labels: Labels,
-    noise: Floats,
-    iterate: Floats,
-    start: Floats,
-    total: Floats,
-    loss: int,
-    done: int,
-    burn: int,
-    intercept: float,
-    clip: float,
-    sigma: float,
-    scale: float,
-    regularization: float,
-    lasso: float,
-    radius: float,
-) -> None:
-    """Make one step a record, in place, after ``done`` earlier ones; sum up the iterates after ``burn``.
-
-    ``radius`` is the ball's; 0 stands for the box.
-    """
-    dimension = features.shape[1]
-    width = len(iterate)
-    noisy = sigma > 0.0
-    for k in range(len(labels)):
-        label = float(labels[k])
-        margin, square = _products(features[k], iterate)
-        square += intercept * intercept
-        if width > dimension:
-            margin += intercept * float(iterate[dimension])
-        if loss == 0:
-            slope = -label / (1.0 + np.exp(label * margin))
-        elif loss == 1:
-            slope = -label if label * margin < 1.0 else 0.0
-        else:
-            slope = -label if label * margin <= 0.0 else 0.0
-        if slope * slope * square > clip * clip:
-            slope *= clip / (abs(slope) * np.sqrt(square))
-        rank = done + k + 1
-        step = 1.0 / (regularization * rank) if regularization > 0.0 else scale / np.sqrt(rank)
-        for j in range(width):
-            move = slope * (np.float64(features[k, j]) if j < dimension else intercept)
-            if noisy:
-                move += sigma * float(noise[k, j])
-            move += regularization * float(iterate[j] - start[j])
-            iterate[j] -= step * move
-        if lasso > 0.0:
-            for j in range(dimension):
-                iterate[j] -= min(max(iterate[j], -step * lasso), step * lasso)
-        if radius == 0.0:
-            for j in range(width):
-                iterate[j] = min(max(iterate[j], 0.0), 1.0)
-        distance = _squared_distance(iterate, start)
-        if radius > 0.0 and distance > radius * radius:
-            shrink = radius / np.sqrt(distance)
-            for j in range(width):
-                iterate[j] = start[j] + (iterate[j] - start[j]) * shrink
-        if rank > burn:
-            for j in range(width):
-                total[j] += iterate[j]
+    def _noise(self, shape: tuple[int, int], source: RandomSource) -> AnyArray:
+        if self.noise == 0.0:
+            return np.empty((0, shape[1]), dtype=np.int16)
+        draw = normals if self._grid(shape[1]) == GRID else fine_normals
+        return draw(math.prod(shape), source).reshape(shape)

@@ -10,7 +10,7 @@ from common.hypotheses.linear import Linear
 from common.privacy.events import NonPrivate, SubsampledSteps
 from common.randomness import RandomSource
 from common.records import Records
-from curator.gaussian import normals
+from curator.gaussian import fine_normals, normals
 from curator.learners.sgd import Sgd
 from curator.reweighing import Reweighing
 
@@ -22,19 +22,23 @@ def sampler(n=300, d=4, seed=1, scale=1.0):
 
 
 def slowly(learner, sampler, source, previous=None):
-    """Run Algorithm 3 in plain NumPy on the same draws and noise, in one block."""
-    width = sampler.dimension + (learner.intercept != 0)
+    """Run Algorithm 3 in plain NumPy on the same draws and noise."""
+    d, width = sampler.dimension, sampler.dimension + (learner.intercept != 0)
     start = np.full(width, learner.start)
     iterate = start.copy()
     if previous is not None:
         iterate = np.array([*previous.weights, -previous.threshold / learner.intercept])
         away = np.linalg.norm(iterate - start)
         iterate = start + (iterate - start) * min(1.0, learner.diameter / 2 / away)
-    draws = sampler.draws(learner.steps, source.derive("draws"))
+    draws = sampler.draws(learner.steps, source.derive("draws", 0))
+    sigma, unit, bound = learner.noise * learner.clip, 0.0, learner.clip
     noise = np.zeros((learner.steps, width))
     if learner.noise:
-        noise = normals(learner.steps * width, source.derive("noise")).reshape(-1, width)
-    sigma = learner.noise * learner.clip
+        coarse = 2**11 / learner.noise >= 8 * math.sqrt(width)
+        unit = sigma / (2**11 if coarse else 2**26)
+        bound -= math.sqrt(width) / 2 * unit
+        numbers = (normals if coarse else fine_normals)(learner.steps * width, source.derive("noise", 0))
+        noise = unit * numbers.reshape(-1, width)
     iterates = []
     for r in range(1, learner.steps + 1):
         y, label = draws.features[r - 1].astype(float), float(draws.labels[r - 1])
@@ -47,13 +51,15 @@ def slowly(learner, sampler, source, previous=None):
             "perceptron": -1.0 if margin <= 0 else 0.0,
         }[learner.loss]
         gradient = slope * label * y
-        gradient *= min(1.0, learner.clip / max(np.linalg.norm(gradient), 1e-300))
+        gradient *= min(1.0, bound / max(np.linalg.norm(gradient), 1e-300))
+        if unit:
+            gradient = unit * np.rint(gradient / unit)
+            assert np.linalg.norm(gradient) <= learner.clip
         step = learner.diameter / math.sqrt((learner.clip**2 + sigma**2 * width) * r)
         if learner.regularization:
             step = 1 / (learner.regularization * r)
-        iterate = iterate - step * (gradient + sigma * noise[r - 1] + learner.regularization * (iterate - start))
-        soft = np.maximum(np.abs(iterate) - step * learner.lasso, 0.0) * np.sign(iterate)
-        iterate[: sampler.dimension] = soft[: sampler.dimension]
+        iterate = iterate - step * (gradient + noise[r - 1] + learner.regularization * (iterate - start))
+        iterate[:d] = (np.maximum(np.abs(iterate) - step * learner.lasso, 0.0) * np.sign(iterate))[:d]
         away = np.linalg.norm(iterate - start)
         if learner.domain == "box":
             iterate = np.clip(iterate, 0.0, 1.0)
@@ -62,10 +68,11 @@ def slowly(learner, sampler, source, previous=None):
         iterates.append(iterate)
     kept = {"average": iterates, "suffix": iterates[learner.steps // 2 :], "last": iterates[-1:]}[learner.output]
     answer = np.mean(kept, axis=0)
-    return answer[: sampler.dimension], -learner.intercept * answer[-1] if learner.intercept != 0 else 0.0
+    return answer[:d], -learner.intercept * answer[-1] if learner.intercept != 0 else 0.0
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "perceptron"])
+@pytest.mark.parametrize("d", [4, 8, 19])
 @pytest.mark.parametrize("noise", [0.0, 0.7])
 @pytest.mark.parametrize(
     "more",
@@ -79,9 +86,9 @@ def slowly(learner, sampler, source, previous=None):
         {"domain": "box", "start": 1.0, "intercept": -0.5, "lasso": 0.05},
     ],
 )
-def test_kernel_agrees_with_the_algorithm_step_by_step(loss, noise, more):
+def test_kernel_agrees_with_the_algorithm_step_by_step(d, loss, noise, more):
     learner = Sgd(**{"steps": 200, "diameter": 6.0, "noise": noise, "loss": loss, **more})
-    draws, _ = sampler()
+    draws, _ = sampler(d=d)
     learned = learner.learn(draws, RandomSource.seeded(3), None)
     weights, threshold = slowly(learner, draws, RandomSource.seeded(3))
     np.testing.assert_allclose(learned.weights, weights, rtol=1e-8, atol=1e-8)
@@ -109,6 +116,34 @@ def test_several_blocks_are_as_good_as_one(monkeypatch):
     draws, records = sampler(n=3000)
     learned = Sgd(steps=20_050, diameter=20.0, noise=0.0).learn(draws, RandomSource.seeded(5), None)
     assert learned.mistakes(records).mean() < 0.03
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_the_result_does_not_depend_on_the_number_of_threads(cores, monkeypatch):
+    monkeypatch.setattr("curator.learners.sgd._CELLS", 500)
+    draws, _ = sampler(n=3000)
+    learner = Sgd(steps=20_050, diameter=20.0, noise=1.0)
+    expected = learner.learn(draws, RandomSource.seeded(5), None)
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert learner.learn(draws, RandomSource.seeded(5), None) == expected
+
+
+def first_moves(d, noise, loss, seeds):
+    """Return clipped gradient plus noise of the first step, shape (seeds, d + 1): with this regularization, -h."""
+    learner = Sgd(steps=1, diameter=1e9, noise=noise, loss=loss, clip=0.5, regularization=1.0)
+    draws, _ = sampler(d=d)
+    learned = (learner.learn(draws, RandomSource.seeded(seed), None) for seed in range(seeds))
+    return -np.array([[*one.weights, -one.threshold] for one in learned])
+
+
+@pytest.mark.parametrize(
+    ("d", "noise", "cells"), [(4, 2.0, 2**11), (8, 0.3, 2**11), (8, 80.0, 2**11), (4, 300.0, 2**26)]
+)
+@pytest.mark.parametrize("loss", ["logistic", "perceptron"])
+def test_gradient_and_noise_are_multiples_of_one_public_unit(d, noise, cells, loss):
+    moves = first_moves(d, noise, loss, 40) / (0.5 * noise / cells)
+    np.testing.assert_allclose(moves, np.rint(moves), rtol=0, atol=1e-9 * cells)
+    assert np.abs(np.rint(moves)).max() > 1
 
 
 def test_no_gradient_is_longer_than_the_clip_whatever_the_features():
