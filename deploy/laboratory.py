@@ -28,7 +28,7 @@ from curator.sample.local import LocalSample
 from local_agent.answering import answer_together
 from referee.driver import drive
 from referee.order import Order, simulated
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, learned
+from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome, learned
 
 Hook = Callable[[int, Hypothesis], None]
 """Told of each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
@@ -119,7 +119,13 @@ class Street:
 
 
 def conduct(
-    scenario: Scenario, seed: int, hook: Hook, *, records: Records | None = None, pool: int | None = None
+    scenario: Scenario,
+    seed: int,
+    hook: Hook,
+    *,
+    records: Records | None = None,
+    pool: int | None = None,
+    watch: Callable[[Note], None] | None = None,
 ) -> Outcome:
     """Run a scenario's protocol once.
 
@@ -135,6 +141,8 @@ def conduct(
         The curator's sample, where it is at hand already; drawn from the seed by default.
     pool
         See :class:`Street`.
+    watch
+        Told of each note of the protocol.
 
     Raises
     ------
@@ -155,7 +163,7 @@ def conduct(
         return release
 
     protocol = PROTOCOLS[scenario.protocol]()
-    return drive(protocol.script(scenario), protocol.pattern, exchange, lambda note: None)
+    return drive(protocol.script(scenario), protocol.pattern, exchange, watch or (lambda note: None))
 
 
 def sample(scenario: Scenario, seed: int) -> Records:
