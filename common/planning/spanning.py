@@ -60,6 +60,8 @@ def spanning_rows(chances: Floats, beta: float) -> int:
     Whatever came before, the wait at rank i is stochastically at most geometric with chances[i], so the
     number of records needed is at most a sum of independent geometric variables. Its tail is computed
     exactly, as the law of a walk over the ranks, where the paper has d ln(d/beta) steps of the slowest rank.
+    Nothing much less follows from X alone: S = (1 - 1/X) [x = 0] + (1/X) T has this X, and waits X times as
+    long as T at every rank.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -76,9 +76,7 @@ class ParityLearner(Learner):
 
     def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
         """Answer by block, and vote; the weights and the previous hypothesis play no part."""
-        answers = self.answers(sampler.everybody(), sampler.dimension, source)
-        votes = Counter(answer for answer in answers if answer is not None)
-        return votes.most_common(1)[0][0] if votes else BOTTOM
+        return vote(self.answers(sampler.everybody(), sampler.dimension, source))
 
     def answers(self, everybody: Iterator[Records], dimension: int, source: RandomSource) -> list[Parity | None]:
         """Return each block's answer, None for bottom: private as they are.
@@ -107,3 +105,9 @@ class ParityLearner(Learner):
                 point = system.point(source.derive("point", block))
                 found[block] = Parity(features=tuple(np.flatnonzero(point).tolist()))
         return found
+
+
+def vote(answers: Sequence[Parity | None]) -> Hypothesis:
+    """Return the most frequent answer, the earliest of several such; :data:`BOTTOM` if there is none."""
+    votes = Counter(answer for answer in answers if answer is not None)
+    return votes.most_common(1)[0][0] if votes else BOTTOM
