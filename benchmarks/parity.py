@@ -1,11 +1,12 @@
-"""How often is a secret parity learned, from how few people, and how fast are equations over F_2 solved?
+"""PARITY by the sizes of the paper and by tight ones: success, people, and the time of an elimination over F_2.
 
     python -m benchmarks.parity [--repetitions 50] [--epsilon 0.5] [--most 6000000] [--json]
 
-Appendix B of Kohen & Sheffet, with one feature of S nearly never set. For each number of features d and X = chi^2(T||S) + 1, the learner by the paper's rule and sizes beside the learner by
-the tight ones, each with fresh people and a fresh secret in every repetition; right means exactly the secret. The
-interval is Clopper and Pearson's, 95%. Sizes above ``--most`` people are planned, not run. ``rank`` is the largest
-number of kept records that any of the repetitions took until its equations had full rank.
+Appendix B of Kohen & Sheffet, with one feature of S nearly never set. For each number of features d and each
+X = chi^2(T||S) + 1: the learner by the paper's rule and sizes beside the learner by the tight ones, with fresh people
+and a fresh secret in every repetition; right means exactly the secret. The interval is Clopper and Pearson's, 95%.
+Sizes above ``--most`` people are planned, not run. ``rank`` is the largest number of records that any of the
+repetitions took until their equations had full rank.
 """
 
 from __future__ import annotations
