@@ -7,7 +7,10 @@ is charged or stored, and no budget is enforced. So it is for simulated people o
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,13 +21,13 @@ from common.operations import Learn, Operation
 from common.people import TableCrowd, open_crowd
 from common.queries.base import Query
 from common.randomness import RandomSource, subseed
-from common.records import Records
 from common.scenario import Scenario
 from curator.book import extended
 from curator.learners.base import parse_learner
 from curator.operations.base import ACTS, Workspace
 from curator.reweighing import Reweighing
-from curator.sample.local import LocalSample
+from curator.sample.base import Sample
+from curator.sample.opening import open_sample
 from local_agent.answering import answer_together
 from referee.driver import drive
 from referee.order import Order, simulated
@@ -44,18 +47,18 @@ class Desk:
     ----------
     scenario
         Resolved.
-    records
-        The sample, n records.
+    sample
+        Its people, never reweighed.
     seed
         The run's.
     """
 
-    def __init__(self, scenario: Scenario, records: Records, seed: int) -> None:
+    def __init__(self, scenario: Scenario, sample: Sample, seed: int) -> None:
         policy = scenario.curator
         kappa = None if policy.kappa is None else float(policy.kappa)
         learner = parse_learner(policy.learner)
-        learner.check(records.features.dtype, records.dimension)
-        self.workspace = Workspace(LocalSample.of(records), Reweighing(len(records), kappa, float(policy.eta)), learner)
+        learner.check(sample.dtype, sample.dimension)
+        self.workspace = Workspace(sample, Reweighing(len(sample), kappa, float(policy.eta)), learner)
         self._randomness = RandomSource.seeded(seed, "curator")
         self._lineage = ""
 
@@ -123,7 +126,6 @@ def conduct(
     seed: int,
     hook: Hook,
     *,
-    records: Records | None = None,
     pool: int | None = None,
     watch: Callable[[Note], None] | None = None,
 ) -> Outcome:
@@ -137,8 +139,6 @@ def conduct(
         Decides everything. Without a pool the outcome is that of every deployment of the scenario with this seed.
     hook
         Told of each round's hypothesis.
-    records
-        The curator's sample, where it is at hand already; drawn from the seed by default.
     pool
         See :class:`Street`.
     watch
@@ -147,26 +147,22 @@ def conduct(
     Raises
     ------
     BadScenario
-        If the people are real: they are asked by a service, never in a laboratory.
+        If the people are real: they are asked by a service, never in a laboratory. If the sample fits nowhere.
     """
     if scenario.people == "real":
         raise BadScenario("people are real: a laboratory enforces no budget, so it takes simulated people only")
-    desk = Desk(scenario, sample(scenario, seed) if records is None else records, seed)
-    street = Street(scenario, seed, pool)
+    with tempfile.TemporaryDirectory(prefix="tandem-laboratory-") as folder, ExitStack() as opened:
+        sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
+        opened.callback(sample.close)
+        desk, street = Desk(scenario, sample, seed), Street(scenario, seed, pool)
 
-    def exchange(number: int, step: AskCurator | AskAgents) -> Any:
-        if isinstance(step, AskAgents):
-            return street.answer(step.query, step.count)
-        release = desk.perform(number, step.operation)
-        if isinstance(step.operation, Learn):
-            hook(step.operation.round, learned(release))
-        return release
+        def exchange(number: int, step: AskCurator | AskAgents) -> Any:
+            if isinstance(step, AskAgents):
+                return street.answer(step.query, step.count)
+            release = desk.perform(number, step.operation)
+            if isinstance(step.operation, Learn):
+                hook(step.operation.round, learned(release))
+            return release
 
-    protocol = PROTOCOLS[scenario.protocol]()
-    return drive(protocol.script(scenario), protocol.pattern, exchange, watch or (lambda note: None))
-
-
-def sample(scenario: Scenario, seed: int) -> Records:
-    """Draw the curator's sample of a resolved scenario, as the curator itself does."""
-    n = int(scenario.curator.n)
-    return open_crowd(scenario.source, None, subseed(seed, "source"), n).records(np.arange(n))
+        protocol = PROTOCOLS[scenario.protocol]()
+        return drive(protocol.script(scenario), protocol.pattern, exchange, watch or (lambda note: None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -44,7 +45,7 @@ def run(figure: Figure, tasks: list[tuple[str, int]], workers: int, keep: Callab
     for name in _THREADS:  # read by the processes when they start: more threads than cores slow each other down
         os.environ.setdefault(name, share)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context) as pool:
+    with ProcessPoolExecutor(workers, context, _end_with_parent) as pool:
         waiting = iter(tasks)
         running: set[Future[Row]] = set()
         try:
@@ -68,6 +69,18 @@ def run(figure: Figure, tasks: list[tuple[str, int]], workers: int, keep: Callab
             for process in multiprocessing.active_children():
                 process.terminate()
             raise
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is killed: nobody waits for its results then."""
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def _measure(figure: Figure, point: str, repetition: int) -> Row:

@@ -10,7 +10,7 @@ import pytest
 from common.errors import BadScenario
 from common.hypotheses.linear import Linear
 from common.queries.loss import LossQuery
-from deploy.laboratory import Street, conduct, sample
+from deploy.laboratory import Street, conduct
 from tests.support import tiny
 
 PLANE = LossQuery(hypothesis=Linear(weights=(1.0,) * 8, threshold=0.0))
@@ -39,10 +39,11 @@ def test_the_same_seed_is_the_same_experiment_and_another_seed_another():
     assert first.answer != other.answer
 
 
-def test_a_sample_that_is_at_hand_is_used():
-    chosen = tiny()
-    assert conduct(chosen, 1, ignore, records=sample(chosen, 1)) == conduct(chosen, 1, ignore)
-    assert conduct(chosen, 1, ignore, records=sample(chosen, 2)) != conduct(chosen, 1, ignore)
+def test_the_sample_is_kept_as_the_scenario_says():
+    fixed = conduct(tiny("curator.storage.numbers=fixed"), 1, ignore)
+    mapped = conduct(tiny("curator.storage.numbers=fixed", "curator.storage.place=disk"), 1, ignore)
+    assert fixed == mapped
+    assert fixed != conduct(tiny(), 1, ignore)
 
 
 def test_everybody_is_asked_once_until_nobody_is_left():
