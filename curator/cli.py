@@ -47,7 +47,10 @@ def serve_command(
     """
     end_with_stdin()
     chosen = resolve(scenarios.load(scenario, sets))
-    with listen(host, port) as listener, closing(open_curator(chosen, state, seed, referee_key)) as curator:
+    with (
+        listen(host, port) as listener,
+        closing(open_curator(chosen, state, seed, referee_key, lambda text: typer.echo(text, err=True))) as curator,
+    ):
         serve(curator_app(curator), listener, "curator")
 
 

@@ -33,7 +33,7 @@ class Embedded:
     def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
         """Carry a run to its end."""
         with ExitStack() as opened:
-            curator = open_curator(scenario, self._state / "curator", seed, None)
+            curator = open_curator(scenario, self._state / "curator", seed, None, lambda text: watch(text, {}))
             opened.callback(curator.close)
             hosts: list[Host] = []
             referee = Referee(self._state / "referee", curator, wait=lambda seconds: _work(hosts))

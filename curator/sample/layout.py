@@ -33,6 +33,16 @@ class Layout:
     columns: tuple[tuple[np.dtype[Any], int], ...]
     grid: Grid | None
 
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return self.columns[0][1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the features as learners see them."""
+        return np.dtype(np.float32) if self.grid is not None else self.columns[0][0]
+
     @classmethod
     def of(cls, storage: Storage, people: People, example: Records) -> Layout:
         """Return the layout that a scenario names for people of whom some records are given.
@@ -56,7 +66,7 @@ class Layout:
     @property
     def block(self) -> int:
         """Records that are drawn and written in one go: a few MiB."""
-        return max(1, _CELLS // max(1, self.columns[0][1]))
+        return max(1, _CELLS // max(1, self.dimension))
 
     def encode(self, records: Records) -> list[AnyArray]:
         """Return the columns of some records, each of shape (n, width)."""

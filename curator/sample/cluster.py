@@ -1,0 +1,194 @@
+"""A sample whose shards are in workers of a Ray cluster, all of them the curator's own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from common.errors import BadScenario, PeerUnavailable
+from common.people import Crowd
+from curator.sample.base import Answer, Sample
+from curator.sample.keeping import Tell
+from curator.sample.opening import Source
+from curator.sample.shard import Shard
+
+log = logging.getLogger("tandem")
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+try:
+    import ray
+    from ray.exceptions import RayActorError, RayTaskError
+except ImportError:  # an optional dependency
+    raise BadScenario(
+        "curator.storage.workers needs Ray: install tandem-hybrid[ray], or hold the sample in this process (workers: 0)"
+    ) from None
+
+MOST_LOSSES = 3
+"""How often in a row a worker is replaced before that is given up."""
+Change = tuple[str, tuple[Any, ...]]
+_CHANGES = (Shard.reweigh, Shard.refine, Shard.restore, Shard.pile)
+_STORE = 256 << 20
+
+
+class Worker:
+    """One shard in a process of its own; brings its people itself, so that no record travels to it.
+
+    Parameters
+    ----------
+    source
+        Where the sample comes from.
+    begin, end
+        This shard's people.
+    threads
+        How many threads may work at a time.
+    changes
+        What changed the shard's scores so far, to be repeated: names of methods, and arguments.
+    """
+
+    def __init__(self, source: Source, begin: int, end: int, threads: int, changes: list[Change]) -> None:
+        self._shard = Shard(source.rows(source.crowd(), begin, end, threads, log.info), begin, threads)
+        for question, arguments in changes:
+            self.answer(question, arguments)
+
+    def answer(self, question: str, arguments: tuple[Any, ...]) -> Any:
+        """Call a method of the shard."""
+        return getattr(self._shard, question)(*arguments)
+
+    def process(self) -> int:
+        """Return the worker's process id."""
+        return os.getpid()
+
+
+class Cluster(Sample):
+    """Shards in workers, asked at the same time. All randomness is the coordinator's: results are those of one shard.
+
+    A worker that dies is replaced: its successor brings the same people again and repeats what changed their scores, a
+    function of public hypotheses; then it is asked what its predecessor left unanswered.
+
+    Parameters
+    ----------
+    source
+        Where the sample comes from.
+    sizes
+        Number of records of each shard.
+    crowd
+        The people.
+    threads
+        How many threads a worker may use.
+    tell
+        Told of workers that were lost and replaced.
+
+    Raises
+    ------
+    PeerUnavailable
+        Any time: if a worker dies again and again.
+    """
+
+    def __init__(self, source: Source, sizes: list[int], crowd: Crowd, threads: int, tell: Tell) -> None:
+        layout = source.layout(crowd)
+        super().__init__(sizes, layout.dimension, layout.dtype)
+        self._source = source
+        self._threads = threads
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._changes: list[list[Change]] = [[] for _ in sizes]
+        self._workers = [self._start(shard) for shard in range(len(sizes))]
+
+    def _start(self, shard: int) -> Any:
+        begin = sum(self.sizes[:shard])
+        remote: Any = ray.remote(num_cpus=1, max_restarts=0)(Worker)
+        return remote.remote(self._source, begin, begin + self.sizes[shard], self._threads, self._changes[shard])
+
+    def end(self) -> None:
+        """End the workers."""
+        while self._workers:
+            ray.kill(self._workers.pop())
+
+    def processes(self) -> list[int]:
+        """Return the process id of each worker; waits until all have their people."""
+        pids: list[int] = ray.get([worker.process.remote() for worker in self._workers])
+        return pids
+
+    def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
+        """Ask the shards at the same time."""
+        name = question.__name__
+        asked = [(shard, self._workers[shard]) for shard in arguments]
+        pending = [worker.answer.remote(name, arguments[shard]) for shard, worker in asked]
+        answers = []
+        for (shard, worker), answer in zip(asked, pending, strict=True):
+            answers.append(self._answer(shard, worker, answer, name, arguments[shard]))
+            if question in _CHANGES:
+                self._changed(shard, name, arguments[shard])
+        return answers
+
+    def _changed(self, shard: int, name: str, given: tuple[Any, ...]) -> None:
+        """Note a change, and forget those that it makes void."""
+        kept = [] if name == Shard.restore.__name__ else self._changes[shard]
+        self._changes[shard] = [*(change for change in kept if change[0] != Shard.pile.__name__), (name, given)]
+
+    def _answer(self, shard: int, worker: Any, answer: Any, name: str, given: tuple[Any, ...]) -> Any:
+        for _ in range(MOST_LOSSES):
+            try:
+                return ray.get(answer)
+            except RayTaskError as error:
+                raise error.cause or error from None
+            except RayActorError:
+                worker = self._replaced(shard, worker)
+                answer = worker.answer.remote(name, given)
+        raise PeerUnavailable(
+            f"worker {shard} of the sample died {MOST_LOSSES} times in a row: "
+            f"see its log, and whether its machine has memory enough"
+        )
+
+    def _replaced(self, shard: int, lost: Any) -> Any:
+        """Return the successor of a worker; whoever misses it first starts it."""
+        with self._lock:
+            if self._workers[shard] is lost:
+                people, changes = self.sizes[shard], len(self._changes[shard])
+                self._tell(
+                    f"worker {shard} of {len(self.sizes)} was lost; its successor brings the same {people:,} people "
+                    f"and repeats {changes} changes of their weights"
+                )
+                self._workers[shard] = self._start(shard)
+            return self._workers[shard]
+
+
+def open_cluster(source: Source, crowd: Crowd, tell: Tell) -> Sample:
+    """Return the sample in as many workers as the scenario names, on the cluster of ``RAY_ADDRESS`` or on this machine.
+
+    Raises
+    ------
+    BadScenario
+        If the cluster does not answer.
+    """
+    workers, n = source.scenario.curator.storage.workers, source.size
+    sizes = [n * (k + 1) // workers - n * k // workers for k in range(workers)]
+    with ExitStack() as opened:
+        if not ray.is_initialized():
+            _connect(workers, max(sizes))
+            opened.callback(ray.shutdown)
+        cores = len(os.sched_getaffinity(0))
+        threads = cores if os.environ.get("RAY_ADDRESS") else max(1, cores // workers)
+        sample = Cluster(source, sizes, crowd, threads, tell)
+        opened.callback(sample.end)
+        for shard, process in enumerate(sample.processes()):
+            tell(f"worker {shard} of {workers} is process {process} and holds {sizes[shard]:,} people")
+        sample.on_close(opened.pop_all())
+    return sample
+
+
+def _connect(workers: int, most: int) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
+    try:
+        if address := os.environ.get("RAY_ADDRESS"):
+            ray.init(address=address, **quiet)
+        else:
+            # Room for what travels: proposals and records drawn, and a shard's scores when they are stored.
+            ray.init(num_cpus=workers, include_dashboard=False, object_store_memory=_STORE + 8 * most, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadScenario(f"the Ray cluster cannot be used ({reason}): see RAY_ADDRESS, or take workers: 0") from None
