@@ -30,7 +30,7 @@ def evaluate(loss: Loss, hypothesis: Hypothesis, records: Records) -> Floats:
     if loss == "zero-one":
         return hypothesis.mistakes(records).astype(np.float64)
     with np.errstate(all="ignore"):
-        margins = records.labels * hypothesis.margins(records.features).astype(np.float64)
+        margins = hypothesis.labels(records) * hypothesis.margins(records.features).astype(np.float64)
         losses = 1.0 - margins if loss == "hinge" else -margins
     return np.clip(np.nan_to_num(losses, nan=0.0), 0.0, 1.0)
 

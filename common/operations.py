@@ -9,14 +9,29 @@ from pydantic import Field, TypeAdapter, ValidationError
 from common.errors import BadMessage
 from common.hypotheses.base import AnyHypothesis
 from common.losses import Loss
+from common.tasks import Task
 from common.values import Value, explain
 
 
 class Learn(Value):
-    """Learn a hypothesis from draws of the current reweighed distribution, and release it."""
+    """Learn a hypothesis from draws of the current reweighed distribution, and release it.
+
+    Attributes
+    ----------
+    round
+        Counted over all tasks.
+    task
+        As what the learner sees the draws; None: as they are.
+    """
 
     kind: Literal["learn"] = "learn"
     round: int = Field(ge=1)
+    task: Task | None = None
+
+    @property
+    def least_dimension(self) -> int:
+        """Smallest number of features that the records must have."""
+        return 0 if self.task is None else self.task.least_dimension
 
 
 class Reweigh(Value):
@@ -33,6 +48,11 @@ class Reweigh(Value):
     kind: Literal["reweigh"] = "reweigh"
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
+
+    @property
+    def least_dimension(self) -> int:
+        """Smallest number of features that the records must have."""
+        return self.hypothesis.least_dimension
 
 
 Operation = Learn | Reweigh

@@ -19,6 +19,7 @@ from common.errors import BadScenario, TandemError
 from common.losses import Loss
 from common.mechanisms.base import AnyMechanism
 from common.people import People, locate
+from common.tasks import Task
 from common.values import Value, explain
 
 FromPlan = Literal["plan"]
@@ -157,6 +158,9 @@ class Scenario(Value):
         Directory of the table files, where the scenario reads tables.
     vc_dimension
         Pseudo-dimension of the loss class, for the sample-size bounds (or ``hypotheses``, the size of a finite class).
+        With several tasks: of all their losses together.
+    tasks
+        Protocol ``hand-over`` only: what to learn about these people, one after the other.
     """
 
     name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")
@@ -174,6 +178,7 @@ class Scenario(Value):
     accuracy: Accuracy = Accuracy()
     vc_dimension: int | None = Field(default=None, ge=1)
     hypotheses: int | None = Field(default=None, ge=1)
+    tasks: tuple[Task, ...] = ()
     source: People
     target: People
     curator: CuratorSection
@@ -189,6 +194,18 @@ class Scenario(Value):
             if any(isinstance(side, dict) and side.get("table") is not None for side in sides):
                 return {**tree, "people": "real"}
         return tree
+
+    @model_validator(mode="after")
+    def _tasks_fit(self) -> Self:
+        if self.tasks and self.protocol != "hand-over":
+            raise ValueError(f"tasks are for protocol hand-over, found {self.protocol!r}: leave them out")
+        if self.tasks and self.baselines:
+            raise ValueError("baselines are for one label and all features: leave them out where there are tasks")
+        least = max((task.least_dimension for task in self.tasks), default=0)
+        for side, people in (("source", self.source), ("target", self.target)):
+            if people.dimension < least:
+                raise ValueError(f"tasks need {least} features, the {side} people have {people.dimension}")
+        return self
 
     @model_validator(mode="after")
     def _real_tables(self) -> Self:

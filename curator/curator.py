@@ -246,9 +246,9 @@ class Curator:
         if known is None and unfinished is not None:
             raise Conflict(f"operation {unfinished.operation_id} has not finished: ask for it again first")
         act = ACTS[operation.kind]()
-        least = operation.hypothesis.least_dimension if isinstance(operation, Reweigh) else 0
+        least = operation.least_dimension
         if least > self._sample.dimension:
-            raise PolicyRefused(f"the hypothesis needs {least} features, records have {self._sample.dimension}")
+            raise PolicyRefused(f"{operation.kind} needs {least} features, records have {self._sample.dimension}")
         event = act.event(operation, self._workspace)
         charge = Charge(request.operation_id, wanted, operation.wire(), event, None)
         if known is None:

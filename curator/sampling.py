@@ -132,7 +132,7 @@ class Sampler:
         """Draw ``count`` records independently from mu."""
         parts = [picked.records for picked in self._picked(count, source, gather=True) if picked.records is not None]
         if not parts:
-            return Records(np.empty((0, self.dimension), dtype=self.dtype), np.empty(0, dtype=np.int8))
+            return Records(np.empty((0, self._sample.dimension), dtype=self.dtype), np.empty(0, dtype=np.int8))
         return Records.joined(parts, count)
 
     def blocks(self, count: int, size: int, source: RandomSource) -> Iterator[Records]:

@@ -46,6 +46,8 @@ def complete(result: dict[str, Any], asked: Scenario, seed: int | None, folder: 
     if result["answer"] is not None and can_judge(asked):
         judge = judge_crowd(asked, seed or 0)
         truth = {"loss_on_target": loss(parse_hypothesis(result["answer"]), judge), "people": len(judge)}
+        if "tasks" in result:
+            truth["tasks"] = [loss(parse_hypothesis(task["answer"]), judge) for task in result["tasks"]]
         if asked.people == "real":
             truth["note"] = "found out from the people's own records: outside every guarantee"
         if asked.baselines:

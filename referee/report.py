@@ -82,6 +82,9 @@ def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bo
     ]
     if result["truth"] is not None:
         lines.append(f"| true loss on T | {result['truth']['loss_on_target']:.4f} |")
+        for number, value in enumerate(result["truth"].get("tasks", []), start=1):
+            rounds_of = result["tasks"][number - 1]["iterations"]
+            lines.append(f"| task {number}: true loss on T, rounds | {value:.4f}, {rounds_of} |")
         for name, found in result["truth"].get("baselines", {}).items():
             lines.append(f"| true loss, {name} | {found['loss_on_target']:.4f} ({found['note']}) |")
         if result["truth"].get("note"):

@@ -19,7 +19,11 @@ def result_document(
     agents: dict[str, int],
     seconds: dict[str, float],
 ) -> dict[str, Any]:
-    """Return the result document; without an outcome, answer and estimate are null."""
+    """Return the result document; without an outcome, answer and estimate are null.
+
+    ``tasks`` is there only if the protocol learned several things: what was found for each, in order.
+    """
+    several = {"tasks": [_task(ended) for ended in outcome.tasks]} if outcome and outcome.tasks else {}
     return {
         "scenario": scenario.name,
         "status": status,
@@ -27,10 +31,21 @@ def result_document(
         "iterations": outcome.iterations if outcome else 0,
         "answer": outcome.answer.wire() if outcome else None,
         "estimate": outcome.estimate.wire() if outcome else None,
+        **several,
         "agents": agents,
         "privacy": {
             "curator": {"epsilon": terms.epsilon if terms else None, "delta": terms.delta if terms else None},
             "agent": guarantee(scenario.agents.mechanism.guarantee),
         },
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
+    }
+
+
+def _task(ended: Outcome) -> dict[str, Any]:
+    return {
+        "status": ended.status,
+        "reason": ended.reason,
+        "iterations": ended.iterations,
+        "answer": ended.answer.wire(),
+        "estimate": ended.estimate.wire(),
     }

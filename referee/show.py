@@ -88,6 +88,8 @@ def result(document: dict[str, Any]) -> None:
     if document["truth"]:
         known = document["truth"].get("note", "only an experiment can know")
         table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
+        for number, value in enumerate(document["truth"].get("tasks", []), start=1):
+            table.add_row(f"  task {number}", f"{value:.4f} after {document['tasks'][number - 1]['iterations']} rounds")
         for name, baseline in document["truth"].get("baselines", {}).items():
             table.add_row(f"  {name}", f"{baseline['loss_on_target']:.4f}  {baseline['note']}")
         if document["truth"].get("reading"):

@@ -63,9 +63,13 @@ class Hypothesis(Value):
         """Return how far each of n rows is on the positive side, shape (n,), float32: here -1 or +1, the prediction."""
         return self.predict(features).astype(np.float32)
 
+    def labels(self, records: Records) -> Labels:
+        """Return the labels that it is held against, shape (n,), int8: the records' own."""
+        return records.labels
+
     def mistakes(self, records: Records) -> Bits:
         """Return the 0/1 losses, shape (n,), uint8: 1 where the prediction differs from the label."""
-        return np.not_equal(self.predict(records.features), records.labels).view(np.uint8)
+        return np.not_equal(self.predict(records.features), self.labels(records)).view(np.uint8)
 
 
 HYPOTHESES: Vocabulary[Hypothesis] = Vocabulary("hypothesis", "common.hypotheses", "kind")

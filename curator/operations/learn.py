@@ -9,6 +9,7 @@ from common.operations import Learn
 from common.privacy.events import Event
 from common.randomness import RandomSource
 from curator.operations.base import ACTS, Act, Workspace
+from curator.viewing import TaskSampler
 
 
 @ACTS.register("learn")
@@ -22,6 +23,8 @@ class LearnAct(Act[Learn]):
     def run(self, operation: Learn, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
         """Learn, warm-started at the last released hypothesis."""
         sampler = workspace.reweighing.sampler(workspace.sample)
+        if operation.task is not None:
+            sampler = TaskSampler(workspace.sample, workspace.reweighing.density(), operation.task)
         hypothesis = workspace.learner.learn(sampler, source, workspace.previous)
         workspace.previous = hypothesis
         return {"hypothesis": hypothesis.wire()}

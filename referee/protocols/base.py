@@ -18,6 +18,7 @@ from common.operations import Operation
 from common.queries.base import Query
 from common.registry import Registry
 from common.scenario import Scenario
+from common.tasks import Task
 from referee.estimation.intervals import Estimate
 from referee.patterns import Pattern
 
@@ -69,6 +70,16 @@ class Outcome:
     """How a protocol ended.
 
     ``done``: with its answer; ``exhausted``: all rounds or agents used, the best answer is given.
+
+    Attributes
+    ----------
+    iterations
+        Rounds that were used.
+    answer, estimate, reason
+        What was found, what the agents say about it, and why it ended there.
+    tasks
+        Of a protocol that learns several things: how each ended, in order. The rest is then that of the last one, and
+        the iterations are those of all.
     """
 
     status: Literal["done", "exhausted"]
@@ -76,6 +87,7 @@ class Outcome:
     answer: Hypothesis
     estimate: Estimate
     reason: str
+    tasks: tuple[Outcome, ...] = ()
 
     def ended(self, iterations: int, reason: str) -> Outcome:
         """Return this answer as that of a protocol which used up ``iterations`` rounds."""
@@ -86,16 +98,17 @@ Step = AskCurator | AskAgents | Note
 Script = Generator[Step, Any, Outcome]
 
 
-def learned(release: dict[str, Any]) -> Hypothesis:
-    """Return the hypothesis in the curator's reply to ``learn``.
+def learned(release: dict[str, Any], task: Task | None = None) -> Hypothesis:
+    """Return the hypothesis in the curator's reply to ``learn``, as one about whole records.
 
     Raises
     ------
     PeerMisbehaved
-        If there is none that can be read.
+        If there is none that can be read, or none that the task can have.
     """
     try:
-        return parse_hypothesis(release.get("hypothesis"))
+        hypothesis = parse_hypothesis(release.get("hypothesis"))
+        return hypothesis if task is None else task.about(hypothesis)
     except BadMessage as error:
         raise PeerMisbehaved(f"the curator released no acceptable hypothesis: {error.detail}") from None
 

@@ -10,6 +10,7 @@ from common.errors import BadScenario
 from common.operations import Learn, Reweigh
 from common.queries.loss import LossQuery
 from common.scenario import Scenario
+from common.tasks import Task
 from referee.asking import examine, survey
 from referee.patterns import agents, curator, many, maybe, sequence, some
 from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script, learned
@@ -32,27 +33,35 @@ class SubsampleTestReweigh(Protocol):
 
     def script(self, scenario: Scenario) -> Script:
         """Algorithm 2: for t = 1..T learn h^t from mu^t, test it on fresh agents, then halt or reweigh by it."""
-        rounds, seeks = int(scenario.curator.rounds), scenario.mode == "realizable"
-        share = int(scenario.agents.count) // rounds
-        if not seeks and share < 1:
-            raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {scenario.agents.count}")
-        best = None
-        for t in range(1, rounds + 1):
-            release = yield AskCurator(Learn(round=t))
-            hypothesis = learned(release)
-            loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
-            found = yield from examine(loss, scenario, rounds) if seeks else survey(loss, scenario, share, rounds)
-            yield Note(f"round {t}", {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire()})
-            if best is None or found.estimate.high < best.estimate.high:
-                best = Outcome("exhausted", t, hypothesis, found.estimate, f"all {rounds} rounds were used")
-            if found.verdict == "below":
-                return Outcome(
-                    "done", t, hypothesis, found.estimate, f"the loss on T is below the level after round {t}"
-                )
-            if seeks and found.verdict is None:
-                return best.ended(t, f"all agents were asked by round {t}")
-            if t < rounds:
-                yield AskCurator(Reweigh(hypothesis=hypothesis))
-        if best is None:
-            raise AssertionError("a run has at least one round")
-        return best.ended(rounds, best.reason)
+        return (yield from pursue(scenario, None, 1, int(scenario.curator.rounds)))
+
+
+def pursue(scenario: Scenario, task: Task | None, first: int, last: int) -> Script:
+    """Algorithm 2 in the rounds ``first`` to ``last``, from whatever weights the curator has then.
+
+    Returns
+    -------
+    How it ended; ``iterations`` is the number of the last round that was used.
+    """
+    rounds, seeks = int(scenario.curator.rounds), scenario.mode == "realizable"
+    share = int(scenario.agents.count) // rounds
+    if not seeks and share < 1:
+        raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {scenario.agents.count}")
+    best = None
+    for t in range(first, last + 1):
+        release = yield AskCurator(Learn(round=t, task=task))
+        hypothesis = learned(release, task)
+        loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
+        found = yield from examine(loss, scenario, rounds) if seeks else survey(loss, scenario, share, rounds)
+        yield Note(f"round {t}", {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire()})
+        if best is None or found.estimate.high < best.estimate.high:
+            best = Outcome("exhausted", t, hypothesis, found.estimate, f"all {rounds} rounds were used")
+        if found.verdict == "below":
+            return Outcome("done", t, hypothesis, found.estimate, f"the loss on T is below the level after round {t}")
+        if seeks and found.verdict is None:
+            return best.ended(t, f"all agents were asked by round {t}")
+        if t < last:
+            yield AskCurator(Reweigh(hypothesis=hypothesis))
+    if best is None:
+        raise AssertionError("there is at least one round")
+    return best.ended(last, best.reason)

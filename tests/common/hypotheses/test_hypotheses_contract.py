@@ -16,6 +16,11 @@ EXAMPLES = {
     "linear": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
     "onnx": wire(linear([0.5, -1.0, 2.0], 0.25)),
     "parity": {"kind": "parity", "features": [0, 2, 3]},
+    "relabelled": {
+        "kind": "relabelled",
+        "column": 4,
+        "hypothesis": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
+    },
     "stump": {"kind": "stump", "feature": 2, "threshold": 0.1, "sign": -1},
     "trees": {
         "kind": "trees",
@@ -36,7 +41,7 @@ def one_by_one(wire, row):
             return wire["label"]
         case "conjunction":
             return 1 if all(row[j] > 0.5 for j in wire["features"]) else -1
-        case "linear" | "onnx":  # the example of a graph is the same half-space
+        case "linear" | "onnx" | "relabelled":  # the examples are the same half-space
             weights, threshold = EXAMPLES["linear"]["weights"], EXAMPLES["linear"]["threshold"]
             return 1 if sum(w * x for w, x in zip(weights, row, strict=False)) > threshold else -1
         case "parity":
@@ -104,6 +109,7 @@ class TestContract:
         hypothesis = parse_hypothesis(EXAMPLES[kind])
         labels = hypothesis.predict(features)
         labels[::4] *= -1
+        features[:, 4] = labels  # where one of them looks for its label, and none for anything else
         mistakes = hypothesis.mistakes(Records(features, labels))
         assert mistakes.dtype == np.uint8
         np.testing.assert_array_equal(np.flatnonzero(mistakes), np.arange(0, 100, 4))

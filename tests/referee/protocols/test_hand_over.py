@@ -1,0 +1,193 @@
+"""Hand-over: weights go from task to task, one budget and one number of rounds for all, fewer reweighs in all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from common.errors import PeerMisbehaved, PolicyRefused
+from common.hypotheses.base import parse_hypothesis
+from common.operations import Learn
+from common.records import Records
+from common.tasks import Task
+from curator.reweighing import Reweighing
+from curator.sample.local import LocalSample
+from referee.audit import audit
+from referee.protocols.base import AskAgents, AskCurator, learned
+from tests.referee.protocols.test_protocol_contract import World, play
+from tests.support import Bench, leave_folder, tiny
+
+NAME = "hand-over"
+BALLS = "{name: gaussian-balls, side: %s, d: 8, close: 2, sigma_source: 0.1, sigma_target: 0.07, inside: 0.4, \
+second: 0.3, center: 0.01, scale: 8.0, norm: 1.0}"
+TASKS = (Task(features=8), Task(features=8, label=8))
+
+
+def two_tasks(*overrides: str):
+    people = [f"{place}.distribution={BALLS % side}" for place, side in (("source", "source"), ("target", "target"))]
+    tasks = "tasks=[{features: 8}, {features: 8, label: 8}]"
+    return tiny(f"protocol={NAME}", *people, tasks, "baselines=[]", "curator.rounds=5", *overrides)
+
+
+class Turning(World):
+    """Agents whose answers are ones at a rate that depends on the round."""
+
+    def __init__(self, chosen, rates):
+        super().__init__(chosen, 0.0)
+        self.rates, self.round = rates, 0
+
+    def __call__(self, number, step):
+        if isinstance(step, AskCurator) and isinstance(step.operation, Learn):
+            self.round = step.operation.round
+        self.rate = self.rates[self.round - 1] if self.round else 0.0
+        return super().__call__(number, step)
+
+
+def asked_of_the_curator(world):
+    return [step.operation for _, step, _ in world.log if isinstance(step, AskCurator)]
+
+
+def test_the_second_task_begins_with_the_weights_of_the_first():
+    chosen = two_tasks()
+    world = Turning(chosen, [1.0, 0.0, 1.0, 0.0])
+    outcome = play(NAME, chosen, world)
+    operations = asked_of_the_curator(world)
+    # Nothing is reset in between, and an accepted hypothesis is not reweighed by.
+    assert [o.kind for o in operations] == ["learn", "reweigh", "learn", "learn", "reweigh", "learn"]
+    assert [(o.round, o.task) for o in operations if isinstance(o, Learn)] == [
+        (1, TASKS[0]), (2, TASKS[0]), (3, TASKS[1]), (4, TASKS[1]),
+    ]  # fmt: skip
+    assert [o.hypothesis.kind for o in operations if o.kind == "reweigh"] == ["linear", "relabelled"]
+    assert (outcome.status, outcome.iterations) == ("done", 4)
+    assert [(t.status, t.iterations) for t in outcome.tasks] == [("done", 2), ("done", 2)]
+    assert outcome.answer == outcome.tasks[1].answer
+
+
+def test_agents_are_asked_about_the_label_of_the_task():
+    chosen = two_tasks()
+    world = World(chosen, 0.0)
+    play(NAME, chosen, world)
+    kinds = [step.query.hypothesis.kind for _, step, _ in world.log if isinstance(step, AskAgents)]
+    assert kinds == ["linear", "relabelled"]
+
+
+@pytest.mark.parametrize(
+    ("rates", "status", "tasks"),
+    [
+        ([1.0] * 5, "exhausted", [("exhausted", 5)]),
+        ([1.0] * 4 + [0.0], "exhausted", [("done", 5)]),
+        ([0.0, 1.0, 1.0, 1.0, 1.0], "exhausted", [("done", 1), ("exhausted", 4)]),
+    ],
+)
+def test_all_tasks_share_the_rounds(rates, status, tasks):
+    chosen = two_tasks()
+    outcome = play(NAME, chosen, Turning(chosen, rates))
+    assert (outcome.status, outcome.iterations) == (status, 5)
+    assert [(t.status, t.iterations) for t in outcome.tasks] == tasks
+
+
+def test_agnostic_tasks_share_the_rounds_equally():
+    chosen = two_tasks("mode=agnostic", "curator.rounds=4")
+    outcome = play(NAME, chosen, World(chosen, 0.3))
+    assert [t.iterations for t in outcome.tasks] == [2, 2]
+
+
+def test_one_task_is_subsample_test_reweigh():
+    alone, other = tiny(f"protocol={NAME}"), tiny()
+    worlds = World(alone, 0.3), World(other, 0.3)
+    one, two = play(NAME, alone, worlds[0]), play("subsample-test-reweigh", other, worlds[1])
+    assert [step for _, step, _ in worlds[0].log] == [step for _, step, _ in worlds[1].log]
+    assert (one.status, one.answer, one.estimate) == (two.status, two.answer, two.estimate)
+
+
+def test_a_curator_whose_hypothesis_sees_the_label_is_at_fault():
+    with pytest.raises(PeerMisbehaved, match="features before it only"):
+        learned({"hypothesis": {"kind": "linear", "weights": [1.0] * 9, "threshold": 0.0}}, TASKS[1])
+
+
+def test_a_run_is_charged_for_both_tasks_and_audited(tmp_path):
+    chosen = two_tasks("accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5", "agents.mechanism.epsilon=6")
+    with Bench(tmp_path / "state", chosen) as bench:
+        result = bench.run()
+        charged = [charge for charge in bench.curator._book if charge.operation["kind"] == "learn"]
+        found = audit(leave_folder(tmp_path / "run", chosen, 1, bench.finished()))
+    assert result["status"] == found.status == "done"
+    assert [task["status"] for task in result["tasks"]] == ["done", "done"]
+    assert result["answer"] == result["tasks"][1]["answer"]
+    assert result["answer"]["kind"] == "relabelled"
+    assert len(charged) == result["iterations"] == sum(task["iterations"] for task in result["tasks"])
+
+
+def test_a_curator_refuses_a_task_that_its_records_do_not_have(tmp_path):
+    with Bench(tmp_path) as bench:
+        bench.open()
+        with pytest.raises(PolicyRefused, match="needs 9 features"):
+            bench.perform(0, Learn(round=1, task=TASKS[1]).wire())
+        assert list(bench.curator._book) == []
+
+
+# The theorems -------------------------------------------------------------------------------------------------------
+
+
+def law(weights: Reweighing, sample: LocalSample):
+    """Return mu exactly as it is sampled, up to its normalizer, shape (n,)."""
+    return weights.density().relative(np.concatenate(list(sample.scores())).astype(np.int64))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_sampling_bound_holds_across_tasks(seed):
+    """Neighbours differ in one person, with both labels; hypotheses of both tasks come in any order."""
+    random = np.random.default_rng(seed)
+    features = np.column_stack([random.normal(size=(60, 2)), random.integers(0, 2, 60)]).astype(np.float32)
+    labels = random.choice([-1, 1], 60).astype(np.int8)
+    other, swapped = features.copy(), labels.copy()
+    other[0], swapped[0] = [*random.normal(size=2), 1.0 - features[0, 2]], -labels[0]
+    samples = [LocalSample.of(Records(*pair)) for pair in ((features, labels), (other, swapped))]
+    both = [Reweighing(60, 0.3, 0.5) for _ in samples]
+    for _ in range(12):
+        plane = {"kind": "linear", "weights": random.normal(size=2).tolist(), "threshold": float(random.normal())}
+        second = {"kind": "relabelled", "column": 2, "hypothesis": plane}
+        hypothesis = parse_hypothesis(second if random.random() < 0.5 else plane)
+        mus = []
+        for weights, sample in zip(both, samples, strict=True):
+            weights.update(sample, hypothesis)
+            p = law(weights, sample)
+            mus.append(p / p.sum())
+        moves = mus[0] - mus[1]
+        apart = max(moves[1:].clip(0).sum(), (-moves[1:]).clip(0).sum(), mus[0][0], mus[1][0])
+        assert apart <= both[0].sampling_bound() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("seed", "kappa"), [(seed, kappa) for seed in range(6) for kappa in (0.2, 0.5, 1.0)])
+def test_each_certified_reweigh_lowers_the_potential(seed, kappa):
+    """KL(u || W) - KL(mu || W) falls by eta (E_u - E_mu)[loss] - eta^2/8, also where the cap binds; any u will do."""
+    random = np.random.default_rng(seed)
+    n, eta = 300, 0.4
+    u = random.exponential(size=n)
+    u = np.minimum(u, np.quantile(u, 0.9)) + 0.2
+    u /= u.sum()
+    labels = random.choice([-1, 1], n).astype(np.int8)
+    sample = LocalSample.of(Records(random.normal(size=(n, 2)).astype(np.float32), labels))
+    weights = Reweighing(n, kappa, eta)
+
+    def state():
+        scores = np.concatenate(list(sample.scores())).astype(np.float64)
+        w = np.exp(eta * (scores - scores.max()))
+        w /= w.sum()
+        mu = law(weights, sample)
+        mu /= mu.sum()
+        return w, mu
+
+    def divergence(p, q):
+        return float(np.sum(p * np.log(p / q)))
+
+    for _ in range(10):
+        w, mu = state()
+        potential = divergence(u, w) - divergence(mu, w)
+        plane = {"kind": "linear", "weights": random.normal(size=2).tolist(), "threshold": float(random.normal() / 2)}
+        hypothesis = parse_hypothesis(plane)
+        losses = np.concatenate([hypothesis.mistakes(block).astype(np.float64) for block in sample.blocks(n)])
+        weights.update(sample, hypothesis)
+        later_w, later_mu = state()
+        later = divergence(u, later_w) - divergence(later_mu, later_w)
+        assert later <= potential - eta * float((u - mu) @ losses) + eta**2 / 8.0 + 1e-9
