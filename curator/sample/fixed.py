@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,10 +20,13 @@ from common.people import People
 from common.records import Records
 from curator.sample.rows import Rows
 
-_AHEAD = 16
-_BLOCK = 1 << 16
+_AHEAD = 32
+_UNROLLED = 16
+"""Up to so many features the compiler gets a loop of its own for each number of them."""
 _WEIGHT_BITS = 30
 """Largest weight of a half-space in integers: with 16-bit codes, sums over 2^16 features fit into 64 bits."""
+_BEYOND = 1 << 62
+"""No such sum reaches further."""
 
 
 @dataclass(frozen=True)
@@ -137,36 +141,46 @@ class FixedRows(Rows):
         """Gather and decode rows, asking memory for each a little ahead."""
         features = np.empty((len(rows), self.dimension), dtype=np.float32)
         labels = np.empty(len(rows), dtype=np.int8)
-        _decode(self._codes, rows, self.grid.low, self.grid.step, features, labels)
+        steps = _unrolled([self.grid.step] * self.dimension, np.float32)
+        _decode(self._codes, rows, np.float32(self.grid.low), steps, features, labels)
         return Records(features, labels)
 
     def check(self) -> None:
         """All codes stand for finite features and a label."""
 
-    def losses(self, hypothesis: Hypothesis, loss: Loss, begin: int, end: int) -> AnyArray:
-        """Return the losses; the mistakes of a half-space in integers, without decoding.
+    def losses(self, hypothesis: Hypothesis, loss: Loss) -> Callable[[int, int], AnyArray]:
+        """Return what computes the losses; the mistakes of a half-space in integers, without decoding.
 
-        Its weights are rounded to 2^-30 of the largest; all after that is exact, and so does not depend on the
-        machine nor on the order of additions.
+        Its weights are rounded to 2^-30 of the largest; all after that is exact, and so depends neither on the machine
+        nor on the order of additions.
         """
-        if loss == "zero-one" and isinstance(hypothesis, Linear):
-            weights, threshold = self._integers(hypothesis)
+        if loss != "zero-one" or not isinstance(hypothesis, Linear):
+            return super().losses(hypothesis, loss)
+        integers, threshold = self._integers(hypothesis)
+        weights = _unrolled([*integers, *[0] * (self.dimension - len(integers))], np.int32)
+
+        def mistakes(begin: int, end: int) -> Bits:
             wrong = np.empty(end - begin, dtype=np.uint8)
             _mistakes(self._codes[begin:end], weights, threshold, wrong)
             return wrong
-        return super().losses(hypothesis, loss, begin, end)
 
-    def _integers(self, plane: Linear) -> tuple[Indices, int]:
-        """Return integers W and t such that <w, x> > b iff sum_j W_j code_j > t."""
-        scaled = [Fraction(weight) * (2 if j == 0 else 1) for j, weight in enumerate(plane.weights)]
-        unit = max(map(abs, scaled)) / (1 << _WEIGHT_BITS) or Fraction(1)
-        weights = [round(weight / unit) for weight in scaled]
-        low = Fraction(self.grid.low) / Fraction(self.grid.step)
-        ends = (Fraction(plane.threshold) / Fraction(self.grid.step) / unit) - sum(
-            weight * low / (2 if j == 0 else 1) for j, weight in enumerate(weights)
-        )
-        most = 1 << 62
-        return np.array(weights, dtype=np.int64), max(min(math.floor(ends), most), -most)
+        return mistakes
+
+    def _integers(self, plane: Linear) -> tuple[list[int], int]:
+        """Return integers W and t such that <w, x> > b iff sum_j W_j c_j > t, c_0 without the label's bit."""
+        step, places = Fraction(self.grid.step), Fraction(self.grid.low) / Fraction(self.grid.step)
+        double = [2, *[1] * (len(plane.weights) - 1)]
+        exact = [Fraction(weight) * factor for weight, factor in zip(plane.weights, double, strict=True)]
+        unit = max(map(abs, exact)) / (1 << _WEIGHT_BITS) or Fraction(1)
+        weights = [round(weight / unit) for weight in exact]
+        least = sum(weight * places / factor for weight, factor in zip(weights, double, strict=True))
+        threshold = math.floor(Fraction(plane.threshold) / step / unit - least)
+        return weights, max(min(threshold, _BEYOND), -_BEYOND)
+
+
+def _unrolled(values: Sequence[Any], dtype: type[Any]) -> Any:
+    """Return a tuple where there are few values: its length is part of its type, so loops over it are unrolled."""
+    return tuple(dtype(value) for value in values) if len(values) <= _UNROLLED else np.array(values, dtype=dtype)
 
 
 @njit
@@ -179,24 +193,33 @@ def _encode(features: Singles, labels: Labels, low: float, step: float, codes: A
             codes[i, j] = np.uint16(np.int64(min(max(code, 0.0), 65535.0)))
 
 
+# Both below run over a flat array with a row length that the compiler knows, where there are few features: several rows
+# at once.
+
+
 @njit
-def _decode(codes: AnyArray, rows: Indices, low: float, step: float, features: Singles, labels: Labels) -> None:
-    width = codes.shape[1]
+def _decode(codes: AnyArray, rows: Indices, low: Any, steps: Any, features: Singles, labels: Labels) -> None:
+    """Decode rows, in float32: exact on the grid. ``steps`` has the step of each code."""
+    width = len(steps)
+    flat = codes.reshape(codes.size)
     for k in range(len(rows)):
         if k + _AHEAD < len(rows):
             for j in range(0, width, 32):
-                prefetch(codes, rows[k + _AHEAD] * width + j)
-        row = rows[k]
-        labels[k] = np.int8(2 * np.int64(codes[row, 0] & 1) - 1)
-        features[k, 0] = low + np.float64(codes[row, 0] & 0xFFFE) * step
-        for j in range(1, width):
-            features[k, j] = low + np.float64(codes[row, j]) * step
+                prefetch(flat, rows[k + _AHEAD] * width + j)
+        row = rows[k] * width
+        for j in range(width):
+            features[k, j] = low + np.float32(flat[row + j]) * steps[j]
+        features[k, 0] = low + np.float32(flat[row] & 0xFFFE) * steps[0]
+        labels[k] = np.int8(2 * np.int64(flat[row] & 1) - 1)
 
 
 @njit
-def _mistakes(codes: AnyArray, weights: Indices, threshold: int, wrong: Bits) -> None:
-    for i in range(len(codes)):
-        total = weights[0] * np.int64(codes[i, 0] >> 1)
-        for j in range(1, len(weights)):
-            total += weights[j] * np.int64(codes[i, j])
-        wrong[i] = np.uint8((total > threshold) != ((codes[i, 0] & 1) == 1))
+def _mistakes(codes: AnyArray, weights: Any, threshold: int, wrong: Bits) -> None:
+    width = len(weights)
+    flat = codes.reshape(codes.size)
+    for i in range(len(wrong)):
+        code = np.int64(flat[width * i])
+        total = np.int64(weights[0]) * (code >> 1)
+        for j in range(1, width):
+            total += np.int64(weights[j]) * np.int64(flat[width * i + j])
+        wrong[i] = np.uint8(np.int64(total > threshold) ^ (code & 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,9 @@ class Rows(ABC):
             As :meth:`common.records.Records.check`.
         """
 
-    def losses(self, hypothesis: Hypothesis, loss: Loss, begin: int, end: int) -> AnyArray:
-        """Return the losses of the records begin, ..., end - 1 in whole parts, as :func:`common.losses.count`."""
-        return count(loss, hypothesis, self.block(begin, end))
+    def losses(self, hypothesis: Hypothesis, loss: Loss) -> Callable[[int, int], AnyArray]:
+        """Return what computes the losses of the records begin, ..., end - 1, as :func:`common.losses.count`."""
+        return lambda begin, end: count(loss, hypothesis, self.block(begin, end))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={len(self)}, d={self.dimension})"

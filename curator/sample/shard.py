@@ -104,10 +104,10 @@ class Shard:
             Greatest score that can come out.
         """
         self._scores = self._scores.astype(_width(most), copy=False)
-        factor = parts // grain(loss)
+        losses, factor = self._rows.losses(hypothesis, loss), parts // grain(loss)
 
         def add(begin: int, end: int) -> None:
-            _add(self._scores[begin:end], self._rows.losses(hypothesis, loss, begin, end), factor)
+            _add(self._scores[begin:end], losses(begin, end), factor)
 
         return self._counted(add, most)
 

@@ -11,8 +11,8 @@ from common.kernels import njit, prefetch
 from common.records import Records
 from curator.sample.rows import Rows
 
-_AHEAD = 16
-"""How many rows ahead the memory is asked for one: about as many as a core waits for at a time."""
+_AHEAD = 32
+"""How many rows ahead memory is asked for one, so that it is there when its turn comes."""
 
 
 class SingleRows(Rows):

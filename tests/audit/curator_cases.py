@@ -21,6 +21,7 @@ from common.hypotheses.conjunction import Conjunction
 from common.hypotheses.linear import Linear
 from common.hypotheses.stump import Stump
 from common.identity import Signed
+from common.losses import Loss
 from common.operations import parse_operation
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule
@@ -32,6 +33,9 @@ from curator.learners.base import Learner, parse_learner
 from curator.learners.exponential import choose
 from curator.operations.base import ACTS
 from curator.reweighing import Reweighing
+from curator.sample.base import Sample
+from curator.sample.local import LocalSample
+from curator.sample.shard import MOST_SCORE
 from curator.sampling import Sampler
 from tests.audit.auditor import Subject
 from tests.audit.case import Case
@@ -66,12 +70,12 @@ def outliers(side: int) -> Records:
 AGAINST_OUTLIERS = Stump(feature=1, threshold=0.5, sign=-1)
 
 
-def reweighed(records: Records, hypothesis: Hypothesis, kappa: float | None = KAPPA) -> Reweighing:
-    """Return the weights after the malicious reweighs."""
-    weights = Reweighing(len(records), kappa, ETA)
+def reweighed(records: Records, hypothesis: Hypothesis, kappa: float | None = KAPPA) -> Sampler:
+    """Return draws after the malicious reweighs."""
+    weights, sample = Reweighing(len(records), kappa, ETA), LocalSample.of(records)
     for _ in range(REWEIGHS):
-        weights.update(hypothesis.mistakes(records))
-    return weights
+        weights.update(sample, hypothesis)
+    return weights.sampler(sample)
 
 
 def claimed_sampling() -> float:
@@ -87,7 +91,7 @@ def draws(kappa: float | None) -> Subject:
 
     def subject(replaced: tuple[int, int, int], runs: int, source: RandomSource) -> AnyArray:
         records = booleans(replaced)
-        drawn = reweighed(records, AGAINST_BOOLEANS, kappa).sampler(records).draws(runs, source)
+        drawn = reweighed(records, AGAINST_BOOLEANS, kappa).draws(runs, source)
         return np.asarray(drawn.features @ np.array([1, 2, 2]))
 
     return subject
@@ -102,9 +106,10 @@ def projection_case() -> Case:
 class Overwritten(Reweighing):
     """Multiplies the weights that it projected, and forgets the ones it had."""
 
-    def update(self, losses: AnyArray) -> None:
-        super().update(losses)
-        self._scores, self._people = np.minimum(self._scores.astype(np.float64), self._cut()), None
+    def update(self, sample: Sample, hypothesis: Hypothesis, loss: Loss = "zero-one") -> None:
+        super().update(sample, hypothesis, "hinge")  # the same loss of a conjunction, in 1024ths: a cut is seldom whole
+        flat = [np.minimum(scores, round(self._cut())).astype(np.uint32) for scores in sample.scores()]
+        self._census = sample.restore(flat, MOST_SCORE)
 
 
 MISTAKES = ([1, 1, 0, 0, 1], [0, 0, 1, 1, 1])
@@ -119,10 +124,10 @@ def drawn_after(kind: type[Reweighing]) -> Subject:
     def subject(mistakes: list[int], runs: int, source: RandomSource) -> AnyArray:
         rows = np.array([mistakes, *[OTHERS[0]] * 10, *[OTHERS[1]] * 10], dtype=np.uint8)
         records = Records(1 - rows, np.ones(len(rows), dtype=np.int8))
-        weights = kind(len(rows), 11 / len(rows), 4.0)
+        weights, sample = kind(len(rows), 11 / len(rows), 4.0), LocalSample.of(records)
         for feature in range(rows.shape[1]):
-            weights.update(Conjunction(features=(feature,)).mistakes(records))
-        drawn = weights.sampler(records).draws(runs, source)
+            weights.update(sample, Conjunction(features=(feature,)))
+        drawn = weights.sampler(sample).draws(runs, source)
         return np.asarray(drawn.features @ (1 << np.arange(rows.shape[1])))
 
     return subject
@@ -165,7 +170,7 @@ def sgd_case() -> Case:
 
     def sampler(side: int) -> Sampler:
         records = outliers(side)
-        return reweighed(records, AGAINST_OUTLIERS).sampler(records)
+        return reweighed(records, AGAINST_OUTLIERS)
 
     claim = cost([(learner.event(claimed_sampling()), 1)], DELTA)
     twins = {"gradients that nobody clipped": learned(unclipped, sampler)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,11 +14,13 @@ from common.hypotheses.conjunction import Conjunction
 from common.hypotheses.linear import Linear
 from common.hypotheses.stump import Stump
 from common.hypotheses.trees import Trees
+from common.losses import Loss, count, grain
 from common.queries.gradient import GradientQuery
 from common.randomness import RandomSource
 from common.records import Records
 from curator.learners.base import parse_learner
 from curator.reweighing import Reweighing
+from curator.sample.local import LocalSample
 from local_agent.answering import evaluate
 
 N, WIDTH = 40, 6
@@ -48,12 +50,10 @@ def sample(record: tuple[float, ...], n: int = N) -> Records:
 @pytest.mark.parametrize("record", EXTREMES)
 def test_no_record_makes_a_learner_fail(settings: dict[str, Any], record: tuple[float, ...]) -> None:
     records = sample(record)
-    weights = Reweighing(N, 0.26, 5.0)
-    mistakes = np.zeros(N, dtype=np.uint8)
-    mistakes[N // 2] = 1
-    for _ in range(8):
-        weights.update(mistakes)
-    learned = parse_learner(settings).learn(weights.sampler(records), RandomSource.seeded(1), None)
+    held, mistakes = LocalSample.of(records), np.zeros(N, dtype=np.uint8)
+    mistakes[N // 2] = 8
+    weights = Reweighing.restore(held, 0.26, 5.0, ["zero-one"] * 8, [mistakes])
+    learned = parse_learner(settings).learn(weights.sampler(held), RandomSource.seeded(1), None)
     assert set(learned.predict(records.features)) <= {-1, 1}
 
 
@@ -68,9 +68,13 @@ def test_bytes_that_are_not_boolean_are_refused_before_anything_is_drawn() -> No
 @pytest.mark.parametrize("hypothesis", HYPOTHESES, ids=lambda hypothesis: hypothesis.kind)
 @pytest.mark.parametrize("record", EXTREMES)
 @pytest.mark.parametrize("n", [1, 7, N, 5000])
-def test_a_record_changes_no_other_records_loss(hypothesis: Hypothesis, record: tuple[float, ...], n: int) -> None:
-    before, after = (hypothesis.mistakes(sample(r, n)) for r in (EXTREMES[2], record))
+@pytest.mark.parametrize("loss", get_args(Loss))
+def test_a_record_changes_no_other_records_loss(
+    hypothesis: Hypothesis, record: tuple[float, ...], n: int, loss: Loss
+) -> None:
+    before, after = (count(loss, hypothesis, sample(r, n)) for r in (EXTREMES[2], record))
     assert others(before) == others(after)
+    assert after.max() <= grain(loss)
 
 
 @pytest.mark.parametrize("record", EXTREMES)

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import BadData, BadScenario
+from common.errors import BadInput, BadScenario
+from common.hypotheses.constant import Constant
+from common.hypotheses.linear import Linear
+from common.records import Records
 from curator.reweighing import Reweighing, project
+from curator.sample.local import LocalSample
+from tests.curator.given import hypothesis, law, losses_of, reweighed, scores
 
 
 def projected(weights, kappa, eta=1.0):
@@ -61,30 +66,31 @@ def test_projection_agrees_with_bisection_and_underflows_nowhere(scores, kappa, 
     assert found.sum() == pytest.approx(budget, rel=1e-6)
 
 
+def grained(generator, shape):
+    """Return random losses on the grid of real losses."""
+    return generator.integers(0, 1025, shape) / 1024
+
+
 @given(st.integers(0, 1 << 30), st.floats(0.03, 1.0), st.floats(0.01, 3.0), st.integers(0, 30))
 @settings(deadline=None, max_examples=60)
-def test_counted_losses_and_real_losses_give_the_same_distribution(seed, kappa, eta, rounds):
-    losses = np.random.default_rng(seed).random((rounds, 400)) < 0.3
-    counted, real = Reweighing(400, kappa, eta), Reweighing(400, kappa, eta)
-    for row in losses:
-        counted.update(row.astype(np.uint8))
-        real.update(row.astype(np.float64))
-    everyone = np.arange(400)
-    np.testing.assert_allclose(counted.density().relative(everyone), real.density().relative(everyone), rtol=1e-9)
+def test_mistakes_counted_in_units_and_in_1024ths_give_the_same_distribution(seed, kappa, eta, rounds):
+    table = (np.random.default_rng(seed).random((rounds, 400)) < 0.3).astype(np.uint8)
+    counted, real = reweighed(table, kappa, eta), reweighed(table.astype(np.float64), kappa, eta)
+    np.testing.assert_allclose(law(*counted), law(*real), rtol=1e-9)
 
 
 @given(st.integers(0, 1 << 30), st.floats(0.03, 1.0), st.floats(0.05, 3.0), st.booleans())
 @settings(deadline=None, max_examples=60)
 def test_nobody_weighs_more_than_the_cap_nor_than_the_schedule(seed, kappa, eta, binary):
-    generator = np.random.default_rng(seed)
+    table = grained(np.random.default_rng(seed), (12, 400)) ** 2
+    sample = LocalSample.of(losses_of((table > 0.4).astype(np.uint8) if binary else table))
     weights = Reweighing(400, kappa, eta)
-    for _ in range(12):
-        chance = weights.density().relative(np.arange(400))
+    for t in range(12):
+        chance = law(weights, sample)
         heaviest = Fraction(float(chance.max())) / sum(map(Fraction, chance.tolist()))
         assert heaviest <= Fraction(weights.sampling_bound())
         assert heaviest * Fraction(kappa) * 400 <= 1 or kappa == 1.0
-        losses = generator.random(400) ** 3
-        weights.update((losses > 0.5).astype(np.uint8) if binary else losses)
+        weights.update(sample, hypothesis(t, 12, real=not binary), "zero-one" if binary else "hinge")
 
 
 @given(st.integers(0, 1 << 30), st.booleans())
@@ -92,17 +98,15 @@ def test_nobody_weighs_more_than_the_cap_nor_than_the_schedule(seed, kappa, eta,
 def test_neighbouring_samples_move_all_other_people_in_one_direction(seed, binary):
     # Errata, "Coupling": so TV(mu, mu') over records is max(mu_i, mu'_i) <= the sampling bound.
     generator = np.random.default_rng(seed)
-    losses = generator.random((20, 200))
+    losses = grained(generator, (20, 200))
     other = losses.copy()
-    other[:, 0] = generator.random(20)
+    other[:, 0] = grained(generator, 20)
     if binary:
         losses, other = (losses < 0.4).astype(np.uint8), (other < 0.4).astype(np.uint8)
     mus = []
-    for sample in (losses, other):
-        weights = Reweighing(200, 0.1, 0.7)
-        for row in sample:
-            weights.update(row)
-        chance = weights.density().relative(np.arange(200))
+    for table in (losses, other):
+        weights, sample = reweighed(table, 0.1, 0.7)
+        chance = law(weights, sample)
         mus.append(chance / chance.sum())
     moves = (mus[0] - mus[1])[1:]
     assert moves.min() >= -1e-15 or moves.max() <= 1e-15
@@ -131,58 +135,69 @@ def test_reweighing_the_projected_weights_would_break_that():
 
 
 def test_multiplicative_weights_by_hand():
-    weights = Reweighing(30, None, np.log(2.0))
-    for wrong in (0, 0, 1):
-        losses = np.zeros(30, dtype=np.uint8)
-        losses[wrong] = 1
-        weights.update(losses)
-    np.testing.assert_allclose(weights.density().relative(np.arange(3)), [1.0, 0.5, 0.25])
+    table = np.zeros((3, 30), dtype=np.uint8)
+    table[0, 0] = table[1, 0] = table[2, 1] = 1
+    np.testing.assert_allclose(law(*reweighed(table, None, np.log(2.0)))[:3], [1.0, 0.5, 0.25])
 
 
-def test_real_losses_are_clamped_and_nan_counts_as_zero():
-    weights = Reweighing(20, None, 1.0)
-    losses = np.zeros(20)
-    losses[:5] = [np.nan, -np.inf, np.inf, 7.0, 0.25]
-    weights.update(losses)
-    np.testing.assert_array_equal(weights.state()[:6], [0.0, 0.0, 1.0, 1.0, 0.25, 0.0])
+def test_counts_turn_into_1024ths_with_the_first_real_loss():
+    records = Records(np.full((20, 1), 0.5, dtype=np.float32), np.full(20, -1, dtype=np.int8))
+    sample, weights = LocalSample.of(records), Reweighing(20, 1.0, 1.0)
+    plane = Linear(weights=(1.0,), threshold=0.75)  # right, by a margin of 1/4
+    weights.update(sample, Constant(label=1))
+    weights.update(sample, plane, "hinge")
+    weights.update(sample, Constant(label=1))
+    weights.update(sample, Constant(label=1), "hinge")
+    np.testing.assert_array_equal(scores(sample), np.full(20, 3 * 1024 + 768))
+    assert weights.density().eta == 1.0 / 1024
 
 
-def test_counts_turn_real_with_the_first_real_loss():
-    weights = Reweighing(20, 1.0, 1.0)
-    weights.update(np.ones(20, dtype=np.uint8))
-    weights.update(np.full(20, 0.5, dtype=np.float32))
-    weights.update(np.ones(20, dtype=bool))
-    np.testing.assert_array_equal(weights.state(), np.full(20, 2.5))
+def test_rounded_losses_cost_at_most_a_thousandth_of_regret_a_round():
+    # sum_t <mu_t - mu*, loss_t> <= K/eta + eta T/8 holds for the rounded losses; for the true ones add 2^-10 T.
+    generator, n, eta, rounds = np.random.default_rng(3), 200, 0.3, 60
+    losses = generator.random((rounds, n)) ** np.linspace(0.2, 4.0, n)
+    sample = LocalSample.of(Records((1.0 - losses.T).astype(np.float32).copy(), np.ones(n, dtype=np.int8)))
+    weights = Reweighing(n, None, eta)
+    gained = 0.0
+    for t in range(rounds):
+        chance = law(weights, sample)
+        gained += float(chance @ losses[t]) / chance.sum()
+        weights.update(sample, hypothesis(t, rounds, real=True), "hinge")
+    most = losses.sum(axis=0).max()
+    assert most - gained <= np.log(n) / eta + eta * rounds / 8 + rounds * 2.0**-10
+    assert np.abs(scores(sample) / 1024 - losses.sum(axis=0)).max() <= rounds * (2.0**-11 + 1e-6)
 
 
-@pytest.mark.parametrize(("most", "wider"), [(255, np.uint16), (65535, np.uint32)])
-def test_counts_widen_before_they_overflow(most, wider):
-    narrow = np.full(20, most, dtype=np.uint8 if most == 255 else np.uint16)
-    weights = Reweighing.restore(20, 1.0, 0.1, most, narrow)
-    weights.update(np.ones(20, dtype=np.uint8))
-    assert weights.state().dtype == wider
-    assert set(weights.state()) == {most + 1}
+def test_scores_never_outgrow_their_32_bits():
+    weights = Reweighing(20, 1.0, 0.1)
+    weights._updates, weights._parts = (1 << 22) - 1, 1024
+    with pytest.raises(BadInput, match="hold 4194303 reweighs"):
+        weights.update(LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8))), Constant(label=1))
 
 
-@pytest.mark.parametrize("kind", [np.uint8, np.float64])
-def test_restored_weights_go_on_as_if_never_interrupted(kind):
-    generator = np.random.default_rng(5)
-    losses = (generator.random((10, 100)) < 0.4).astype(kind)
-    through, stopped = Reweighing(100, 0.2, 0.5), Reweighing(100, 0.2, 0.5)
-    for t, row in enumerate(losses):
-        through.update(row)
-        stopped.update(row)
-        stopped = Reweighing.restore(100, 0.2, 0.5, t + 1, stopped.state())
-    everyone = np.arange(100)
-    np.testing.assert_array_equal(through.density().relative(everyone), stopped.density().relative(everyone))
-    assert stopped.sampling_bound() == through.sampling_bound()
+@pytest.mark.parametrize("real", [False, True])
+def test_restored_weights_go_on_as_if_never_interrupted(real):
+    table = grained(np.random.default_rng(5), (10, 100))
+    records = losses_of(table if real else (table < 0.4).astype(np.uint8))
+    through, stopped = (LocalSample.of(records) for _ in range(2))
+    one, other = Reweighing(100, 0.2, 0.5), Reweighing(100, 0.2, 0.5)
+    loss = "hinge" if real else "zero-one"
+    for t in range(10):
+        one.update(through, hypothesis(t, 10, real=real), loss)
+        other.update(stopped, hypothesis(t, 10, real=real), loss)
+        stored = [part.copy() for part in stopped.scores()]
+        stopped = LocalSample.of(records)
+        other = Reweighing.restore(stopped, 0.2, 0.5, [loss] * (t + 1), stored)
+    np.testing.assert_array_equal(law(one, through), law(other, stopped))
+    assert one.sampling_bound() == other.sampling_bound()
 
 
 def test_sampling_bound_follows_the_schedule():
     weights = Reweighing(1000, 0.1, 0.5)
+    sample = LocalSample.of(losses_of(np.zeros((1, 1000), dtype=np.uint8)))
     assert weights.sampling_bound() == pytest.approx(1 / 1000)
     for t in range(1, 12):
-        weights.update(np.zeros(1000, dtype=np.uint8))
+        weights.update(sample, Constant(label=1))
         assert weights.sampling_bound() == pytest.approx(min(np.exp(t / 2) / (999 + np.exp(t / 2)), 0.01))
     assert Reweighing(1000, None, 0.5).sampling_bound() >= 1 / 1000
     assert Reweighing(1, None, 0.5).sampling_bound() == 1.0
@@ -202,37 +217,6 @@ def test_sampling_bound_follows_the_schedule():
 def test_parameters_outside_their_range_are_refused(n, kappa, eta, says):
     with pytest.raises(BadScenario, match=says):
         Reweighing(n, kappa, eta)
-
-
-@pytest.mark.parametrize(
-    ("losses", "says"),
-    [
-        (np.zeros(19, dtype=np.uint8), "shape"),
-        (np.full(20, 2, dtype=np.uint8), "0 or 1"),
-        (np.zeros(20, dtype=np.int64), "uint8, bool or float"),
-    ],
-)
-def test_wrong_losses_are_refused_and_change_nothing(losses, says):
-    weights = Reweighing(20, 1.0, 0.1)
-    with pytest.raises(BadData, match=says):
-        weights.update(losses)
-    assert weights.updates == 0
-    assert not weights.state().any()
-
-
-@pytest.mark.parametrize(
-    ("updates", "state", "says"),
-    [
-        (3, np.zeros(19, dtype=np.uint8), "shape"),
-        (3, np.zeros(20, dtype=np.int32), "counts or float64"),
-        (3, np.full(20, 4, dtype=np.uint8), "outside"),
-        (3, np.full(20, np.nan), "outside"),
-        (-1, np.zeros(20, dtype=np.uint8), "outside"),
-    ],
-)
-def test_impossible_stored_weights_are_refused(updates, state, says):
-    with pytest.raises(BadData, match=says):
-        Reweighing.restore(20, 1.0, 0.1, updates, state)
 
 
 def test_weights_stay_out_of_the_repr():

@@ -8,7 +8,10 @@ from common.errors import BadData
 from common.randomness import RandomSource
 from common.records import Records
 from curator.reweighing import Reweighing
+from curator.sample.local import LocalSample
+from curator.sample.shard import Census
 from curator.sampling import LEAST_ACCEPTANCE, Density, Sampler
+from tests.curator.given import law, reweighed, scores, split
 
 N = 60
 
@@ -18,73 +21,111 @@ def people(n=N, dtype=np.float32):
     return Records(features, np.where(np.arange(n) % 3, 1, -1).astype(np.int8))
 
 
-def uneven(kappa, *, real, rounds=9, eta=0.8):
-    """Return weights with scores from 0 to ``rounds``."""
-    weights = Reweighing(N, kappa, eta)
-    for t in range(rounds):
-        losses = (np.arange(N) % (rounds + 1)) > t
-        weights.update(losses.astype(np.float64 if real else np.uint8))
-    return weights
+def uneven(kappa, *, real=False, rounds=9, eta=0.8):
+    """Return weights with scores from 0 to ``rounds`` and their sample."""
+    table = (np.arange(N) % (rounds + 1)) > np.arange(rounds)[:, np.newaxis]
+    return reweighed(table.astype(np.float64 if real else np.uint8), kappa, eta)
 
 
-def oracle(words, density):
+def scored(levels, n=20_000, cuts=()):
+    """Return a sample of n records with score 0, but for the last ones."""
+    held = np.zeros(n, dtype=np.uint8)
+    held[-len(levels) :] = levels
+    sample = split(people(n), *cuts)
+    census = sample.restore(np.split(held, list(cuts)), 255)
+    return sample, census
+
+
+def oracle(words, ties, density, held):
     """Reject by hand, with Python's integers."""
-    n, k, chosen = len(density), 0, []
-    while k < len(words) - 1:
-        word = int(words[k])
-        product, high = (word & 0xFFFFFFFF) * n, word >> 32
-        row = product >> 32
-        threshold = int(density.thresholds[density.scores[row]])
-        uniform, k = high << 32 | (int(words[k + 1]) >> 32), k + 1
-        if high == threshold >> 32:
-            k += 1
-        if uniform <= threshold and product % (1 << 32) >= (1 << 32) % n:
-            chosen.append(row)
+    n, chosen, limits = len(held), [], density.chances().limits
+    for word, tie in zip(words.tolist(), ties.tolist(), strict=True):
+        product = (word & 0xFFFFFFFF) * n
+        limit = int(limits[min(held[product >> 32], len(limits) - 1)])
+        if (word >> 32 << 32 | tie >> 32) <= limit and product % (1 << 32) >= (1 << 32) % n:
+            chosen.append(product >> 32)
     return chosen
 
 
 @pytest.mark.parametrize("real", [False, True])
 @pytest.mark.parametrize("kappa", [0.2, 0.5, 1.0, None])
 def test_draws_follow_mu(kappa, real):
-    weights = uneven(kappa, real=real)
-    chance = weights.density().relative(np.arange(N))
-    drawn = weights.sampler(people()).indices(200_000, RandomSource.seeded(1, str(kappa), int(real)))
+    weights, sample = uneven(kappa, real=real)
+    chance = law(weights, sample)
+    drawn = weights.sampler(sample).indices(200_000, RandomSource.seeded(1, str(kappa), int(real)))
     counts = np.bincount(drawn, minlength=N)
     # Fails with probability 1e-6 for a wrong seed; the seed is fixed.
     assert chisquare(counts, 200_000 * chance / chance.sum()).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("real", [False, True])
-def test_a_law_too_uneven_for_rejection_is_drawn_from_a_table(real):
-    scores = np.zeros(20_000, dtype=np.float64 if real else np.uint8)
-    scores[-5:] = [8, 9, 9, 10, 10]
-    density = Density(scores, 1.5, np.inf, None if real else np.bincount(scores))
+@pytest.mark.parametrize("cuts", [(), (1, 513, 19_998)])
+def test_a_law_too_uneven_for_rejection_is_drawn_from_a_table(cuts):
+    sample, census = scored([8, 9, 9, 10, 10], cuts=cuts)
+    density = Density(census, 1.5, np.inf)
     assert density.acceptance < LEAST_ACCEPTANCE
-    drawn = Sampler(people(20_000), density).indices(100_000, RandomSource.seeded(2))
-    chance = density.relative(np.arange(20_000))
+    drawn = Sampler(sample, density).indices(100_000, RandomSource.seeded(2))
+    chance = density.relative(scores(sample).astype(np.int64))
     chance /= chance.sum()
     counts = np.bincount(drawn, minlength=20_000)
     grouped = [[x[:-5].sum(), *x[-5:]] for x in (counts, 100_000 * chance)]
     assert chisquare(*grouped).pvalue > 1e-6
+    light = counts[:-5].reshape(-1, 1333).sum(axis=1)  # 15 groups of equally light records
+    assert chisquare(light).pvalue > 1e-6
 
 
-def test_kernel_agrees_with_rejection_by_hand():
-    weights = uneven(0.3, real=False)
-    density = weights.density()
-    words = RandomSource.seeded(3).words(4000)
-    # Ties with a threshold's high half, which the next word decides, and rows that would be biased.
-    words[::7] = density.thresholds[words[::7] % len(density.thresholds)] & ~np.uint64(0xFFFFFFFF) | words[
-        ::7
-    ] >> np.uint64(32)
-    words[::11] &= ~np.uint64(0xFFFFFFFF)
-    chosen = np.empty(4000, dtype=np.int64)
-    filled = weights.sampler(people())._propose(words, chosen, 0)
-    assert chosen[:filled].tolist() == oracle(words, density)
+def test_what_rounding_adds_to_light_records_is_rejected():
+    density = Density(Census(np.array([0, 1, 50, 100]), np.array([20_000, 1, 1, 1])), 0.33, np.inf)
+    chances = density.chances()
+    p = density.relative(np.arange(len(chances.limits)) + chances.base)
+    most = 1 << (62 - len(density).bit_length())
+    assert chances.heights.min() == 1  # p is less than 1 / most by far
+    np.testing.assert_allclose(chances.heights * (chances.limits + 1.0) / 2.0**64 / most, p, rtol=1e-12)
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 30), (59,)])
+def test_kernel_agrees_with_rejection_by_hand(cuts):
+    weights, whole = uneven(0.3)
+    held, density = scores(whole), weights.density()
+    chances = density.chances()
+    sample = split(people(), *cuts)
+    sample.restore(np.split(held, list(cuts)), 255)
+    words, ties = RandomSource.seeded(3).words(8000).reshape(2, 4000)
+    # Ties with a limit's high half, which the other word decides, and rows that would be biased.
+    high, low = ~np.uint64(0xFFFFFFFF), np.uint64(32)
+    words[::7] = chances.limits[words[::7] % len(chances.limits)] & high | words[::7] >> low
+    words[::11] &= high
+    picked = sample.pick(words, chances, gather=True)
+    assert picked.undecided > 0
+    decided = sample.pick(words, chances, gather=True, ties=ties)
+    assert decided.undecided == 0
+    assert decided.rows.tolist() == oracle(words, ties, density, held)
+    assert (np.diff(decided.places) > 0).all()
+    np.testing.assert_array_equal(decided.records.features, people().features[decided.rows])
+    assert set(picked.places.tolist()) <= set(decided.places.tolist())
+
+
+def test_a_tie_is_decided_by_further_words():
+    class Tied(RandomSource):
+        """Begins with a batch in which every proposal ties."""
+
+        def words(self, count):
+            words = super().words(count)
+            if not hasattr(self, "tied"):
+                self.tied = words
+                return words & np.uint64(0xFFFFFFFF) | chances.limits[0] & ~np.uint64(0xFFFFFFFF)
+            return words
+
+    weights, sample = uneven(1.0)
+    chances = weights.density().chances()
+    drawn = weights.sampler(sample).indices(1000, Tied(bytes(32), simulated=True))
+    assert len(drawn) == 1000
+    assert set(drawn.tolist()) <= set(range(N))
 
 
 @pytest.mark.parametrize("real", [False, True])
 def test_the_same_source_gives_the_same_draws(real):
-    sampler = uneven(0.3, real=real).sampler(people())
+    weights, sample = uneven(0.3, real=real)
+    sampler = weights.sampler(sample)
     first, second = (sampler.indices(1000, RandomSource.seeded(4)) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, sampler.indices(1000, RandomSource.seeded(5)))
@@ -92,35 +133,46 @@ def test_the_same_source_gives_the_same_draws(real):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 def test_a_draw_is_a_whole_record(dtype):
-    records = people(dtype=dtype)
-    drawn = uneven(0.3, real=False).sampler(records).draws(500, RandomSource.seeded(6))
-    rows = uneven(0.3, real=False).sampler(records).indices(500, RandomSource.seeded(6))
+    sampler = Reweighing(N, None, 1.0).sampler(people(dtype=dtype))
+    drawn, rows = (draw(500, RandomSource.seeded(6)) for draw in (sampler.draws, sampler.indices))
     assert drawn.features.dtype == dtype
-    np.testing.assert_array_equal(drawn.features, records.features[rows])
-    np.testing.assert_array_equal(drawn.labels, records.labels[rows])
+    np.testing.assert_array_equal(drawn.features, people(dtype=dtype).features[rows])
+    np.testing.assert_array_equal(drawn.labels, people(dtype=dtype).labels[rows])
 
 
 def test_blocks_are_draws_in_pieces():
-    sampler = uneven(0.3, real=False).sampler(people())
+    weights, sample = uneven(0.3)
+    sampler = weights.sampler(sample)
     assert [len(block) for block in sampler.blocks(250, 100, RandomSource.seeded(7))] == [100, 100, 50]
-    assert len(sampler.draws(0, RandomSource.seeded(7))) == 0
+    assert len(sampler.draws(0, RandomSource.seeded(7))) == len(sampler.indices(0, RandomSource.seeded(7))) == 0
+    assert len(sampler.draws(200_000, RandomSource.seeded(7))) == 200_000
 
 
-def test_thresholds_round_up_and_never_fall_to_zero():
-    scores = np.array([0, 1, 200], dtype=np.uint8)
-    density = Density(scores, 1.0, np.inf, np.bincount(scores))
-    assert density.thresholds[200] == np.uint64(2**64 - 1)
-    assert density.thresholds[199] + 1 >= np.exp(-1.0) * 2.0**64
-    assert density.thresholds[0] == 0
+@pytest.mark.parametrize("cuts", [(), (1, 30)])
+def test_everybody_comes_once_in_the_fixed_order(cuts):
+    sampler = Reweighing(N, None, 1.0).sampler(split(people(), *cuts))
+    seen = Records.joined(list(sampler.everybody()))
+    np.testing.assert_array_equal(seen.features, people().features)
+    np.testing.assert_array_equal(seen.labels, people().labels)
+
+
+def test_limits_round_up_and_never_fall_to_zero():
+    density = Density(Census(np.array([0, 1, 200]), np.array([1, 1, 1])), 1.0, np.inf)
+    chances = density.chances()
+    assert chances.limits[200 - chances.base] == np.uint64(2**64 - 1)
+    assert int(chances.limits[199 - chances.base]) + 1 >= np.exp(-1.0) * 2.0**64
+    assert chances.base > 0  # below, all chances are at most 2^-64
+    assert chances.limits[0] == 0
+    assert np.exp(-1.0 * (200 - chances.base)) <= 2.0**-64
 
 
 def test_wrong_sizes_are_refused():
-    density = uneven(0.3, real=False).density()
+    weights, _ = uneven(0.3)
     with pytest.raises(BadData, match="do not belong"):
-        Sampler(people(N + 1), density)
+        Sampler(LocalSample.of(people(N + 1)), weights.density())
     with pytest.raises(BadData, match="between 1 and"):
-        Sampler(people(0), Density(np.zeros(0), 1.0, 0.0, None))
+        LocalSample.of(people(0))
 
 
 def test_records_stay_out_of_the_repr():
-    assert repr(uneven(0.3, real=False).sampler(people())) == "Sampler(Records(n=60, d=3))"
+    assert repr(Reweighing(N, 0.3, 1.0).sampler(people())) == "Sampler(LocalSample(n=60, d=3, shards=1))"

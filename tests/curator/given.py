@@ -1,0 +1,57 @@
+"""Samples on which every round's losses are what a test wants them to be."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from common.arrays import AnyArray
+from common.hypotheses.base import Hypothesis
+from common.hypotheses.conjunction import Conjunction
+from common.hypotheses.linear import Linear
+from common.records import Records
+from curator.reweighing import Reweighing
+from curator.sample.local import LocalSample
+from curator.sample.single import SingleRows
+
+
+def losses_of(table: AnyArray) -> Records:
+    """Return records whose loss under the hypothesis of round t is ``table[t]``: bits, or multiples of 2^-10."""
+    rows = np.ascontiguousarray(1 - table.T)
+    features = rows if table.dtype == np.uint8 else rows.astype(np.float32)
+    return Records(features, np.ones(len(features), dtype=np.int8))
+
+
+def hypothesis(t: int, rounds: int, *, real: bool) -> Hypothesis:
+    """Return the hypothesis of round t: feature t is the margin, or the prediction."""
+    if real:
+        return Linear(weights=tuple(float(t == j) for j in range(rounds)), threshold=0.0)
+    return Conjunction(features=(t,))
+
+
+def split(records: Records, *cuts: int) -> LocalSample:
+    """Return the records in shards that begin at 0 and at the cuts."""
+    ends = [0, *cuts, len(records)]
+    parts = [records.take(np.arange(a, b)) for a, b in pairwise(ends)]
+    return LocalSample([SingleRows(part) for part in parts])
+
+
+def reweighed(table: AnyArray, kappa: float | None, eta: float) -> tuple[Reweighing, LocalSample]:
+    """Return the weights after as many rounds as the table has rows, and the sample."""
+    sample = LocalSample.of(losses_of(table))
+    weights = Reweighing(len(sample), kappa, eta)
+    real = table.dtype != np.uint8
+    for t in range(len(table)):
+        weights.update(sample, hypothesis(t, len(table), real=real), "hinge" if real else "zero-one")
+    return weights, sample
+
+
+def scores(sample: LocalSample) -> AnyArray:
+    """Return all scores, in order."""
+    return np.concatenate(list(sample.scores()))
+
+
+def law(weights: Reweighing, sample: LocalSample) -> AnyArray:
+    """Return mu up to a factor, by record: 1 where it is largest."""
+    return weights.density().relative(scores(sample).astype(np.int64))
