@@ -9,7 +9,7 @@ from typing import Any
 from common.hypotheses.base import parse_hypothesis
 from common.scenario import Scenario
 from deploy.base import Watch
-from deploy.truth import can_judge, judge_crowd, loss
+from deploy.truth import can_judge, judge, judge_crowd, loss
 
 NOTICEABLE = 0.005
 """A difference in loss below this is called none."""
@@ -44,10 +44,16 @@ def complete(result: dict[str, Any], asked: Scenario, seed: int | None, folder: 
     """
     truth: dict[str, Any] | None = None
     if result["answer"] is not None and can_judge(asked):
-        judge = judge_crowd(asked, seed or 0)
-        truth = {"loss_on_target": loss(parse_hypothesis(result["answer"]), judge), "people": len(judge)}
+        crowd = judge_crowd(asked, seed or 0)
+        found = judge(parse_hypothesis(result["answer"]), crowd)
+        truth = {
+            "loss_on_target": found.loss,
+            "loss_on_negative": found.on_negative,
+            "loss_on_positive": found.on_positive,
+            "people": len(crowd),
+        }
         if "tasks" in result:
-            truth["tasks"] = [loss(parse_hypothesis(task["answer"]), judge) for task in result["tasks"]]
+            truth["tasks"] = [loss(parse_hypothesis(task["answer"]), crowd) for task in result["tasks"]]
         if asked.people == "real":
             truth["note"] = "found out from the people's own records: outside every guarantee"
         if asked.baselines:

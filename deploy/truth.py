@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from common.errors import BadScenario
@@ -36,10 +38,38 @@ def judge_crowd(scenario: Scenario, seed: int) -> Crowd:
     return open_crowd(scenario.target, data_folder(scenario), subseed(seed, "truth"), size)
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """What a hypothesis is worth on a crowd.
+
+    Attributes
+    ----------
+    loss
+        Share of all whom it predicts wrongly.
+    on_negative, on_positive
+        Share of those with label -1 and +1 whom it predicts wrongly; None where nobody has the label. Where one label
+        is rare, a small loss says little: a constant has it, too.
+    """
+
+    loss: float
+    on_negative: float | None
+    on_positive: float | None
+
+
+def judge(hypothesis: Hypothesis, crowd: Crowd) -> Judgement:
+    """Return the 0/1 losses of a hypothesis on a crowd."""
+    people, wrong = {-1: 0, 1: 0}, {-1: 0, 1: 0}
+    for begin in range(0, len(crowd), _BLOCK):
+        records = crowd.records(np.arange(begin, min(begin + _BLOCK, len(crowd))))
+        mistakes = hypothesis.mistakes(records)
+        for label in people:
+            holders = records.labels == label
+            people[label] += int(np.count_nonzero(holders))
+            wrong[label] += int(mistakes[holders].sum(dtype=np.int64))
+    shares = {label: wrong[label] / people[label] if people[label] else None for label in people}
+    return Judgement(sum(wrong.values()) / len(crowd), shares[-1], shares[1])
+
+
 def loss(hypothesis: Hypothesis, crowd: Crowd) -> float:
     """Return the 0/1 loss of a hypothesis on a crowd."""
-    wrong = 0
-    for begin in range(0, len(crowd), _BLOCK):
-        people = np.arange(begin, min(begin + _BLOCK, len(crowd)))
-        wrong += int(hypothesis.mistakes(crowd.records(people)).sum(dtype=np.int64))
-    return wrong / len(crowd)
+    return judge(hypothesis, crowd).loss

@@ -1,11 +1,15 @@
 """The truth is an experiment's: an operator without the people's records gets none, and needs none."""
 
+import numpy as np
 import pytest
 
 from common import scenario
+from common.hypotheses.constant import Constant
 from common.hypotheses.linear import Linear
+from common.people import TableCrowd, open_crowd
+from common.records import Records
 from deploy.experiment import complete
-from deploy.truth import can_judge, judge_crowd, loss
+from deploy.truth import Judgement, can_judge, judge, judge_crowd, loss
 from tests.support import tiny
 
 RESULT = {"answer": {"kind": "linear", "weights": [0.0] * 8, "threshold": 1.0}, "iterations": 1}
@@ -35,4 +39,25 @@ def test_an_operator_without_the_table_gets_no_truth_and_no_baselines(tmp_path, 
 def test_simulated_people_are_judged_without_baselines_if_none_are_named(tmp_path):
     asked = tiny("baselines=[]")
     truth = complete(RESULT, asked, 1, tmp_path, ignore)["truth"]
-    assert truth == {"loss_on_target": pytest.approx(0.6, abs=0.0017), "people": 1 << 21}
+    # The constant -1: right about those inside, wrong about all others.
+    assert truth == {
+        "loss_on_target": pytest.approx(0.6, abs=0.0017),
+        "loss_on_negative": 0.0,
+        "loss_on_positive": 1.0,
+        "people": 1 << 21,
+    }
+
+
+def test_a_hypothesis_is_judged_on_each_label():
+    chosen = scenario.load("halfspace")
+    crowd = open_crowd(chosen.target, None, 3, 40_000)
+    lost = {label: judge(Constant(label=label), crowd) for label in (1, -1)}
+    # The constant +1 has half the loss that Appendix C halts at, and is wrong about everybody in the rare class.
+    assert (lost[1].on_negative, lost[1].on_positive) == (1.0, 0.0)
+    assert (lost[-1].on_negative, lost[-1].on_positive) == (0.0, 1.0)
+    assert lost[1].loss == pytest.approx(0.01, abs=0.003) == 1.0 - lost[-1].loss
+
+
+def test_nobody_with_a_label_is_no_loss_of_zero():
+    everybody = TableCrowd(Records(np.zeros((3, 1), dtype=np.float32), np.ones(3, dtype=np.int8)))
+    assert judge(Constant(label=1), everybody) == Judgement(0.0, None, 0.0)
