@@ -85,9 +85,9 @@ def each_block(
     told = time.monotonic()
     with ThreadPoolExecutor(threads, "blocks") as pool:
         begins = range(0, count, size)
-        ends = (min(begin + size, count) for begin in begins)
-        for begin, done in zip(begins, pool.map(work, begins, ends), strict=True):
+        ends = [min(begin + size, count) for begin in begins]
+        for end, done in zip(ends, pool.map(work, begins, ends), strict=True):
             yield done
             if time.monotonic() - told > PAUSE:
                 told = time.monotonic()
-                tell(f"{begin + size:,} of {count:,} {what}")
+                tell(f"{end:,} of {count:,} {what}")
