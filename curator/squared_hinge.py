@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import ThreadpoolController
 
-from common.arrays import AnyArray, Floats, Indices, Labels
+from common.arrays import Bits, Floats, Indices, Singles
+from common.records import Records
 
-_BLOCK = 1 << 18
-"""Features multiplied in one go: one megabyte of float32 stays in the cache."""
+Look = Callable[[], Iterable[Records]]
+"""Goes through the rows, block by block; the same rows in the same order each time."""
+
 _NEAR = 8
 """Rows to start with, in multiples of the number of weights: with fewer, others must be added more often."""
 _MOST_STEPS = 200
 _ENOUGH = 1e-10
-"""A step that promises to lower the objective by a smaller share than this is the last one."""
+"""A step that promises to lower the objective by a smaller share than this is not made."""
 
 
-def minimize(
-    features: AnyArray, labels: Labels, start: Floats, penalty: float, intercept: float, *, separate: bool
-) -> Floats:
+def minimize(look: Look, count: int, start: Floats, penalty: float, intercept: float, *, separate: bool) -> Floats:
     """Minimize ``|w|^2 / 2 + C sum_i max(0, 1 - l_i <w, y_i>)^2`` with y_i = (x_i, intercept).
 
     The objective is strictly convex and piecewise quadratic. A Newton step with exact line search (Chapelle,
     "Training a support vector machine in the primal", Neural Computation 19, 2007) needs only the rows with margin
     below 1: H = I + 2 C sum y_i y_i^T over them; it ends at the minimum after finitely many steps (Mangasarian, "A
     finite Newton method for classification", 2002). It is run on the rows with the least margins. Any other row that
-    turns out to be too near is added, and so the result is the minimum over all rows.
+    turns out to be too near is added, and so the result is the minimum over all rows, of which no more are held at
+    once than come near. From a good start two looks are enough.
 
     Parameters
     ----------
-    features
-        Shape (m, d), float32 or uint8.
-    labels
-        Shape (m,), -1 or +1.
+    look
+        Goes through the rows: features of shape (., d), float32 or uint8, and labels.
+    count
+        How many rows there are.
     start
         Where to begin, shape (d + 1,), or (d,) without intercept. Near the minimum, few steps are left.
     penalty
@@ -43,7 +45,8 @@ def minimize(
     intercept
         Value of the feature appended to every row; 0 for none.
     separate
-        Stop as soon as every margin is positive: at a hyperplane without a mistake, if there is one.
+        Stop as soon as every margin is positive: at a hyperplane without a mistake. Where the steps end at the
+        minimum before there is one, the result is the minimum.
 
     Returns
     -------
@@ -51,7 +54,18 @@ def minimize(
     """
     # One thread: the same sums on every machine, and products too small to gain much from two.
     with _libraries().limit(limits=1, user_api="blas"):
-        return _minimize(features, labels, start, penalty, intercept, 0.0 if separate else 1.0)
+        known = np.zeros(count, dtype=np.uint8)
+        weights = start
+        near = _nearest(look, weights, intercept, np.inf, _NEAR * len(start), known)
+        enough = 0.0 if separate else 1.0
+        while True:
+            weights = _newton(near, weights, penalty, enough)
+            if (near @ weights).min() <= 0.0:
+                enough = 1.0
+            more = _nearest(look, weights, intercept, enough, len(near), known)
+            if not len(more):
+                return weights
+            near = np.concatenate([near, more])
 
 
 @cache
@@ -60,39 +74,72 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _minimize(
-    features: AnyArray, labels: Labels, start: Floats, penalty: float, intercept: float, goal: float
-) -> Floats:
-    weights = start
-    margins = _margins(features, labels, weights, intercept)
-    near = _least(margins, _NEAR * len(start))
-    while True:
-        rows = _signed(features, labels, near, intercept, len(start))
-        weights = _newton(rows, weights, penalty, goal)
-        if goal == 0.0 and (rows @ weights).min() <= 0.0:
-            goal = 1.0  # these rows are not separated at their minimum, so all are to be at theirs
-        margins = _margins(features, labels, weights, intercept)
-        margins[near] = np.inf
-        short = int(np.count_nonzero(margins <= 0.0 if goal == 0.0 else margins < goal))
-        if not short:
-            return weights
-        near = np.concatenate([near, _least(margins, min(short, len(near)))])
+def _nearest(look: Look, weights: Floats, intercept: float, cut: float, most: int, known: Bits) -> Floats:
+    """Return l_i y_i, shape (., width), of at most ``most`` rows: those with the least margins.
+
+    Only of rows with a margin below the cut (at most 0, if that is the cut) that are not yet ``known`` (shape (m,), 1
+    for known ones). Those returned become known.
+    """
+    dimension = len(weights) - (intercept > 0.0)
+    vector = weights[:dimension].astype(np.float32)
+    shift = intercept * float(weights[-1]) if intercept > 0.0 else 0.0
+    least = _Least(most, cut if cut > 0.0 else float(np.nextafter(0.0, 1.0)))
+    begin = 0
+    for block in look():
+        margins = ((block.features @ vector).astype(np.float64) + shift) * block.labels
+        some = np.flatnonzero((margins < least.cut) & (known[begin : begin + len(block)] == 0))
+        rows = block.features[some] * block.labels[some, np.newaxis].astype(np.float32)
+        signs = np.full((len(some), len(weights) - dimension), intercept) * block.labels[some, np.newaxis]
+        least.add(margins[some], begin + some, np.hstack([rows, signs.astype(np.float32)]))
+        begin += len(block)
+    _, places, near = least.closed()
+    known[places] = 1
+    return near.astype(np.float64)
 
 
-def _newton(rows: Floats, weights: Floats, penalty: float, goal: float) -> Floats:
-    """Minimize over the given rows l_i y_i; with goal 0 stop once every margin is positive."""
+class _Least:
+    """The rows with the least margins among those that were added, with their places; a few more in between.
+
+    Attributes
+    ----------
+    cut
+        Rows with a margin at or above it need not be added any more.
+    """
+
+    def __init__(self, most: int, cut: float) -> None:
+        self.cut = cut
+        self._most = most
+        self._held = 0
+        self._parts: list[tuple[Floats, Indices, Singles]] = []
+
+    def add(self, margins: Floats, places: Indices, rows: Singles) -> None:
+        self._parts.append((margins, places, rows))
+        self._held += len(margins)
+        if self._held > 2 * self._most:
+            self._parts = [self.closed()]
+            self._held = self._most
+            self.cut = float(self._parts[0][0].max())
+
+    def closed(self) -> tuple[Floats, Indices, Singles]:
+        margins, places, rows = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
+        if len(margins) <= self._most:
+            return margins, places, rows
+        least = np.argpartition(margins, self._most)[: self._most]
+        return margins[least], places[least], rows[least]
+
+
+def _newton(rows: Floats, weights: Floats, penalty: float, enough: float) -> Floats:
+    """Minimize over the given rows l_i y_i; with ``enough`` 0 stop once every margin is positive."""
     margins = rows @ weights
     for _ in range(_MOST_STEPS):
-        if goal == 0.0 and margins.min() > 0.0:
+        if enough == 0.0 and margins.min() > 0.0:
             break
-        active = np.flatnonzero(margins < 1.0)
-        held = rows[active]
-        gradient = weights - 2.0 * penalty * (held.T @ (1.0 - margins[active]))
-        hessian = 2.0 * penalty * (held.T @ held)
+        active = rows[margins < 1.0]
+        gradient = weights - 2.0 * penalty * (active.T @ (1.0 - margins[margins < 1.0]))
+        hessian = 2.0 * penalty * (active.T @ active)
         hessian[np.diag_indices_from(hessian)] += 1.0
         step = -cho_solve(cho_factor(hessian, overwrite_a=True, check_finite=False), gradient, check_finite=False)
-        gain = -float(gradient @ step)
-        if gain <= _ENOUGH * _objective(weights, margins, penalty):
+        if -float(gradient @ step) <= _ENOUGH * _objective(weights, margins, penalty):
             break
         change = rows @ step
         length = _line_search(weights, step, margins, change, penalty)
@@ -128,32 +175,3 @@ def _line_search(weights: Floats, step: Floats, margins: Floats, change: Floats,
             break
         length = moved
     return length
-
-
-def _margins(features: AnyArray, labels: Labels, weights: Floats, intercept: float) -> Floats:
-    """Return l_i <w, y_i> of all rows, computed in float32."""
-    dimension = features.shape[1]
-    vector = weights[:dimension].astype(np.float32)
-    shift = intercept * float(weights[-1]) if len(weights) > dimension else 0.0
-    margins = np.empty(len(features))
-    size = max(1, _BLOCK // dimension)
-    for begin in range(0, len(features), size):
-        margins[begin : begin + size] = features[begin : begin + size] @ vector
-    margins += shift
-    margins *= labels
-    return margins
-
-
-def _least(margins: Floats, count: int) -> Indices:
-    """Return the rows with the least margins, ascending."""
-    if count >= len(margins):
-        return np.arange(len(margins))
-    return np.sort(np.argpartition(margins, count)[:count])
-
-
-def _signed(features: AnyArray, labels: Labels, rows: Indices, intercept: float, width: int) -> Floats:
-    """Return l_i y_i of the given rows, float64, shape (len(rows), width)."""
-    signed = np.full((len(rows), width), intercept)
-    signed[:, : features.shape[1]] = features[rows]
-    signed *= labels[rows][:, np.newaxis]
-    return signed

@@ -16,6 +16,9 @@ from curator.learners.base import LEARNERS, Learner
 from curator.sampling import Sampler
 from curator.squared_hinge import minimize
 
+_BLOCK = 1 << 11
+"""Draws looked at in one go; a megabyte or a few."""
+
 
 @LEARNERS.register("svm")
 class Svm(Learner):
@@ -50,11 +53,10 @@ class Svm(Learner):
         return NonPrivate()
 
     def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
-        """Draw, and separate."""
-        records = sampler.draws(self.draws, source.derive("draws"))
+        """Separate the draws. They are not held: the same source gives the same draws at every look."""
         weights = minimize(
-            records.features,
-            records.labels,
+            lambda: sampler.blocks(self.draws, _BLOCK, source.derive("draws")),
+            self.draws,
             self._first(sampler.dimension, previous),
             self.penalty,
             self.intercept,

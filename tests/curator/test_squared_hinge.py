@@ -6,7 +6,8 @@ from scipy.optimize import minimize as slowly
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from curator.squared_hinge import minimize
+from common.records import Records
+from curator import squared_hinge
 
 
 def rows(m=3000, d=12, noise=0.0, seed=1):
@@ -15,6 +16,14 @@ def rows(m=3000, d=12, noise=0.0, seed=1):
     labels = np.where(features[:, 0] + 0.5 * features[:, 1] > 0.3, 1, -1).astype(np.int8)
     labels[random.random(m) < noise] *= -1
     return features, labels
+
+
+def minimize(features, labels, *how, size=1000, **more):
+    def look():
+        for begin in range(0, len(labels), size):
+            yield Records(features[begin : begin + size], labels[begin : begin + size])
+
+    return squared_hinge.minimize(look, len(labels), *how, **more)
 
 
 def signed(features, labels, intercept=1.0):
