@@ -1,0 +1,113 @@
+"""Figure 1 of Kohen & Sheffet: the half-space in 500 dimensions, without privacy (Appendix C).
+
+Each repetition is Algorithm 1 with the paper's step alpha/8 and the people of scenario ``halfspace``: a new sample and
+a new answering oracle, 65,536 people of T who tell each hypothesis's loss exactly (tau = 0). It halts at the first
+hypothesis with loss 2 alpha among them. Up to 80,000 people at the curator it is given up as in the paper, when 200
+rounds have not improved the average loss: here by 1% of the best average of 200 rounds before. The paper prints "0.01";
+as a difference of losses that would give up every run after 400 rounds, since 200 rounds never gain as much.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.figures.base import Figure, Measured, Results
+from benchmarks.figures.drawing import COLOURS, band, boxes, panels
+from common import scenario
+from common.operations import Learn, Reweigh
+from common.people import open_crowd
+from common.randomness import subseed
+from curator.sample.local import LocalSample
+from deploy.laboratory import Desk
+from deploy.truth import judge
+from referee.protocols.base import learned
+
+SIZES = tuple(range(10, 150, 10))
+"""n in thousands, as in the paper."""
+GIVEN_UP = 80
+"""Up to so many thousand people the early stopping rule applies."""
+ORACLE, JUDGES = 1 << 16, 1 << 18
+"""People of T who answer in every round; people of T who judge the last hypothesis."""
+WINDOW, GAIN = 200, 0.01
+EVERY = 20
+
+
+def repeat(point: str, seed: int) -> Measured:
+    """Run Algorithm 1 with the given number of thousands until it halts or is given up."""
+    thousands = int(point.removesuffix("K"))
+    chosen = scenario.load("halfspace", [f"curator.n={thousands}000"])
+    chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"eta": chosen.alpha / 8.0})})
+    everybody = np.arange(thousands * 1000)
+    people = open_crowd(chosen.source, None, subseed(seed, "source"), len(everybody)).records(everybody)
+    oracle = open_crowd(chosen.target, None, subseed(seed, "target"), ORACLE).records(np.arange(ORACLE))
+    desk, numbers = Desk(chosen, LocalSample.of(people), seed), itertools.count()
+    losses: list[float] = []
+    while True:
+        hypothesis = learned(desk.perform(next(numbers), Learn(round=len(losses) + 1)))
+        losses.append(float(hypothesis.mistakes(oracle).mean()))
+        if losses[-1] <= 2.0 * chosen.alpha or (thousands <= GIVEN_UP and stalled(losses)):
+            break
+        desk.perform(next(numbers), Reweigh(hypothesis=hypothesis))
+    found = judge(hypothesis, open_crowd(chosen.target, None, subseed(seed, "truth"), JUDGES))
+    means = [float(np.mean(losses[at : at + EVERY])) for at in range(0, len(losses), EVERY)]
+    return {
+        "status": "halted" if losses[-1] <= 2.0 * chosen.alpha else "given up",
+        "rounds": len(losses),
+        "loss": found.loss,
+        "loss on negative": found.on_negative,
+        "loss on positive": found.on_positive,
+        "first loss": losses[0],
+        "least loss": min(losses),
+        "last average": float(np.mean(losses[-WINDOW:])),
+        "curve": [round(mean, 5) for mean in means],
+    }
+
+
+def stalled(losses: list[float]) -> bool:
+    """Tell at the end of a window of rounds whether its average is no better than the best one before."""
+    windows = len(losses) // WINDOW
+    if windows < 2 or len(losses) % WINDOW:
+        return False
+    *before, last = np.reshape(losses, (windows, WINDOW)).mean(axis=1)
+    return bool(last > (1.0 - GAIN) * min(before))
+
+
+def draw(results: Results, path: Path) -> None:
+    """Draw the three panels of the paper: loss at the end, rounds until the halt, loss along the run."""
+    labels = [point.removesuffix("K") for point in results]
+    titles = ("Loss on T at the end", "Rounds until the end", "Loss on T along the run")
+    with panels(path, titles) as (left, middle, right):
+        groups = list(results.values())
+        boxes(left, [[m["loss"] for m in group] for group in groups], labels, COLOURS[0])
+        left.axhline(0.02, color="black", linewidth=0.8, linestyle="--", label="2 alpha")
+        left.axhline(0.01, color=COLOURS[1], linewidth=0.8, linestyle=":", label="the constant +1")
+        rare = [np.mean([m["loss on negative"] for m in group]) for group in groups]
+        beside = left.twinx()
+        beside.plot(np.arange(1, len(groups) + 1), rare, "x", color=COLOURS[1], markersize=4)
+        beside.set_ylim(0.0, 1.0)
+        beside.set_ylabel("x: loss on the rare label")
+        left.set_ylim(bottom=0.0)
+        left.legend(frameon=False, fontsize=7)
+        boxes(middle, [[m["rounds"] for m in group] for group in groups], labels, COLOURS[5])
+        middle.set_ylim(bottom=0.0)
+        for axis in (left, middle):
+            axis.set_xlabel("thousand people at the curator, n")
+        for place, (point, group) in enumerate(results.items()):
+            if point in ("10K", "50K", "90K", "140K"):
+                curves = [(_middles(m), m["curve"]) for m in group]
+                band(right, curves, COLOURS[place % len(COLOURS)], f"n = {point}")
+        right.axhline(0.02, color="black", linewidth=0.8, linestyle="--")
+        right.set_xlabel("round")
+        right.legend(frameon=False)
+
+
+def _middles(measured: Measured) -> list[float]:
+    """Return the rounds around which the averages of the curve lie."""
+    starts = range(0, measured["rounds"], EVERY)
+    return [start + (min(EVERY, measured["rounds"] - start) + 1) / 2 for start in starts]
+
+
+FIGURE = Figure("figure1", tuple(f"{size}K" for size in SIZES), repeat, draw)
