@@ -1,0 +1,201 @@
+"""Every kind of rows, single or fixed, in memory or mapped from a file: the same records by every way to them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.distributions.base import parse_distribution
+from common.errors import BadData, BadScenario
+from common.hypotheses.constant import Constant
+from common.hypotheses.linear import Linear
+from common.hypotheses.stump import Stump
+from common.losses import count
+from common.people import People
+from common.records import Records
+from curator.sample.fixed import FixedRows, Grid
+from curator.sample.single import SingleRows
+
+N = 1000
+GRID = Grid.over(-1.0, 1.0)
+
+
+def people(n=N, d=8, dtype=np.float32):
+    generator = np.random.default_rng(d)
+    features = generator.uniform(-1.0, 1.0, (n, d)) if dtype == np.float32 else generator.integers(0, 2, (n, d))
+    return Records(features.astype(dtype), generator.choice(np.array([-1, 1], dtype=np.int8), n))
+
+
+def mapped(array, path):
+    """Return the array as a read-only map of a file."""
+    array.tofile(path)
+    return np.memmap(path, dtype=array.dtype, mode="r", shape=array.shape)
+
+
+def single(folder=None, dtype=np.float32):
+    records = people(dtype=dtype)
+    if folder is None:
+        return SingleRows(records)
+    return SingleRows(Records(mapped(records.features, folder / "x"), mapped(records.labels, folder / "l")))
+
+
+def fixed(folder=None, d=8):
+    codes = GRID.encode(people(d=d))
+    return FixedRows(codes if folder is None else mapped(codes, folder / "c"), GRID)
+
+
+KINDS = {
+    "single": lambda folder: single(),
+    "bytes": lambda folder: single(dtype=np.uint8),
+    "fixed": lambda folder: fixed(),
+    "fixed, many features": lambda folder: fixed(d=40),
+    "single, mapped": single,
+    "fixed, mapped": fixed,
+}
+HYPOTHESES = [
+    Linear(weights=(0.3, -1.0, 0.0, 2.5, 1e-3), threshold=0.1),
+    Linear(weights=(1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, 0.5), threshold=-0.2),
+    Linear(weights=(0.0,), threshold=-1e30),
+    Linear(weights=(0.0,), threshold=1e30),
+    Linear(weights=(1e-30, 1e30), threshold=1e25),
+    Stump(feature=2, threshold=0.25, sign=-1),
+    Constant(label=-1),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestContract:
+    def test_blocks_and_single_rows_are_the_same_records(self, kind, tmp_path):
+        rows = KINDS[kind](tmp_path)
+        whole = rows.block(0, N)
+        assert (len(rows), rows.dimension, rows.dtype) == (N, whole.dimension, whole.features.dtype)
+        chosen = np.random.default_rng(1).integers(0, N, 3000)
+        taken = rows.take(chosen)
+        np.testing.assert_array_equal(taken.features, whole.features[chosen])
+        np.testing.assert_array_equal(taken.labels, whole.labels[chosen])
+        assert taken.features.flags.owndata
+        np.testing.assert_array_equal(rows.block(17, 300).features, whole.features[17:300])
+        assert len(rows.take(np.empty(0, dtype=np.int64))) == 0
+        rows.check()
+
+    @pytest.mark.parametrize("loss", ["zero-one", "hinge"])
+    @pytest.mark.parametrize("hypothesis", HYPOTHESES, ids=str)
+    def test_a_loss_depends_on_its_row_alone(self, kind, tmp_path, hypothesis, loss):
+        losses = KINDS[kind](tmp_path).losses(hypothesis, loss)
+        pieces = np.concatenate([losses(begin, min(begin + 37, N)) for begin in range(0, N, 37)])
+        np.testing.assert_array_equal(losses(0, N), pieces)
+
+    @pytest.mark.parametrize("hypothesis", HYPOTHESES, ids=str)
+    def test_losses_are_those_of_the_records(self, kind, tmp_path, hypothesis):
+        rows = KINDS[kind](tmp_path)
+        records = rows.block(0, N)
+        for loss in ("zero-one", "hinge"):
+            wanted = count(loss, hypothesis, records).astype(np.int64)
+            found = rows.losses(hypothesis, loss)(0, N).astype(np.int64)
+            assert (found != wanted).sum() <= 1  # a margin of 0 but for rounding
+
+    def test_records_stay_out_of_the_repr(self, kind, tmp_path):
+        rows = KINDS[kind](tmp_path)
+        assert repr(rows) == f"{type(rows).__name__}(n={N}, d={rows.dimension})"
+
+
+def test_rows_that_no_computation_should_see_are_refused():
+    features = np.zeros((3, 2), dtype=np.float32)
+    features[1, 1] = np.nan
+    with pytest.raises(BadData, match="1 of 3 records hold NaN"):
+        SingleRows(Records(features, np.ones(3, dtype=np.int8))).check()
+
+
+# The grid -----------------------------------------------------------------------------------------------------------
+
+
+def test_eight_features_and_a_label_take_sixteen_bytes():
+    codes = GRID.encode(people())
+    assert codes.nbytes == 16 * N
+    np.testing.assert_array_equal(FixedRows(codes, GRID).block(0, N).labels, people().labels)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(1, 9))
+@settings(deadline=None, max_examples=60)
+def test_every_value_is_rounded_to_the_nearest_of_a_grid_that_reaches_both_ends(low, span, d):
+    high = low + span
+    grid = Grid.over(low, high)
+    assert grid.low <= low
+    assert grid.step <= 4 * (high - grid.low) / 65535
+    features = np.random.default_rng(d).uniform(low, high, (50, d)).astype(np.float32)
+    features[0], features[1] = low, high
+    steps = np.array([2 * grid.step, *[grid.step] * (d - 1)])
+    decoded = FixedRows.of(Records(features, np.ones(50, dtype=np.int8)), grid).block(0, 50).features
+    # Half a step, and what float32 cannot say of numbers far from 0.
+    slack = 2.0**-23 * max(abs(low), abs(high), 1.0)
+    assert (np.abs(decoded.astype(np.float64) - features) <= steps / 2 + slack).all()
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 1.0), (-0.0775, 0.0775), (-27.9, 27.9)])
+def test_values_of_the_grid_come_back_exactly(bounds):
+    grid = Grid.over(*bounds)
+    codes = np.random.default_rng(0).integers(0, 65536, (N, 3), dtype=np.uint16)
+    rows = FixedRows(codes, grid)
+    np.testing.assert_array_equal(grid.encode(rows.block(0, N)), codes)
+    plain = np.zeros((2, 3), dtype=np.float32)
+    plain[1] = float(bounds[1] >= 1.0)
+    back = FixedRows.of(Records(plain, np.ones(2, dtype=np.int8)), grid).block(0, 2).features
+    np.testing.assert_array_equal(back, plain)  # 0 and 1 lie on it
+
+
+def test_values_beyond_the_public_bounds_become_the_ends():
+    beyond = Records(np.array([[9.0, -9.0]], dtype=np.float32), np.ones(1, dtype=np.int8))
+    assert GRID.encode(beyond).tolist() == [[65535, 0]]
+
+
+def test_bounds_come_from_what_is_public():
+    ball = {"name": "gaussian-ball", "side": "source", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
+    shortened = People(distribution=parse_distribution({**ball, "norm": 0.0775}))
+    assert Grid.of(shortened) == Grid.over(-0.0775, 0.0775)
+    with pytest.raises(BadScenario, match="give the distribution a norm, or keep numbers: single"):
+        Grid.of(People(distribution=parse_distribution(ball)))
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 1.0), (2.0, 1.0), (-np.inf, 0.0), (0.0, np.nan)])
+def test_bounds_that_bound_nothing_are_refused(bounds):
+    with pytest.raises(BadScenario, match="need public bounds"):
+        Grid.over(*bounds)
+
+
+def test_what_fits_into_bytes_is_not_kept_in_sixteen_bits():
+    with pytest.raises(BadData, match="keep numbers: single"):
+        GRID.encode(people(dtype=np.uint8))
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        np.zeros(8, dtype=np.uint16),
+        np.zeros((3, 0), dtype=np.uint16),
+        np.zeros((3, 2), dtype=np.int16),
+        np.zeros((4, 4), dtype=np.uint16)[:, :2],
+    ],
+)
+def test_codes_of_another_shape_are_refused(codes):
+    with pytest.raises(BadData, match="codes must be"):
+        FixedRows(codes, GRID)
+
+
+@given(st.integers(0, 1 << 30), st.integers(1, 20))
+@settings(deadline=None, max_examples=40)
+def test_integer_mistakes_are_those_of_exact_arithmetic(seed, d):
+    # Oracle: Python's integers, with weights rounded to 2^-30 of the largest.
+    generator = np.random.default_rng(seed)
+    codes = generator.integers(0, 65536, (60, d), dtype=np.uint16)
+    plane = Linear(weights=tuple(generator.normal(size=d)), threshold=float(generator.normal()) * 0.3)
+    rows = FixedRows(codes, GRID)
+    factors = [2, *[1] * (d - 1)]
+    unit = max(abs(w * f) for w, f in zip(plane.weights, factors, strict=True)) / 2**30
+    weights = [round(w * f / unit) for w, f in zip(plane.weights, factors, strict=True)]
+    wrong = []
+    for row in codes.tolist():
+        values = [row[0] >> 1, *row[1:]]
+        places = [v + GRID.low / GRID.step / f for v, f in zip(values, factors, strict=True)]
+        margin = sum(w * p for w, p in zip(weights, places, strict=True)) - plane.threshold / GRID.step / unit
+        wrong.append(int((margin > 0) != bool(row[0] & 1)))
+    assert rows.losses(plane, "zero-one")(0, 60).tolist() == wrong

@@ -1,0 +1,143 @@
+"""One result, whatever the number of threads and shards; scores that widen, are stored and restored."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from common.errors import BadData
+from common.hypotheses.constant import Constant
+from common.hypotheses.linear import Linear
+from common.hypotheses.stump import Stump
+from common.randomness import RandomSource
+from common.records import Records
+from curator.reweighing import Reweighing
+from curator.sample import shard as shards
+from curator.sample.fixed import FixedRows, Grid
+from curator.sample.local import LocalSample
+from curator.sample.shard import Census, Shard
+from curator.sample.single import SingleRows
+from tests.curator.given import losses_of, scores, split
+
+N = 5000
+GRID = Grid.over(-1.0, 1.0)
+ROUNDS = [
+    (Linear(weights=(0.5, -1.0, 0.25), threshold=0.1), "zero-one"),
+    (Stump(feature=1, threshold=0.0, sign=1), "zero-one"),
+    (Linear(weights=(-1.0, 0.1, 2.0), threshold=0.0), "hinge"),
+    (Linear(weights=(1.0, 1.0, 1.0), threshold=0.2), "zero-one"),
+]
+
+
+def people(n=N):
+    generator = np.random.default_rng(0)
+    features = generator.uniform(-1.0, 1.0, (n, 3)).astype(np.float32)
+    return Records(features, generator.choice(np.array([-1, 1], dtype=np.int8), n))
+
+
+def held(kind, cuts, threads):
+    ends = [0, *cuts, N]
+    parts = [people().take(np.arange(a, b)) for a, b in pairwise(ends)]
+    return LocalSample([SingleRows(p) if kind == "single" else FixedRows.of(p, GRID) for p in parts], threads)
+
+
+def run(sample):
+    """Return all that a run computes: scores, the law, draws, at every round."""
+    weights, seen = Reweighing(N, 0.1, 0.4), []
+    for hypothesis, loss in ROUNDS:
+        weights.update(sample, hypothesis, loss)
+        sampler = weights.sampler(sample)
+        drawn = sampler.draws(700, RandomSource.seeded(1))
+        seen += [scores(sample), weights.density().cut, drawn.features, drawn.labels]
+        seen += [sampler.indices(700, RandomSource.seeded(1))]
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["single", "fixed"])
+@pytest.mark.parametrize(("cuts", "threads"), [((), 1), ((), 3), ((1,), 2), ((7, 8, 3000), 2)])
+def test_threads_and_shards_change_no_bit(kind, cuts, threads, monkeypatch):
+    wanted = run(held(kind, (), 1))
+    monkeypatch.setattr(shards, "BLOCK", 101)
+    monkeypatch.setattr(shards, "_SHARE", 777)
+    for one, other in zip(wanted, run(held(kind, cuts, threads)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_fixed_rows_learn_nearly_the_same_scores():
+    single, fixed = held("single", (), 1), held("fixed", (), 1)
+    run(single), run(fixed)
+    apart = np.abs(scores(single).astype(np.int64) - scores(fixed).astype(np.int64))
+    assert (apart > 1).mean() < 0.002  # whose margin is within a grid step of 0
+    assert apart.max() <= 2 * 1024
+
+
+def test_counting_by_sorting_gives_what_tables_give(monkeypatch):
+    tables = Reweighing(N, 0.1, 0.4)
+    sample = held("single", (), 2)
+    tables.update(sample, *ROUNDS[2])
+    wanted = tables.density().census
+    monkeypatch.setattr(shards, "_DENSE", 10)
+    monkeypatch.setattr(shards, "_SHARE", 777)
+    sorted_ = Reweighing(N, 0.1, 0.4)
+    sorted_.update(held("single", (), 2), *ROUNDS[2])
+    np.testing.assert_array_equal(sorted_.density().census.levels, wanted.levels)
+    np.testing.assert_array_equal(sorted_.density().census.people, wanted.people)
+    assert wanted.people.sum() == N
+
+
+def test_a_census_is_merged_level_by_level():
+    parts = [Census(np.array([0, 2]), np.array([5, 1])), Census(np.array([2, 9]), np.array([3, 4]))]
+    merged = Census.merged(parts)
+    assert (merged.levels.tolist(), merged.people.tolist()) == ([0, 2, 9], [5, 4, 4])
+
+
+@pytest.mark.parametrize(("most", "before", "wider"), [(255, np.uint8, np.uint16), (65535, np.uint16, np.uint32)])
+def test_scores_widen_before_they_overflow(most, before, wider):
+    sample = LocalSample.of(losses_of(np.ones((1, 20), dtype=np.uint8)))
+    sample.restore([np.full(20, most, dtype=before)], most)
+    census = sample.reweigh(Constant(label=-1), "zero-one", 1, most + 1)
+    assert scores(sample).dtype == wider
+    assert census.levels.tolist() == [most + 1]
+
+
+def test_refined_scores_are_whole_multiples():
+    sample = split(losses_of(np.zeros((1, 20), dtype=np.uint8)), 5)
+    sample.restore(np.split(np.arange(20, dtype=np.uint8), [5]), 19)
+    sample.refine(1024, 20 * 1024)
+    np.testing.assert_array_equal(scores(sample), np.arange(20) * 1024)
+
+
+@pytest.mark.parametrize(
+    ("stored", "says"),
+    [
+        ([np.zeros(19, dtype=np.uint8)], "shape"),
+        ([np.zeros(20, dtype=np.int32)], "unsigned counts"),
+        ([np.zeros(20)], "unsigned counts"),
+        ([np.full(20, 4, dtype=np.uint8)], "outside"),
+    ],
+)
+def test_impossible_stored_scores_are_refused(stored, says):
+    sample = LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8)))
+    with pytest.raises(BadData, match=says):
+        Reweighing.restore(sample, 1.0, 0.1, ["zero-one"] * 3, stored)
+    assert not scores(sample).any()
+
+
+def test_nobody_writes_into_the_scores_from_outside():
+    sample = LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8)))
+    with pytest.raises(ValueError, match="read-only"):
+        next(iter(sample.scores()))[0] = 1
+
+
+def test_the_sample_is_never_copied():
+    records = people()
+    block = Shard(SingleRows(records)).block(0, N)
+    assert np.shares_memory(block.features, records.features)
+
+
+def test_a_table_of_heights_needs_heights():
+    weights, sample = Reweighing(N, 0.1, 0.4), held("single", (), 1)
+    chances = weights.density().chances()
+    assert chances.heights is None
+    with pytest.raises(ValueError, match="no heights"):
+        sample.pile(chances)
