@@ -25,6 +25,9 @@ def ahead(prepare: Callable[[int], T], count: int) -> Iterator[T]:
     count
         How many items.
     """
+    if count <= 1:
+        yield from map(prepare, range(count))
+        return
     threads = max(1, (os.cpu_count() or 1) - 1)
     pool = ThreadPoolExecutor(threads, "ahead")
     pending: deque[tuple[int, Future[T]]] = deque()

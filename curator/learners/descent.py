@@ -142,7 +142,7 @@ def _logistic(margin: Any) -> Any:
     """Return 1 / (1 + e^margin) for a margin cut to [-44, 44], to double precision; inlined, as exp would not be."""
     margin = min(max(margin, -44.0), 44.0)
     whole = np.rint(margin * 1.4426950408889634)
-    r = (margin - whole * 0.6931471803691238) - whole * 1.9082149292705877e-10
+    r = margin - whole * 0.6931471805599453
     square = r * r
     low = (1.0 + r) + square * (0.5 + r * (1.0 / 6.0))
     middle = (1.0 / 24.0 + r * (1.0 / 120.0)) + square * (1.0 / 720.0 + r * (1.0 / 5040.0))
