@@ -28,7 +28,7 @@ def _compare(axis: Axes, table: list[dict[str, Any]]) -> None:
         axis.plot(paper, place, "o", color=PAPER, label="paper" if place == 0 else None)
         axis.plot(tight, place, "o", color=TIGHT, label="tight, run to its halt" if place == 0 else None)
         middle = (paper * tight) ** 0.5
-        axis.annotate(f"{paper / tight:,.0f} times", (middle, place), (0, 3), textcoords="offset points", ha="center",
+        axis.annotate(f"{float(f'{paper / tight:.2g}'):,.0f} times", (middle, place), (0, 3), textcoords="offset points", ha="center",
                       fontsize=7)  # fmt: skip
     axis.set_yticks(range(len(titles)), titles, fontsize=7)
     axis.set_xscale("log")

@@ -24,7 +24,7 @@ def run(point: str, repetition: int) -> Row:
 
     Measured: whether it halted, after how many rounds and answers, and the true loss on T after each round.
     """
-    scenario, seed = ready(point), subseed(repetition, f"people {point}")
+    scenario, seed = ready(point), subseed(repetition, f"people confirm {point}")
     began = time.perf_counter()
     judge = judge_crowd(scenario, seed)
     losses: list[float] = []

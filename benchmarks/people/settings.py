@@ -16,7 +16,7 @@ from common.scenario import Scenario
 EPSILON, DELTA, ALPHA, BETA = 0.5, 1e-4, 0.08, 0.05
 PAPER_STEPS, PAPER_ROUNDS = 50_000_000, 1000
 """R and T of Appendix D, private."""
-SEARCHED = (1300, 1400, 1500, 1600, 1800, 2000)
+SEARCHED = (1600, 1800, 2000, 2200, 2400)
 """Sample sizes at which Appendix D, private, is run."""
 
 
@@ -61,7 +61,7 @@ class Setting:
     @property
     def need(self) -> Need:
         """What the scenario asks for."""
-        planned = plan(self.tight)
+        planned = plan(ready(self.name))
         return Need(int(planned.n.value), int(planned.answers.value), int(planned.rounds.value))
 
 
@@ -136,8 +136,8 @@ APPENDIX_D = Gaussians()
 
 
 def appendix_d(people: int) -> Scenario:
-    """Return Appendix D, private, with so many people: one round, and as many steps as noise of about 12 L takes."""
-    return APPENDIX_D.scenario(people, 1, round(1.87e6 * (people / 1600) ** 2), 0.2, 0.002)
+    """Return Appendix D, private, with so many people: one round, and as many steps as noise of about 8 L takes."""
+    return APPENDIX_D.scenario(people, 1, round(1.27e6 * (people / 2000) ** 2), 0.2, 0.002)
 
 
 def literal() -> Scenario:
@@ -169,7 +169,7 @@ def ladder(smallest: int) -> list[tuple[str, int]]:
         ("T = 87 by the tight theorem, s_t by round", _accounted(APPENDIX_D.kappa, 0.2, 87)),
         ("T = 5, as many as such runs take", _accounted(APPENDIX_D.kappa, 0.2, 5)),
         ("T = 1: this learner needs no reweighing", _accounted(APPENDIX_D.kappa, 0.2, 1)),
-        ("another learner: noise 12 L, fewer steps", smallest),
+        ("another learner: noise 8 L, fewer steps", smallest),
     ]
 
 
@@ -203,13 +203,16 @@ def settings() -> tuple[Setting, ...]:
             ),
         ),
         Setting(
-            "tenth", "Appendix D, private, epsilon = 0.1", tenth.paper(), tenth.scenario(9000, 1, 3_300_000, 0.2, 0.002)
+            "tenth",
+            "Appendix D, private, epsilon = 0.1",
+            tenth.paper(),
+            tenth.scenario(10_000, 1, 1_800_000, 0.2, 0.002),
         ),
         Setting(
             "far",
             "four close coordinates, D_inf = 16",
             far.paper(),
-            far.scenario(15_000, 2, 5_200_000, 2.0, 0.0015, 0.8),
+            far.scenario(16_000, 2, 3_400_000, 2.0, 0.0015, 0.8),
         ),
         Setting("wide", "a wider target, D_inf infinite", wide.paper(), wide.scenario(4000, 20, 170_000, 0.1, 0.005)),
     )

@@ -8,52 +8,51 @@ from rich.table import Table
 
 
 def tables(found: dict[str, Any]) -> list[Table]:
-    """Return the comparison, the search, and Appendix D step by step."""
-    return [_comparison(found), _search(found), _ladder(found)]
+    """Return the comparison, all runs, and Appendix D step by step."""
+    return [_comparison(found), _runs(found), _ladder(found)]
 
 
 def _comparison(found: dict[str, Any]) -> Table:
-    table = Table(title="People needed")
-    for column in ("setting", "bounds", "n", "answers a round", "rounds", "agents in all", "halted well", "loss on T"):
-        table.add_column(column, justify="left" if column in ("setting", "bounds") else "right")
+    table = _table("People needed", "setting", "n", "answers a round", "rounds", "agents in all")
     for line in found["table"]:
-        paper, tight, run = line["paper"], line["tight"], line["run"]
-        table.add_row(line["title"], "paper", *(f"{paper[key]:,}" for key in ("n", "answers", "rounds", "agents")))
-        most = [f"<= {tight[key]:,}" for key in ("answers", "rounds", "agents")]
-        table.add_row("", "tight", f"{tight['n']:,}", *most)
-        if run is not None:
-            seen = (f"{run['asked'] / run['rounds']:,.0f}", f"{run['rounds']:.2f}", f"{run['asked']:,.0f}")
-            table.add_row("", "as run", "", *seen, _good(run), _loss(run), end_section=True)
+        for bounds in ("paper", "tight"):
+            need = line[bounds]
+            numbers = (f"{need[key]:,}" for key in ("n", "answers", "rounds", "agents"))
+            table.add_row(f"{line['title']}: {bounds}", *numbers, end_section=bounds == "tight")
     return table
 
 
-def _search(found: dict[str, Any]) -> Table:
-    table = Table(title="Appendix D, private: runs that halted with a true loss of at most 2 alpha")
-    for column in ("n", "halted well", "95% interval", "mean loss", "worst loss", "answers"):
-        table.add_column(column, justify="right")
-    for run in [*found["search"], *([found["literal"]] if found["literal"] else [])]:
-        low, high = run["interval"]
-        name = f"{run['n']:,}" + (" (the paper's learner)" if run["point"] == "literal" else "")
-        loss = run["loss"]
-        table.add_row(
-            name, _good(run), f"{low:.3f} .. {high:.3f}", f"{loss['mean']:.4f}", f"{loss['worst']:.4f}",
-            f"{run['asked']:,.0f}",
-        )  # fmt: skip
+def _runs(found: dict[str, Any]) -> Table:
+    table = _table("The tight ones, run", "setting", "n", "good runs", "95%", "loss", "worst", "rounds", "answers")
+    known = [(line["title"], line["run"]) for line in found["table"] if not line["setting"].startswith("appendix-d/")]
+    searched = [("Appendix D, private", run) for run in found["search"]]
+    for title, run in [*searched, ("the same, the paper's learner", found["literal"]), *known]:
+        if run is not None:
+            low, high = run["interval"]
+            loss = run["loss"]
+            table.add_row(
+                title,
+                f"{run['n']:,}",
+                f"{run['good']}/{run['runs']}",
+                f"{low:.2f}-{high:.2f}",
+                f"{loss['mean']:.3f}",
+                f"{loss['worst']:.3f}",
+                f"{run['rounds']:.2f}",
+                f"{run['asked']:,.0f}",
+            )
     return table
 
 
 def _ladder(found: dict[str, Any]) -> Table:
-    table = Table(title="Appendix D, private, step by step")
-    table.add_column("what is made tight")
-    table.add_column("n", justify="right")
+    table = _table("Appendix D, private, step by step", "what is made tight", "n")
     for rung in found["ladder"]:
         table.add_row(rung["step"], f"{rung['n']:,}")
     return table
 
 
-def _good(run: dict[str, Any]) -> str:
-    return f"{run['good']} of {run['runs']}"
-
-
-def _loss(run: dict[str, Any]) -> str:
-    return f"{run['loss']['mean']:.4f} (<= {run['loss']['worst']:.4f}; {run['level']:g})"
+def _table(title: str, name: str, *numbers: str) -> Table:
+    table = Table(title=title)
+    table.add_column(name)
+    for number in numbers:
+        table.add_column(number, justify="right", no_wrap=True)
+    return table
