@@ -135,15 +135,14 @@ def plans(scenario: Scenario) -> dict[str, Any]:
 
 _MEANINGS = {
     "rounds": "T, rounds at most",
-    "gap": "g, what a reweigh gains",
     "kappa": "kappa, density",
     "eta": "eta, learning rate",
+    "sample": "n for the statistics alone",
     "n": "n, people of the curator",
-    "statistical_n": "  n for the statistics alone",
-    "privacy_n": "  n for the privacy alone",
     "steps": "R, SGD steps a round",
     "noise": "sigma/L, noise of a step",
     "draws": "m, draws a round",
+    "blocks": "R, blocks of the curator's people",
     "answers": "N0, agents a round at most",
     "answers_clear": "  if the loss on T is 1/2",
     "agents": "agents in all at most",

@@ -14,7 +14,6 @@ from common.arrays import Floats
 from common.errors import BadInput
 from common.kernels import njit
 
-MOST_BLOCKS = 1024
 MOST_WORK = 1 << 31
 """Rows times features that a search goes through: a few seconds."""
 
