@@ -10,7 +10,6 @@ what both curators released, whether that is the same, and what the second one l
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import re
@@ -44,8 +43,7 @@ def run(chosen: scenarios.Scenario, seed: int, kill: bool) -> dict[str, Any]:
             os.kill(victims[-1], signal.SIGKILL)
             victims.clear()
 
-    # Ray prints what it notices of the killed process to standard output, from a thread of its own.
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+    with tempfile.TemporaryDirectory() as folder:
         finished = Embedded(Path(folder)).run(chosen, seed, "cluster", watch)
     entries = [json.loads(line) for line in finished.transcript.splitlines()]
     releases = [entry["body"]["release"]["message"]["result"] for entry in entries if "release" in entry["body"]]

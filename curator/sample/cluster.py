@@ -13,7 +13,7 @@ from common.errors import BadScenario, PeerUnavailable
 from common.people import Crowd
 from curator.sample.base import Answer, Sample
 from curator.sample.keeping import Tell
-from curator.sample.opening import Source
+from curator.sample.opening import STORE, Source
 from curator.sample.shard import Shard
 
 log = logging.getLogger("tandem")
@@ -21,6 +21,7 @@ log = logging.getLogger("tandem")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 try:
     import ray
+    from ray._private import worker as ray_worker
     from ray.exceptions import RayActorError, RayTaskError
 except ImportError:  # an optional dependency
     raise BadScenario(
@@ -31,7 +32,6 @@ MOST_LOSSES = 3
 """How often in a row a worker is replaced before that is given up."""
 Change = tuple[str, tuple[Any, ...]]
 _CHANGES = (Shard.reweigh, Shard.refine, Shard.restore, Shard.pile)
-_STORE = 256 << 20
 
 
 class Worker:
@@ -182,13 +182,15 @@ def open_cluster(source: Source, crowd: Crowd, tell: Tell) -> Sample:
 
 
 def _connect(workers: int, most: int) -> None:
+    # Lost workers are told of here; Ray would also print them to standard output, which is the caller's.
+    ray_worker._worker_logs_enabled = False
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
     try:
         if address := os.environ.get("RAY_ADDRESS"):
             ray.init(address=address, **quiet)
         else:
             # Room for what travels: proposals and records drawn, and a shard's scores when they are stored.
-            ray.init(num_cpus=workers, include_dashboard=False, object_store_memory=_STORE + 8 * most, **quiet)
+            ray.init(num_cpus=workers, include_dashboard=False, object_store_memory=STORE + 2 * most, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadScenario(f"the Ray cluster cannot be used ({reason}): see RAY_ADDRESS, or take workers: 0") from None

@@ -20,6 +20,11 @@ from curator.sample.layout import Layout
 from curator.sample.local import LocalSample
 from curator.sample.rows import Rows
 
+PROCESS = 256 << 20
+"""Bytes of a worker without any people."""
+STORE = 256 << 20
+"""Bytes of shared memory in which proposals and draws travel to and from workers on this machine."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -93,8 +98,12 @@ class Source:
         halve = "" if storage.numbers == "fixed" else "halve the rows (curator.storage.numbers: fixed), "
         remedy = f"keep the rows on disk (curator.storage.place: disk), {halve}or {fewer}" if in_memory else fewer
         spread = remedy + ", or spread it over a cluster (curator.storage.workers)"
-        if storage.workers == 0 or not os.environ.get("RAY_ADDRESS"):
+        if storage.workers == 0:
             check_memory(what, (rows if in_memory else 0) + held + table, spread)
+        elif not os.environ.get("RAY_ADDRESS"):
+            # All workers are on this machine; each reads a table itself.
+            here = STORE + 2 * n + storage.workers * (PROCESS + table)
+            check_memory(what, (rows if in_memory else 0) + held + here, spread)
         written = sum(file.stat().st_size for file in self.folder.glob("rows-*"))
         wanted = 2 * widest + (0 if in_memory else max(0, rows - written))
         check_disk(what, wanted, self.folder, fewer if in_memory else f"{halve}{'or ' if halve else ''}{fewer}")

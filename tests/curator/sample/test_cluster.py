@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -12,14 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import BadData
+from common.errors import BadData, PeerUnavailable
 from common.hypotheses.linear import Linear
 from common.randomness import RandomSource
 from common.records import Records
 from curator.reweighing import Reweighing
-from curator.sample.base import Sample
-from curator.sample.opening import open_sample
-from tests.support import tiny
+from tests.support import Bench, tiny
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install tandem-hybrid[ray]"),
@@ -29,28 +28,46 @@ PLANES = [Linear(weights=tuple(np.eye(8)[k]), threshold=0.05 * k) for k in range
 PLACE = "place: disk, numbers: fixed"
 
 
-def opened(folder: Path, workers: int, told: list[str]) -> Sample:
-    chosen = tiny("curator.n=20001", f"curator.storage={{workers: {workers}, {PLACE}}}")
-    return open_sample(chosen, folder, 5, told.append)
+def parties(folder: Path, workers: int) -> Bench:
+    return Bench(folder, tiny("curator.n=20001", f"curator.storage={{workers: {workers}, {PLACE}}}"))
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
-    sample = opened(tmp_path_factory.mktemp("alone"), 0, [])
-    yield sample
-    sample.close()
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with parties(tmp_path_factory.mktemp("alone"), 0) as bench:
+        yield bench
 
 
 @pytest.fixture(scope="module")
-def told() -> list[str]:
-    return []
+def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with parties(tmp_path_factory.mktemp("spread"), 2) as bench:
+        yield bench
 
 
-@pytest.fixture(scope="module")
-def spread(tmp_path_factory: pytest.TempPathFactory, told: list[str]) -> Iterator[Sample]:
-    sample = opened(tmp_path_factory.mktemp("spread"), 2, told)
-    yield sample
-    sample.close()
+@pytest.fixture
+def one(alone: Bench) -> Any:
+    return alone.curator._sample
+
+
+@pytest.fixture
+def two(spread: Bench) -> Any:
+    return spread.curator._sample
+
+
+def releases(bench: Bench) -> list[Any]:
+    entries = [json.loads(line)["body"] for line in bench.finished().transcript.splitlines()]
+    return [entry["release"]["message"]["result"] for entry in entries if "release" in entry]
+
+
+def test_a_run_over_workers_is_the_same_run_also_when_one_is_killed(alone, spread, two):
+    """First of all, since the others put the scores to what they like."""
+    before = two.processes()
+    spread.meanwhile(lambda: os.kill(before[1], signal.SIGKILL))
+    assert {**spread.run(), "seconds": 0} == {**alone.run(), "seconds": 0}
+    assert releases(spread) == releases(alone)
+    assert len(releases(alone)) >= 3
+    after = two.processes()
+    assert (after[0] == before[0], after[1] == before[1]) == (True, False)
 
 
 def reweighed(sample: Any, kappa: float, eta: float, kill: int | None = None) -> list[object]:
@@ -68,29 +85,37 @@ def reweighed(sample: Any, kappa: float, eta: float, kill: int | None = None) ->
     return [*found, np.concatenate(list(sample.scores())).tolist()]
 
 
-def test_the_cluster_holds_the_same_people_in_the_same_order(alone, spread):
-    assert spread.sizes == (10_000, 10_001)
-    assert (len(spread), spread.dimension, spread.dtype) == (len(alone), alone.dimension, alone.dtype)
-    one, other = next(alone.blocks(30_000)), Records.joined(list(spread.blocks(4000)))
-    np.testing.assert_array_equal(one.features, other.features)
-    np.testing.assert_array_equal(one.labels, other.labels)
+def test_the_cluster_holds_the_same_people_in_the_same_order(one, two):
+    assert two.sizes == (10_000, 10_001)
+    assert (len(two), two.dimension, two.dtype) == (len(one), one.dimension, one.dtype)
+    here, there = next(one.blocks(30_000)), Records.joined(list(two.blocks(4000)))
+    np.testing.assert_array_equal(here.features, there.features)
+    np.testing.assert_array_equal(here.labels, there.labels)
 
 
-@pytest.mark.parametrize("eta", [0.1, 3.0], ids=["by rejection", "from a pile"])
-def test_a_killed_worker_changes_nothing_of_what_comes_out(alone, spread, told, eta):
-    told.clear()
-    assert reweighed(spread, 0.2 if eta < 1 else 0.01, eta, kill=2) == reweighed(alone, 0.2 if eta < 1 else 0.01, eta)
+@pytest.mark.parametrize(("kappa", "eta"), [(0.2, 0.1), (0.01, 3.0)], ids=["by rejection", "from a pile"])
+def test_a_killed_worker_changes_nothing_of_what_comes_out(one, two, monkeypatch, kappa, eta):
+    told: list[str] = []
+    monkeypatch.setattr(two, "_tell", told.append)
+    assert reweighed(two, kappa, eta, kill=2) == reweighed(one, kappa, eta)
     assert [line for line in told if "its successor brings the same 10,001 people and repeats" in line]
 
 
-def test_stored_scores_are_restored_also_in_a_successor(alone, spread):
-    scores = [(np.arange(size) % 3).astype(np.uint8) for size in spread.sizes]
-    census = spread.restore(scores, 5)
-    os.kill(spread.processes()[0], signal.SIGKILL)
-    np.testing.assert_array_equal(np.concatenate(list(spread.scores())), np.concatenate(scores))
-    np.testing.assert_array_equal(census.people, alone.restore([np.concatenate(scores)], 5).people)
+def test_stored_scores_are_restored_also_in_a_successor(one, two):
+    scores = [(np.arange(size) % 3).astype(np.uint8) for size in two.sizes]
+    census = two.restore(scores, 5)
+    os.kill(two.processes()[0], signal.SIGKILL)
+    np.testing.assert_array_equal(np.concatenate(list(two.scores())), np.concatenate(scores))
+    np.testing.assert_array_equal(census.people, one.restore([np.concatenate(scores)], 5).people)
 
 
-def test_what_a_shard_refuses_is_refused_here(spread):
+def test_what_a_shard_refuses_is_refused_here(two):
     with pytest.raises(BadData, match="stored weights lie outside"):
-        spread.restore([np.full(size, 9, dtype=np.uint8) for size in spread.sizes], 5)
+        two.restore([np.full(size, 9, dtype=np.uint8) for size in two.sizes], 5)
+
+
+def test_a_worker_that_dies_again_and_again_is_given_up(two, monkeypatch):
+    monkeypatch.setattr(two, "_replaced", lambda shard, lost: lost)
+    os.kill(two.processes()[0], signal.SIGKILL)
+    with pytest.raises(PeerUnavailable, match="worker 0 of the sample died 3 times in a row"):
+        two.restore(None, 0)

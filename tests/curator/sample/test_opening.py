@@ -146,6 +146,7 @@ def test_one_folder_of_rows_is_one_processes(tmp_path):
         ({}, 70_000, 33 + 6, "place: disk"),
         ({"numbers": "fixed"}, 3, 16 + 1, "place: disk"),
         ({"place": "disk"}, 3, 1, "take fewer people"),
+        ({"place": "disk", "workers": 2}, 3, 1 + 2, "take fewer people"),
     ],
 )
 def test_too_little_memory_is_refused_before_any_work(tmp_path, monkeypatch, storage, rounds, per_person, remedy):
@@ -153,6 +154,9 @@ def test_too_little_memory_is_refused_before_any_work(tmp_path, monkeypatch, sto
     chosen = scenario(**storage)
     chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"n": n, "rounds": rounds})})
     enough = n * per_person + capacity.SPARE
+    if workers := storage.get("workers"):
+        enough += opening.STORE + workers * opening.PROCESS
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(capacity, "available_disk", lambda folder: 1 << 60)
     source = opening.Source(chosen, 3, tmp_path, None)
     monkeypatch.setattr(capacity, "available_memory", lambda: enough)
