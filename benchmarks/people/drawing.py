@@ -27,9 +27,10 @@ def _compare(axis: Axes, table: list[dict[str, Any]]) -> None:
         axis.plot([tight, paper], [place, place], color="#bbbbbb", linewidth=2, zorder=1)
         axis.plot(paper, place, "o", color=PAPER, label="paper" if place == 0 else None)
         axis.plot(tight, place, "o", color=TIGHT, label="tight, run to its halt" if place == 0 else None)
-        middle = (paper * tight) ** 0.5
-        axis.annotate(f"{float(f'{paper / tight:.2g}'):,.0f} times", (middle, place), (0, 3), textcoords="offset points", ha="center",
-                      fontsize=7)  # fmt: skip
+        middle, times = (paper * tight) ** 0.5, float(f"{paper / tight:.2g}")
+        axis.annotate(
+            f"{times:,.0f} times", (middle, place), (0, 3), textcoords="offset points", ha="center", fontsize=7
+        )
     axis.set_yticks(range(len(titles)), titles, fontsize=7)
     axis.set_xscale("log")
     axis.set_xlabel("n")
