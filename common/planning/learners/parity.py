@@ -13,6 +13,7 @@ from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, numb
 from common.privacy.accountants.base import Plan as Events
 from common.privacy.events import SubsampledRelease
 from common.privacy.klnrs import Rule, rates
+from common.privacy.rounding import down
 from common.scenario import Scenario
 
 
@@ -79,10 +80,11 @@ def _settings(scenario: Scenario, paper: bool) -> dict[str, Any]:
     if learner.get("rule") == "plan":
         learner["rule"] = "printed" if paper else "tight"
     if learner.get("epsilon") == "plan":
-        rounds = scenario.curator.rounds
-        if scenario.curator.epsilon is None:
+        whole, rounds = scenario.curator.epsilon, scenario.curator.rounds
+        if whole is None:
             raise BadScenario("planning the parity learner's epsilon needs the curator's")
-        learner["epsilon"] = scenario.curator.epsilon / (1 if rounds == "plan" else int(rounds))
+        # The sum of several is rounded up where it is priced.
+        learner["epsilon"] = whole if rounds in ("plan", 1) else down(whole / int(rounds))
     return learner
 
 

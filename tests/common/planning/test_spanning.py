@@ -75,7 +75,9 @@ def test_the_shipped_scenario_is_planned_and_breaks_no_bound(bounds: str) -> Non
 
 
 def test_rounds_share_the_budget() -> None:
-    assert resolve(parity("curator.rounds=2")).curator.learner["epsilon"] == 0.25
+    resolved = resolve(parity("curator.rounds=2"))
+    assert resolved.curator.learner["epsilon"] == pytest.approx(0.25)
+    assert violations(resolved) == []
 
 
 def test_blocks_that_are_given_are_kept_and_counted_with() -> None:
