@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from common.distributions.gaussian_ball import GaussianBall
 from common.hypotheses.constant import Constant
 from common.hypotheses.linear import Linear
 from common.privacy.events import NonPrivate, SubsampledSteps
@@ -197,3 +198,50 @@ def test_event_is_one_subsampled_gaussian_a_step():
     assert (event.count, event.sampling) == (1000, 1e-6)
     assert 0.5 <= event.ratio <= 0.5 * (1 + 1e-15)
     assert isinstance(Sgd(steps=1000, noise=0.0, diameter=1.0).event(1e-6), NonPrivate)
+
+
+def test_the_lasso_finds_the_separating_coordinates_in_a_single_iteration():
+    # Appendix D, smaller: 3 of 40 coordinates matter, and one person in forty of the source is inside.
+    settings = {"d": 40, "close": 3, "sigma_source": 1.0, "sigma_target": 0.4, "inside": 0.3, "center": 1.0}
+    people = GaussianBall.parse({**settings, "side": "source", "scale": 0.1}).draw(1, np.arange(4000))
+    learner = Sgd(steps=200_000, noise=0.0, clip=1.3, diameter=30.0, intercept=0.5, output="suffix")
+    stray = {}
+    for lasso in (0.0, 8e-4):
+        chosen = learner.model_copy(update={"lasso": lasso})
+        learned = chosen.learn(Reweighing(4000, None, 0.1).sampler(people), RandomSource.seeded(1), None)
+        sizes = np.abs(learned.weights)
+        assert sizes[:3].min() > 5.0
+        stray[lasso] = sizes[3:].max() / sizes[:3].min()
+    assert stray[8e-4] < 0.05
+    assert stray[0.0] > 0.1
+
+
+def test_a_lasso_above_every_gradient_leaves_nothing_but_the_intercept():
+    draws, _ = sampler()
+    learned = Sgd(steps=2000, diameter=5.0, noise=0.0, lasso=2.0, output="last").learn(
+        draws, RandomSource.seeded(2), None
+    )
+    assert learned.weights == (0.0,) * 4
+    assert learned.threshold != 0.0
+
+
+def test_ellipses_in_the_box_are_learned_as_in_the_paper():
+    # Appendix D: sum_j w_j x_j^2 <= b with w, b in [0, 1], perceptron loss, from w = b = 1, last iterate.
+    settings = {"d": 6, "close": 2, "sigma_source": 1.0, "sigma_target": 0.4, "inside": 0.9}
+    people = GaussianBall.parse({**settings, "side": "source"}).draw(1, np.arange(20_000))
+    learner = Sgd(
+        steps=200_000, loss="perceptron", noise=0.0, clip=8.0, diameter=math.sqrt(7), domain="box", start=1.0,
+        intercept=-1.0, output="suffix",
+    )  # fmt: skip
+    learned = learner.learn(Reweighing(20_000, None, 0.1).sampler(people), RandomSource.seeded(1), None)
+    assert min(*learned.weights, learned.threshold) >= 0.0
+    assert max(*learned.weights, learned.threshold) <= 1.0
+    assert min(learned.weights[:2]) > 5 * max(learned.weights[2:])
+    assert learned.mistakes(people).mean() < 0.05
+
+
+def test_warm_start_in_the_box_begins_inside_it():
+    draws, _ = sampler()
+    learner = Sgd(steps=1, diameter=1e-9, noise=0.0, domain="box", warm=True, output="last")
+    learned = learner.learn(draws, RandomSource.seeded(4), Linear(weights=(3.0, -3.0, 0.5, 0.0), threshold=-0.25))
+    np.testing.assert_allclose([*learned.weights, learned.threshold], [1.0, 0.0, 0.5, 0.0, -0.25], atol=1e-6)
