@@ -47,6 +47,8 @@ def boxes(axis: Axes, groups: Sequence[Sequence[float]], labels: Sequence[str], 
         manage_ticks=False,
     )
     for place, group in zip(places, groups, strict=True):
+        if not group:
+            continue
         # Spread over the box's width by rank, so that no two repetitions hide each other.
         offsets = np.linspace(-0.12, 0.12, len(group)) if len(group) > 1 else np.zeros(1)
         axis.plot(place + offsets, list(group), ".", color=colour, markersize=3, alpha=0.5)
@@ -54,7 +56,13 @@ def boxes(axis: Axes, groups: Sequence[Sequence[float]], labels: Sequence[str], 
     return drawn
 
 
-def band(axis: Axes, curves: Iterable[tuple[Sequence[float], Sequence[float]]], colour: str, label: str) -> None:
+def band(
+    axis: Axes,
+    curves: Iterable[tuple[Sequence[float], Sequence[float]]],
+    colour: str,
+    label: str,
+    style: str = "-",
+) -> None:
     """Draw curves (rounds, losses) as their mean and their range; where a run has halted, it keeps its last value.
 
     Each curve holds the losses at some rounds, in ascending order; between them it is linear.
@@ -65,4 +73,4 @@ def band(axis: Axes, curves: Iterable[tuple[Sequence[float], Sequence[float]]], 
         grid = np.unique(np.geomspace(grid[0], grid[-1], 300))
     values = np.stack([np.interp(grid, x, y) for x, y in known])
     axis.fill_between(grid, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-    axis.plot(grid, values.mean(axis=0), color=colour, label=label, linewidth=1.5)
+    axis.plot(grid, values.mean(axis=0), color=colour, label=label, linestyle=style, linewidth=1.5)
