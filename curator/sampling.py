@@ -85,6 +85,31 @@ def _limits(p: Floats) -> Words:
     return np.where(whole, np.uint64(2**64 - 1), np.where(whole, 1.0, stripes).astype(np.uint64) - np.uint64(1))
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class Distinct:
+    """The distinct records among some draws: fewer than these where draws repeat, and quick to go through.
+
+    Attributes
+    ----------
+    rows
+        Their numbers, ascending.
+    times
+        How often each was drawn, at least 1, int64.
+    """
+
+    sample: Sample
+    rows: Indices
+    times: Indices
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def blocks(self, size: int) -> Iterator[Records]:
+        """Yield the records, ``size`` at a time, in the sample's order; none is kept."""
+        for begin in range(0, len(self), size):
+            yield self.sample.take(self.rows[begin : begin + size])
+
+
 class Sampler:
     """Draws of whole records from mu. What a learner gets to see of the private sample.
 
@@ -139,6 +164,11 @@ class Sampler:
         """Yield ``count`` independent draws in blocks of ``size`` (the last may be shorter)."""
         for start in range(0, count, size):
             yield self.draws(min(size, count - start), source)
+
+    def distinct(self, count: int, source: RandomSource) -> Distinct:
+        """Draw ``count`` records independently from mu, as the distinct ones among them."""
+        rows, times = np.unique(self.indices(count, source), return_counts=True)
+        return Distinct(self._sample, rows, times)
 
     def everybody(self) -> Iterator[Records]:
         """Yield the sample as it is, each record once, in its fixed order, in blocks.

@@ -22,12 +22,12 @@ _ENOUGH = 1e-10
 """A step that promises to lower the objective by a smaller share than this is not made."""
 
 
-def minimize(look: Look, count: int, start: Floats, penalty: float, intercept: float, *, separate: bool) -> Floats:
-    """Minimize ``|w|^2 / 2 + C sum_i max(0, 1 - l_i <w, y_i>)^2`` with y_i = (x_i, intercept).
+def minimize(look: Look, times: Indices, start: Floats, penalty: float, intercept: float, *, separate: bool) -> Floats:
+    """Minimize ``|w|^2 / 2 + C sum_i t_i max(0, 1 - l_i <w, y_i>)^2`` with y_i = (x_i, intercept).
 
     The objective is strictly convex and piecewise quadratic. A Newton step with exact line search (Chapelle,
     "Training a support vector machine in the primal", Neural Computation 19, 2007) needs only the rows with margin
-    below 1: H = I + 2 C sum y_i y_i^T over them; it ends at the minimum after finitely many steps (Mangasarian, "A
+    below 1: H = I + 2 C sum t_i y_i y_i^T over them; it ends at the minimum after finitely many steps (Mangasarian, "A
     finite Newton method for classification", 2002). It is run on the rows with the least margins. Any other row that
     turns out to be too near is added, and so the result is the minimum over all rows, of which no more are held at
     once than come near. From a good start two looks are enough.
@@ -36,8 +36,8 @@ def minimize(look: Look, count: int, start: Floats, penalty: float, intercept: f
     ----------
     look
         Goes through the rows: features of shape (., d), float32 or uint8, and labels.
-    count
-        How many rows there are.
+    times
+        How often each row counts, t_i; shape (m,).
     start
         Where to begin, shape (d + 1,), or (d,) without intercept. Near the minimum, few steps are left.
     penalty
@@ -54,18 +54,19 @@ def minimize(look: Look, count: int, start: Floats, penalty: float, intercept: f
     """
     # One thread: the same sums on every machine, and products too small to gain much from two.
     with _libraries().limit(limits=1, user_api="blas"):
-        known = np.zeros(count, dtype=np.uint8)
+        costs = 2.0 * penalty * times.astype(np.float64)
+        known = np.zeros(len(times), dtype=np.uint8)
         weights = start
-        near = _nearest(look, weights, intercept, np.inf, _NEAR * len(start), known)
+        places, near = _nearest(look, weights, intercept, np.inf, _NEAR * len(start), known)
         enough = 0.0 if separate else 1.0
         while True:
-            weights = _newton(near, weights, penalty, enough)
+            weights = _newton(near, costs[places], weights, enough)
             if (near @ weights).min() <= 0.0:
                 enough = 1.0
-            more = _nearest(look, weights, intercept, enough, len(near), known)
+            more, rows = _nearest(look, weights, intercept, enough, len(near), known)
             if not len(more):
                 return weights
-            near = np.concatenate([near, more])
+            places, near = np.concatenate([places, more]), np.concatenate([near, rows])
 
 
 @cache
@@ -74,8 +75,10 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _nearest(look: Look, weights: Floats, intercept: float, cut: float, most: int, known: Bits) -> Floats:
-    """Return l_i y_i, shape (., width), of at most ``most`` rows: those with the least margins.
+def _nearest(
+    look: Look, weights: Floats, intercept: float, cut: float, most: int, known: Bits
+) -> tuple[Indices, Floats]:
+    """Return i and l_i y_i, shape (., width), of at most ``most`` rows: those with the least margins.
 
     Only of rows with a margin below the cut (at most 0, if that is the cut) that are not yet ``known`` (shape (m,), 1
     for known ones). Those returned become known.
@@ -94,7 +97,7 @@ def _nearest(look: Look, weights: Floats, intercept: float, cut: float, most: in
         begin += len(block)
     _, places, near = least.closed()
     known[places] = 1
-    return near.astype(np.float64)
+    return places, near.astype(np.float64)
 
 
 class _Least:
@@ -128,47 +131,49 @@ class _Least:
         return margins[least], places[least], rows[least]
 
 
-def _newton(rows: Floats, weights: Floats, penalty: float, enough: float) -> Floats:
-    """Minimize over the given rows l_i y_i; with ``enough`` 0 stop once every margin is positive."""
+def _newton(rows: Floats, costs: Floats, weights: Floats, enough: float) -> Floats:
+    """Minimize over the given rows l_i y_i, at costs 2 C t_i; with ``enough`` 0 stop once every margin is positive."""
     margins = rows @ weights
     for _ in range(_MOST_STEPS):
         if enough == 0.0 and margins.min() > 0.0:
             break
-        active = rows[margins < 1.0]
-        gradient = weights - 2.0 * penalty * (active.T @ (1.0 - margins[margins < 1.0]))
-        hessian = 2.0 * penalty * (active.T @ active)
+        held = margins < 1.0
+        active = rows[held] * np.sqrt(costs[held])[:, np.newaxis]
+        gradient = weights - active.T @ (np.sqrt(costs[held]) * (1.0 - margins[held]))
+        hessian = active.T @ active
         hessian[np.diag_indices_from(hessian)] += 1.0
         step = -cho_solve(cho_factor(hessian, overwrite_a=True, check_finite=False), gradient, check_finite=False)
-        if -float(gradient @ step) <= _ENOUGH * _objective(weights, margins, penalty):
+        if -float(gradient @ step) <= _ENOUGH * _objective(weights, margins, costs):
             break
         change = rows @ step
-        length = _line_search(weights, step, margins, change, penalty)
+        length = _line_search(weights, step, margins, change, costs)
         weights = weights + length * step
         margins = margins + length * change
     return weights
 
 
-def _objective(weights: Floats, margins: Floats, penalty: float) -> float:
-    return float(0.5 * (weights @ weights) + penalty * np.square(np.maximum(1.0 - margins, 0.0)).sum())
+def _objective(weights: Floats, margins: Floats, costs: Floats) -> float:
+    return float(0.5 * (weights @ weights) + 0.5 * (costs @ np.square(np.maximum(1.0 - margins, 0.0))))
 
 
-def _line_search(weights: Floats, step: Floats, margins: Floats, change: Floats, penalty: float) -> float:
+def _line_search(weights: Floats, step: Floats, margins: Floats, change: Floats, costs: Floats) -> float:
     """Return the length t that minimizes the objective along the step.
 
     Its derivative is increasing and piecewise linear: Newton's iteration on it, kept inside a bracket, ends at
     the root.
     """
     slope, bend = float(weights @ step), float(step @ step)
+    weighed = costs * change
     low, high, length = 0.0, np.inf, 1.0
     for _ in range(100):
         short = 1.0 - margins - length * change
         held = short > 0.0
-        derivative = slope + length * bend - 2.0 * penalty * float(short[held] @ change[held])
+        derivative = slope + length * bend - float(short[held] @ weighed[held])
         if derivative < 0.0:
             low = length
         else:
             high = length
-        moved = length - derivative / (bend + 2.0 * penalty * float(change[held] @ change[held]))
+        moved = length - derivative / (bend + float(change[held] @ weighed[held]))
         if not low < moved < high:
             moved = 0.5 * (low + high) if np.isfinite(high) else 2.0 * length
         if abs(moved - length) <= 1e-12 * length:

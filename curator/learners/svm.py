@@ -53,10 +53,11 @@ class Svm(Learner):
         return NonPrivate()
 
     def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
-        """Separate the draws. They are not held: the same source gives the same draws at every look."""
+        """Separate the distinct ones among the draws, which are not held but looked up again."""
+        drawn = sampler.distinct(self.draws, source.derive("draws"))
         weights = minimize(
-            lambda: sampler.blocks(self.draws, _BLOCK, source.derive("draws")),
-            self.draws,
+            lambda: drawn.blocks(_BLOCK),
+            drawn.times,
             self._first(sampler.dimension, previous),
             self.penalty,
             self.intercept,

@@ -132,6 +132,16 @@ class Sample(ABC):
             for begin in range(0, count, size):
                 yield from self.ask(Shard.block, {shard: (begin, min(begin + size, count))})
 
+    def take(self, rows: Indices) -> Records:
+        """Return the records with the given numbers, which ascend (a copy)."""
+        ends = np.searchsorted(rows, np.cumsum(self.sizes))
+        parts = {
+            shard: (rows[begin:end],)
+            for shard, (begin, end) in enumerate(zip((0, *ends[:-1]), ends, strict=True))
+            if end > begin or len(self.sizes) == 1
+        }
+        return Records.joined(self.ask(Shard.take, parts))
+
     def pick(self, words: Words, chances: Chances, gather: bool, ties: Words = _NO_WORDS) -> Picked:
         """Propose one uniformly chosen record a word, accept or reject it; see :meth:`Shard.pick`."""
         return _joined(self._all(Shard.pick, words, ties, len(self), chances, gather))

@@ -89,6 +89,10 @@ class Shard:
         """Return the records begin, ..., end - 1 of this shard."""
         return self._rows.block(begin, end)
 
+    def take(self, rows: Indices) -> Records:
+        """Return the records with the given numbers in the whole sample (a copy)."""
+        return self._rows.take(rows - self._first)
+
     # Scores ---------------------------------------------------------------------------------------------------------
 
     def reweigh(self, hypothesis: Hypothesis, loss: Loss, parts: int, most: int) -> Census:
@@ -192,9 +196,10 @@ class Shard:
         """Pile up the heights of this shard's records, for :meth:`find`; return how high the pile is."""
         if chances.heights is None:
             raise ValueError("these chances have no heights")
-        self._stairs = np.empty(-(-len(self) // STEP), dtype=np.int64)
-        stack(self._scores, chances.base, chances.heights, self._stairs)
-        return int(self._stairs[-1]) if len(self) else 0
+        stairs = np.empty(-(-len(self) // STEP), dtype=np.int64)
+        stack(self._scores, chances.base, chances.heights, stairs)
+        self._stairs = stairs
+        return int(stairs[-1]) if len(self) else 0
 
     def find(self, points: Indices, words: Words, first: int, chances: Chances, gather: bool) -> Picked:
         """Find the records at the given points of all shards' piles, this shard's beginning at ``first``.

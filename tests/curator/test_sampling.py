@@ -176,3 +176,18 @@ def test_wrong_sizes_are_refused():
 
 def test_records_stay_out_of_the_repr():
     assert repr(Reweighing(N, 0.3, 1.0).sampler(people())) == "Sampler(LocalSample(n=60, d=3, shards=1))"
+
+
+@pytest.mark.parametrize("cuts", [(), (20, 45), (20, 20, 59)])
+def test_the_distinct_draws_are_the_draws_with_how_often_each_was_drawn(cuts):
+    records = people()
+    sampler = Reweighing(N, None, 0.1).sampler(split(records, *cuts))
+    drawn = sampler.indices(90, RandomSource.seeded(3))
+    distinct = sampler.distinct(90, RandomSource.seeded(3))
+    np.testing.assert_array_equal(np.repeat(distinct.rows, distinct.times), np.sort(drawn))
+    assert len(distinct) < 60
+    blocks = list(distinct.blocks(7))
+    assert [len(block) for block in blocks[:-1]] == [7] * (len(blocks) - 1)
+    found = Records.joined(blocks)
+    np.testing.assert_array_equal(found.features, records.features[distinct.rows])
+    np.testing.assert_array_equal(found.labels, records.labels[distinct.rows])

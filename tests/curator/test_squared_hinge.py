@@ -18,12 +18,12 @@ def rows(m=3000, d=12, noise=0.0, seed=1):
     return features, labels
 
 
-def minimize(features, labels, *how, size=1000, **more):
+def minimize(features, labels, *how, size=1000, times=None, **more):
     def look():
         for begin in range(0, len(labels), size):
             yield Records(features[begin : begin + size], labels[begin : begin + size])
 
-    return squared_hinge.minimize(look, len(labels), *how, **more)
+    return squared_hinge.minimize(look, np.ones(len(labels), dtype=np.int64) if times is None else times, *how, **more)
 
 
 def signed(features, labels, intercept=1.0):
@@ -84,6 +84,14 @@ def test_what_cannot_be_separated_ends_at_the_minimum():
     found = minimize(features, labels, np.zeros(13), 1.0, 1.0, separate=True)
     best = minimize(features, labels, np.zeros(13), 1.0, 1.0, separate=False)
     np.testing.assert_allclose(found, best, rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_that_counts_twice_is_as_good_as_two_rows():
+    features, labels = rows(m=600, noise=0.1)
+    times = np.random.default_rng(5).integers(1, 4, size=600)
+    one = minimize(features, labels, np.zeros(13), 3.0, 1.0, separate=False, times=times)
+    twice = [np.repeat(features, times, axis=0), np.repeat(labels, times)]
+    np.testing.assert_allclose(one, minimize(*twice, np.zeros(13), 3.0, 1.0, separate=False), rtol=1e-6, atol=1e-8)
 
 
 def test_bits_are_learned_as_numbers_are():

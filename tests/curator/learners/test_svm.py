@@ -24,8 +24,7 @@ def test_its_hypothesis_makes_no_mistake_on_its_own_draws():
     draws, records = sampler()
     source = RandomSource.seeded(1)
     learned = Svm(draws=4000).learn(draws, RandomSource.seeded(1), None)
-    for block in draws.blocks(4000, 2048, source.derive("draws")):
-        assert learned.mistakes(block).sum() == 0
+    assert learned.mistakes(draws.draws(4000, source.derive("draws"))).sum() == 0
     assert 0 < learned.mistakes(records).mean() < 0.02
 
 
