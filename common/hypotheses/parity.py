@@ -64,5 +64,5 @@ def _fold(features: Bits, mask: Bits, odd: AnyArray) -> None:
     for i in range(len(features)):
         count, row = 0, features[i]
         for j in range(len(mask)):
-            count += np.int64((row[j] != 0) & (mask[j] != 0))
+            count += int((row[j] != 0) & (mask[j] != 0))
         odd[i] = count & 1
