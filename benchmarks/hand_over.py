@@ -1,0 +1,106 @@
+"""What does a hand-over save? The second task of ``hand-over`` after the first one, and from uniform weights.
+
+    python -m benchmarks.hand_over [--runs 20] [--people 3000000] [--json]
+
+Every run draws a sample, learns both tasks with hand-over, and learns the second task alone on the same sample with the
+same settings. Printed: learner calls and agents that the second task took both ways, its true loss on the target, and
+what the promise of both tasks costs the curator's people with one run and with two. The budget is the scenario's in
+both. Fewer people than the scenario plans make the runs shorter; what decides the rounds is who they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from typing import Any
+
+from common.planning.learners.base import planning_of
+from common.planning.plan import resolve
+from common.privacy.budget import cost
+from common.privacy.calibration import sampling_schedule, smallest_n
+from common.scenario import Scenario, load
+from deploy.laboratory import conduct
+from deploy.truth import judge_crowd, loss
+from referee.protocols.base import Note
+
+SECOND = "tasks=[{features: 8, label: 8}]"
+
+
+def second_task(scenario: Scenario, seed: int) -> dict[str, float]:
+    """Run a scenario; return calls, agents and true loss of its last task, and all calls."""
+    asked: list[float] = []
+
+    def watch(note: Note) -> None:
+        if "asked" in note.numbers:
+            asked.append(note.numbers["asked"])
+
+    outcome = conduct(scenario, seed, lambda round, hypothesis: None, watch=watch)
+    last = outcome.tasks[-1]
+    return {
+        "done": float(outcome.status == "done"),
+        "calls": float(last.iterations),
+        "agents": sum(asked[-last.iterations :]),
+        "loss": loss(last.answer, judge_crowd(scenario, seed)),
+        "all_calls": float(outcome.iterations),
+    }
+
+
+def promise(handed: Scenario, alone: Scenario) -> dict[str, dict[str, float]]:
+    """Return what may be called in all, its epsilon at the scenario's n, and the least n that the budget admits."""
+    one = promised(handed, int(handed.curator.rounds), 1)
+    return {"hand-over": one, "two runs": promised(handed, int(alone.curator.rounds), 2)}
+
+
+def promised(scenario: Scenario, rounds: int, runs: int) -> dict[str, float]:
+    """Price so many runs of so many rounds each, all on the same people, at the scenario's settings."""
+    policy, planning = scenario.curator, planning_of(scenario.curator.learner)
+    n, kappa, eta = int(policy.n), float(policy.kappa or 1.0), float(policy.eta)
+    epsilon, delta = float(policy.epsilon or 0.0), float(policy.delta or 0.0)
+
+    def events(people: int) -> list[Any]:
+        return runs * list(planning.events(policy.learner, sampling_schedule(people, kappa, eta, rounds)) or [])
+
+    return {
+        "calls": float(runs * rounds),
+        "epsilon": cost(events(n), delta),
+        "least_n": float(smallest_n(epsilon, delta, kappa, events)),
+    }
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--people", type=int, default=3_000_000, help="the curator's, in each run")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    planned = promise(resolve(load("hand-over")), resolve(load("hand-over", [SECOND])))
+    handed = resolve(load("hand-over", [f"curator.n={given.people}"]))
+    same = [f"curator.rounds={handed.curator.rounds}", f"agents.count={handed.agents.count}"]
+    alone = resolve(load("hand-over", [f"curator.n={given.people}", SECOND, *same]))
+    rows: list[dict[str, Any]] = [
+        {"seed": seed, "hand-over": second_task(handed, seed), "uniform": second_task(alone, seed)}
+        for seed in range(1, given.runs + 1)
+    ]
+    if given.json:
+        print(json.dumps({"people": given.people, "promise": planned, "runs": rows}))
+        return
+    print(f"second task, {given.runs} runs with {given.people:,} people of the curator: mean (least to most)")
+    for name, digits in (("calls", 1), ("agents", 0), ("loss", 4), ("all_calls", 1), ("done", 2)):
+        cells = []
+        for way in ("hand-over", "uniform"):
+            values = [row[way][name] for row in rows]
+            low, high = min(values), max(values)
+            cells.append(f"{way} {statistics.mean(values):,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})")
+        print(f"{name:>10}  " + "   ".join(cells))
+    print("promised for both tasks:")
+    for name, numbers in planned.items():
+        print(
+            f"{name:>10}  at most {numbers['calls']:.0f} calls, epsilon {numbers['epsilon']:.4f} at the planned n, "
+            f"within the budget from n = {numbers['least_n']:,.0f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
