@@ -13,11 +13,13 @@ What is computed is Box-Muller on 24-bit radius and angle words, in single preci
 
     k = round(sqrt(-2 ln u) cos(a) / unit),  round(sqrt(-2 ln u) sin(a) / unit)
 
-so the claim above holds up to the sampler's accuracy. The probability of each cell of each *pair* of numbers is
-right to about one part in a thousand (tests count the words that lead to a cell); signs and the order in a pair
-are exact bits, so the law is symmetric exactly. One radius in 2^14 would be too coarse for the tail: it gets 64
-further bits and double precision. The tail then ends at |z| = 11.1, beyond which a normal has 1e-28 of its mass,
-and at 15.99 for the integer type: nothing is cut that could be missed.
+so the claim above holds up to the sampler's accuracy. Each cell of each *pair* of numbers has its probability to one
+part in ten thousand (tests count the words that lead to a cell; the few cells at the origin, where one pair in a
+million falls, are coarser). Such errors add up as their squares: 200 coordinates of a gradient half as long as sigma
+gain less than 1e-5 of their chi-squared. Signs and the order in a pair are exact bits, so the law is symmetric
+exactly. One radius in 2^14 would be too coarse for the tail: it gets 64 further bits and double precision. The tail
+then ends at |z| = 11.1, beyond which a normal has 1e-28 of its mass, and int16 at 15.99: nothing is cut that could
+be missed.
 """
 
 from __future__ import annotations
