@@ -13,7 +13,7 @@ from common.records import Records
 
 STEP = 512
 """Records that share one entry of the table of :func:`stack`, and are gone through to find one of them."""
-_AHEAD = 32
+_AHEAD = 24
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
 

@@ -14,13 +14,12 @@ from common.arrays import AnyArray, Bits, Indices, Labels, Singles
 from common.errors import BadData, BadScenario
 from common.hypotheses.base import Hypothesis
 from common.hypotheses.linear import Linear
-from common.kernels import njit, prefetch
+from common.kernels import njit
 from common.losses import Loss
 from common.people import People
 from common.records import Records
-from curator.sample.rows import Rows
+from curator.sample.rows import Rows, gather
 
-_AHEAD = 32
 _UNROLLED = 16
 """Up to so many features the compiler gets a loop of its own for each number of them."""
 _WEIGHT_BITS = 30
@@ -135,14 +134,19 @@ class FixedRows(Rows):
 
     def block(self, begin: int, end: int) -> Records:
         """Decode the rows begin, ..., end - 1."""
-        return self.take(np.arange(begin, min(end, len(self)), dtype=np.int64))
+        return self._decoded(self._codes[begin:end])
 
     def take(self, rows: Indices) -> Records:
-        """Gather and decode rows, asking memory for each a little ahead."""
-        features = np.empty((len(rows), self.dimension), dtype=np.float32)
-        labels = np.empty(len(rows), dtype=np.int8)
+        """Gather rows, then decode them: memory is asked for more rows at a time if nothing else is done meanwhile."""
+        codes = np.empty((len(rows), self.dimension), dtype=np.uint16)
+        gather(self._codes, rows, codes)
+        return self._decoded(codes)
+
+    def _decoded(self, codes: AnyArray) -> Records:
+        features = np.empty(codes.shape, dtype=np.float32)
+        labels = np.empty(len(codes), dtype=np.int8)
         steps = _unrolled([self.grid.step] * self.dimension, np.float32)
-        _decode(self._codes, rows, np.float32(self.grid.low), steps, features, labels)
+        _decode(codes, np.float32(self.grid.low), steps, features, labels)
         return Records(features, labels)
 
     def check(self) -> None:
@@ -198,19 +202,15 @@ def _encode(features: Singles, labels: Labels, low: float, step: float, codes: A
 
 
 @njit
-def _decode(codes: AnyArray, rows: Indices, low: Any, steps: Any, features: Singles, labels: Labels) -> None:
-    """Decode rows, in float32: exact on the grid. ``steps`` has the step of each code."""
+def _decode(codes: AnyArray, low: Any, steps: Any, features: Singles, labels: Labels) -> None:
+    """Decode codes, in float32: exact on the grid. ``steps`` has the step of each code."""
     width = len(steps)
-    flat = codes.reshape(codes.size)
-    for k in range(len(rows)):
-        if k + _AHEAD < len(rows):
-            for j in range(0, width, 32):
-                prefetch(flat, rows[k + _AHEAD] * width + j)
-        row = rows[k] * width
+    flat, decoded = codes.reshape(codes.size), features.reshape(features.size)
+    for i in range(len(labels)):
         for j in range(width):
-            features[k, j] = low + np.float32(flat[row + j]) * steps[j]
-        features[k, 0] = low + np.float32(flat[row] & 0xFFFE) * steps[0]
-        labels[k] = np.int8(2 * np.int64(flat[row] & 1) - 1)
+            decoded[width * i + j] = low + np.float32(flat[width * i + j]) * steps[j]
+        decoded[width * i] = low + np.float32(flat[width * i] & 0xFFFE) * steps[0]
+        labels[i] = np.int8(2 * np.int64(flat[width * i] & 1) - 1)
 
 
 @njit

@@ -10,8 +10,12 @@ import numpy as np
 
 from common.arrays import AnyArray, Indices
 from common.hypotheses.base import Hypothesis
+from common.kernels import njit, prefetch
 from common.losses import Loss, count
 from common.records import Records
+
+_AHEAD = 24
+"""How many rows ahead memory is asked for one, so that it is there when its turn comes."""
 
 
 class Rows(ABC):
@@ -59,3 +63,17 @@ class Rows(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={len(self)}, d={self.dimension})"
+
+
+@njit
+def gather(matrix: AnyArray, rows: Indices, out: AnyArray) -> None:
+    """Copy rows of a C-contiguous matrix, asking memory for each a little ahead."""
+    width = matrix.shape[1]
+    line = max(1, 64 // matrix.itemsize)
+    for k in range(len(rows)):
+        if k + _AHEAD < len(rows):
+            for j in range(0, width, line):
+                prefetch(matrix, rows[k + _AHEAD] * width + j)
+        row = rows[k]
+        for j in range(width):
+            out[k, j] = matrix[row, j]

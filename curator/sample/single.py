@@ -6,13 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from common.arrays import AnyArray, Indices, Labels
-from common.kernels import njit, prefetch
+from common.arrays import Indices
 from common.records import Records
-from curator.sample.rows import Rows
-
-_AHEAD = 32
-"""How many rows ahead memory is asked for one, so that it is there when its turn comes."""
+from curator.sample.rows import Rows, gather
 
 
 class SingleRows(Rows):
@@ -49,26 +45,11 @@ class SingleRows(Rows):
     def take(self, rows: Indices) -> Records:
         """Gather rows, asking memory for each a little ahead."""
         features = np.empty((len(rows), self.dimension), dtype=self.dtype)
-        labels = np.empty(len(rows), dtype=np.int8)
-        _gather(self._features, self._labels, rows, features, labels)
-        return Records(features, labels)
+        labels = np.empty((len(rows), 1), dtype=np.int8)
+        gather(self._features, rows, features)
+        gather(self._labels.reshape(-1, 1), rows, labels)
+        return Records(features, labels[:, 0])
 
     def check(self) -> None:
         """Check all records, block by block."""
         self.block(0, len(self)).check()
-
-
-@njit
-def _gather(features: AnyArray, labels: Labels, rows: Indices, some_features: AnyArray, some_labels: Labels) -> None:
-    width = features.shape[1]
-    line = max(1, 64 // features.itemsize)
-    for k in range(len(rows)):
-        if k + _AHEAD < len(rows):
-            ahead = rows[k + _AHEAD]
-            prefetch(labels, ahead)
-            for j in range(0, width, line):
-                prefetch(features, ahead * width + j)
-        row = rows[k]
-        some_labels[k] = labels[row]
-        for j in range(width):
-            some_features[k, j] = features[row, j]

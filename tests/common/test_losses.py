@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from common import losses
+from common.errors import BadMessage
+from common.hypotheses.constant import Constant
 from common.hypotheses.linear import Linear
+from common.hypotheses.stump import Stump
+from common.operations import parse_operation
 from common.queries.loss import LossQuery
 from common.records import Records
 
@@ -45,3 +49,17 @@ def test_an_overflowing_margin_without_a_value_has_loss_0(loss):
     mad = Linear(weights=(1e30, -1e30), threshold=0.0)
     records = Records(np.full((1, 2), 3e38, dtype=np.float32), np.array([1], dtype=np.int8))
     assert losses.evaluate(loss, mad, records).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("hypothesis", [Constant(label=1), Stump(feature=0, threshold=0.1, sign=-1)], ids=str)
+def test_the_hinge_of_what_has_no_margin_is_a_mistake(hypothesis):
+    hinge, mistakes = (losses.count(loss, hypothesis, RECORDS) for loss in ("hinge", "zero-one"))
+    np.testing.assert_array_equal(hinge, 1024 * mistakes.astype(np.int64))
+
+
+def test_a_reweigh_names_its_loss():
+    wire = {"kind": "reweigh", "hypothesis": PLANE.wire()}
+    assert parse_operation(wire).loss == "zero-one"
+    assert parse_operation({**wire, "loss": "hinge"}).wire()["loss"] == "hinge"
+    with pytest.raises(BadMessage, match="loss"):
+        parse_operation({**wire, "loss": "squared"})

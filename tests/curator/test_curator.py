@@ -440,6 +440,20 @@ def test_real_people_never_get_noise_from_a_seed(tmp_path):
     assert (tmp_path / "identity.key").stat().st_mode & 0o077 == 0
 
 
+def test_real_losses_come_over_the_wire_and_survive_a_restart(bench):
+    bench.open()
+    for number, loss in enumerate(["zero-one", "hinge", "hinge"]):
+        bench.perform(number, {**reweigh(), "loss": loss})
+    before = bench.curator._workspace.reweighing
+    kept = np.concatenate(list(bench.curator._sample.scores()))
+    assert kept.max() > 255
+    bench.curator.close()
+    again = open_curator(bench.chosen, bench.folder / "curator", 1, None)
+    np.testing.assert_array_equal(np.concatenate(list(again._sample.scores())), kept)
+    assert again._workspace.reweighing.density().cut == before.density().cut
+    again.close()
+
+
 def test_a_release_holds_the_hypothesis_and_the_event_and_nothing_else(bench):
     bench.open()
     assert bench.perform(0, LEARN).result.keys() == {"hypothesis", "event"}
