@@ -63,7 +63,7 @@ def judge(hypothesis: Hypothesis, crowd: Crowd) -> Judgement:
         records = crowd.records(np.arange(begin, min(begin + _BLOCK, len(crowd))))
         mistakes = hypothesis.mistakes(records)
         for label in people:
-            holders = records.labels == label
+            holders = hypothesis.labels(records) == label
             people[label] += int(np.count_nonzero(holders))
             wrong[label] += int(mistakes[holders].sum(dtype=np.int64))
     shares = {label: wrong[label] / people[label] if people[label] else None for label in people}
