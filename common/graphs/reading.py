@@ -279,8 +279,15 @@ class _Reader:
 
 
 def evaluator(model: bytes) -> Any:
-    """Open a session of ONNX Runtime on a clean model: processor only, one thread, no rewriting, no log."""
+    """Open a session of ONNX Runtime on a clean model: processor only, one thread, no rewriting, no log.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be opened: the runtime is stricter in places than the standard.
+    """
     import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -289,4 +296,13 @@ def evaluator(model: bytes) -> Any:
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except (
+        state.Fail,
+        state.InvalidArgument,
+        state.InvalidGraph,
+        state.NotImplemented,
+        state.RuntimeException,
+    ) as error:
+        raise ValueError(f"ONNX Runtime cannot open it: {str(error).partition(chr(10))[0]}") from None

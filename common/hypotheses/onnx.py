@@ -60,7 +60,7 @@ class Onnx(Hypothesis):
     @model_validator(mode="after")
     def _is_graph(self) -> Onnx:
         require_packages()
-        self._graph  # noqa: B018 - reads and checks it, once
+        self._session  # noqa: B018 - reads, checks and opens it, once
         return self
 
     @cached_property

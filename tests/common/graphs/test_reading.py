@@ -261,6 +261,13 @@ def test_a_damaged_model_is_refused_or_a_hypothesis_like_any_other(raw, data):
         assert set(accepted.predict(features).tolist()) <= {-1, 1}
 
 
+def test_a_model_that_only_the_runtime_refuses_is_refused_when_it_is_read():
+    broken = bytearray(MODELS[1])
+    broken[41] = 26
+    with pytest.raises(BadMessage, match="ONNX Runtime cannot open it"):
+        parse_hypothesis(wire(bytes(broken)))
+
+
 def test_onnx_runtime_sees_nothing_that_was_not_checked():
     secret = "a-strangers-words"
     found = linear()
