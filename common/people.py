@@ -6,6 +6,8 @@ import hashlib
 import math
 import os
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +20,9 @@ from common.errors import BadData, BadScenario
 from common.records import Records
 from common.tables import TableSource, load
 from common.values import Value
+
+_SHARE = 1 << 17
+"""Simulated people that a thread draws before it asks for more."""
 
 
 class People(Value):
@@ -114,8 +119,13 @@ class SimulatedCrowd(Crowd):
         return self._distribution.dimension
 
     def records(self, people: Indices) -> Records:
-        """Draw the given people; the same person is always the same."""
-        return self._distribution.draw(self._seed, self._first + self._check(people))
+        """Draw the given people, many of them on all cores; the same person is always the same."""
+        numbers = self._first + self._check(people)
+        if len(numbers) <= _SHARE:
+            return self._distribution.draw(self._seed, numbers)
+        shares = [numbers[start : start + _SHARE] for start in range(0, len(numbers), _SHARE)]
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "people") as pool:
+            return Records.joined(list(pool.map(partial(self._distribution.draw, self._seed), shares)))
 
     def fingerprint(self) -> str | None:
         """Return None: distribution and seed say all."""

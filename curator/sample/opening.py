@@ -74,10 +74,10 @@ class Source:
     def check(self) -> None:
         """Refuse, before any work, a sample that does not fit into memory or on the disk for as long as a run takes.
 
-        In memory there are the rows, if that is their place, and one count a record: one byte up to 255 reweighs, two
-        or four beyond (and the narrower ones beside them while they widen). On disk there are the rows, if that is
-        their place, and the counts twice: a new file of them is written before the old one goes. A table is in
-        memory as it is read, and once more in its random order, before anything else.
+        In memory there are the rows, if that is their place, and one count of mistakes a record: one byte up to 255
+        reweighs, two or four beyond (and the narrower ones beside them while they widen). On disk there are the rows,
+        if that is their place, and the counts twice: a new file of them is written before the old one goes. A table
+        is in memory as it is read, and once more in its random order, before anything else.
 
         Raises
         ------

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from common import people as people_module
 from common.errors import BadData, BadScenario
 from common.people import SimulatedCrowd, TableCrowd, locate, open_crowd
 from common.scenario import People
@@ -38,6 +39,15 @@ def test_a_simulated_crowd_is_the_distribution(folder):
     assert (len(crowd), crowd.dimension) == (50, 4)
     drawn = SIMULATED.distribution.draw(3, people)
     np.testing.assert_array_equal(crowd.records(people).features, drawn.features)
+
+
+def test_many_people_drawn_on_all_cores_are_the_same_people(monkeypatch):
+    crowd, order = open_crowd(SIMULATED, None, seed=3, size=1000), np.random.default_rng(0).permutation(1000)
+    at_once = crowd.records(order)
+    monkeypatch.setattr(people_module, "_SHARE", 64)
+    in_shares = crowd.records(order)
+    np.testing.assert_array_equal(in_shares.features, at_once.features)
+    np.testing.assert_array_equal(in_shares.labels, at_once.labels)
 
 
 def test_a_table_crowd_is_the_table_in_an_order_that_the_seed_decides(folder):
