@@ -82,6 +82,9 @@ def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bo
     ]
     if result["truth"] is not None:
         lines.append(f"| true loss on T | {result['truth']['loss_on_target']:.4f} |")
+        for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
+            if result["truth"].get(key) is not None:
+                lines.append(f"| true loss, people labelled {label} | {result['truth'][key]:.4f} |")
         for number, value in enumerate(result["truth"].get("tasks", []), start=1):
             rounds_of = result["tasks"][number - 1]["iterations"]
             lines.append(f"| task {number}: true loss on T, rounds | {value:.4f}, {rounds_of} |")

@@ -88,6 +88,9 @@ def result(document: dict[str, Any]) -> None:
     if document["truth"]:
         known = document["truth"].get("note", "only an experiment can know")
         table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
+        for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
+            if document["truth"].get(key) is not None:
+                table.add_row(f"  people labelled {label}", f"{document['truth'][key]:.4f}")
         for number, value in enumerate(document["truth"].get("tasks", []), start=1):
             table.add_row(f"  task {number}", f"{value:.4f} after {document['tasks'][number - 1]['iterations']} rounds")
         for name, baseline in document["truth"].get("baselines", {}).items():

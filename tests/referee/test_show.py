@@ -36,10 +36,12 @@ def test_a_run_tells_its_rounds_its_result_and_what_to_do_next(tmp_path):
     assert "baseline curator-only" in output
     result = json.loads((folder / "result.json").read_text())
     assert result["truth"]["reading"] in output
+    assert "people labelled -1" in output
     for words in (f"{result['status']}: ", "curator guarantees", "epsilon = 60", "run folder", "referee audit"):
         assert words in output
     report = (folder / "report.md").read_text()
     assert "figures/loss.svg" in report
+    assert "people labelled -1" in report
     assert (folder / "figures" / "loss.svg").stat().st_size > 1000
     assert yaml.safe_load((folder / "scenario.yaml").read_text())["curator"]["n"] == 1200
     assert "verified" in said("audit", str(folder))
