@@ -1,0 +1,243 @@
+"""The floors of speed: what each kernel and each whole run must reach at least, measured on this machine.
+
+    python -m benchmarks.floors [--only WORD] [--json]
+
+Every group of rows is measured in a process of its own, one after the other, so that its peak memory is its own. All of
+it takes some ten minutes on two quiet cores, and needs 7 GiB of memory. Exit status 1 if a floor is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.figures import figure1, figure2
+from common import scenario as scenarios
+from common.distributions.base import parse_distribution
+from common.hypotheses.linear import Linear
+from common.mechanisms.warner import Warner
+from common.people import SimulatedCrowd
+from common.planning.plan import resolve
+from common.randomness import RandomSource
+from curator.equations import Equations
+from curator.learners.base import parse_learner
+from curator.reweighing import Reweighing
+from curator.sample.fixed import FixedRows, Grid
+from curator.sample.local import LocalSample
+from curator.sample.opening import open_sample
+from curator.sampling import Sampler
+
+PAPER = "ball-paper-size"
+PLANE = Linear(weights=(1.0, -0.5, 0.25, 0.125, -1.0, 0.3, 0.2, 0.1), threshold=0.1)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One floor: ``measured`` must be at least (rates) or at most (times, memory) ``floor``."""
+
+    work: str
+    measured: float
+    floor: float
+    unit: str
+
+    @property
+    def meets(self) -> bool:
+        """Whether it does."""
+        return self.measured >= self.floor if self.unit.endswith("/s") else self.measured <= self.floor
+
+
+def seconds(work: Callable[[], object], runs: int = 3) -> float:
+    """Return the least time of some runs, after one to warm up."""
+    work()
+    return min(once(work) for _ in range(runs))
+
+
+def once(work: Callable[[], object]) -> float:
+    """Return the time of one run."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def peak() -> float:
+    """Return the most memory that this process ever had, in GiB."""
+    lines = Path("/proc/self/status").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
+
+
+def one_core() -> None:
+    """Keep this process to one core from here on."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def random_sample(n: int) -> LocalSample:
+    """Return n fixed-point records of 8 features, all bits random."""
+    codes = np.empty((n, 8), dtype=np.uint16)
+    words = codes.reshape(-1).view(np.uint64)
+    source = RandomSource.seeded(1)
+    for begin in range(0, len(words), 1 << 20):
+        part = words[begin : begin + (1 << 20)]
+        part[:] = source.words(len(part))
+    return LocalSample([FixedRows(codes, Grid.over(-1.0, 1.0))])
+
+
+def passes() -> list[Row]:
+    """Measure a pass over 5e7 records, and the projections after many."""
+    n = 50_000_000
+    sample, weights = random_sample(n), Reweighing(n, 0.05, 0.1)
+    one = seconds(lambda: weights.update(sample, PLANE), 5)
+    counted = seconds(weights.density, 20)
+    weights.update(sample, PLANE, "hinge")
+    pass_real = seconds(lambda: weights.update(sample, PLANE, "hinge"), 1)
+    real = seconds(weights.density, 5)
+    return [
+        Row("fused predict, update and weight histogram, d=8", n / one, 3e8, "rows/s"),
+        Row("kappa-dense projection after a pass, counted losses", 1e3 * counted, 1.0, "ms"),
+        Row("kappa-dense projection after a pass, real losses", real / pass_real, 1.0, "passes"),
+    ]
+
+
+def wide_descent() -> list[Row]:
+    """Measure private gradient descent in 200 dimensions on one core."""
+    one_core()
+    ball = {"side": "source", "d": 200, "close": 6, "sigma_source": 1.0, "sigma_target": 0.4, "norm": 27.9}
+    crowd = SimulatedCrowd(parse_distribution({"name": "gaussian-ball", **ball}), 1, 100_000)
+    records = crowd.records(np.arange(len(crowd)))
+    steps = 2_000_000
+    learner = parse_learner({"name": "sgd", "steps": steps, "noise": 2.0, "diameter": 10.0, "loss": "hinge"})
+    sampler = Reweighing(len(records), 0.1, 0.1).sampler(records)
+    took = seconds(lambda: learner.learn(sampler, RandomSource.seeded(1), None))
+    return [Row("private SGD, d=200, on one core", steps / took, 5e6, "steps/s")]
+
+
+def full_size() -> list[Row]:
+    """Measure one iteration at the paper's full size, and its peak memory."""
+    chosen = resolve(scenarios.load(PAPER))
+    policy = chosen.curator
+    with tempfile.TemporaryDirectory() as folder:
+        sample = open_sample(chosen, Path(folder), 1, lambda text: None)
+        learner = parse_learner(policy.learner)
+        weights = Reweighing(len(sample), float(policy.kappa or 1.0), float(policy.eta))
+        source = RandomSource.seeded(1)
+        learner.model_copy(update={"steps": 1 << 20}).learn(weights.sampler(sample), source, None)  # compiles
+        weights.update(sample, PLANE)
+        began = time.perf_counter()
+        hypothesis = learner.learn(Sampler(sample, weights.density()), source, None)
+        learned = time.perf_counter() - began
+        weights.update(sample, hypothesis)
+        weights.density()
+        whole = time.perf_counter() - began
+    steps = int(policy.learner["steps"])
+    return [
+        Row(f"private SGD, d=8, end to end at n={len(sample):,}", steps / learned, 2.5e7, "steps/s"),
+        Row(f"one whole iteration at n={len(sample):,}, R={steps:,}", whole, 3.0, "s"),
+        Row("its peak memory", peak(), 6.0, "GiB"),
+    ]
+
+
+def referee_run(scenario: str, *sets: str) -> dict[str, Any]:
+    """Run a scenario as a user does, and return its result."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "referee.cli", "run", scenario, "--seed", "1", "--json", "--output", folder]
+        told = [word for key in sets for word in ("--set", key)]
+        found = subprocess.run([*command, *told], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    result: dict[str, Any] = json.loads(found.stdout)
+    return result
+
+
+def private_run() -> list[Row]:
+    """Measure the paper's private experiment at full size, from the command to its result."""
+    result: dict[str, Any] = {}
+    took = once(lambda: result.update(referee_run(PAPER)))
+    if result["status"] != "done":
+        raise SystemExit(f"{PAPER} ended {result['status']}")
+    memory = result["peak_memory_bytes"] / 2**30
+    return [
+        Row("Appendix D private, full size, to the halt", took, 120.0, "s"),
+        Row("its peak memory, all parties in one process", memory, 6.0, "GiB"),
+    ]
+
+
+def answers() -> list[Row]:
+    """Measure vectorized randomized response on one core."""
+    one_core()
+    bits = np.zeros(50_000_000, dtype=np.uint8)
+    warner, source = Warner(epsilon=0.5), RandomSource.seeded(1)
+    took = seconds(lambda: warner.randomize(bits, source))
+    return [Row("random-response agents, vectorized, on one core", len(bits) / took, 1e8, "answers/s")]
+
+
+def elimination() -> list[Row]:
+    """Measure the elimination of 264 equations in 200 unknowns, bits to echelon form."""
+    bits = RandomSource.seeded(1).integers(2, 264 * 201).astype(np.uint8).reshape(264, 201)
+    coefficients, values = np.ascontiguousarray(bits[:, :200]), np.ascontiguousarray(bits[:, 200])
+    took = seconds(lambda: Equations(200).add(coefficients, values), 200)
+    return [Row("F2 elimination 264 x 200", 1e6 * took, 200.0, "us")]
+
+
+def repetitions() -> list[Row]:
+    """Measure one repetition of each of the two experiments without privacy."""
+    rows = []
+    for figure, point, work, floor in (
+        (figure2.FIGURE, "75K", "Appendix D non-private, n=75K, one repetition", 6.0),
+        (figure1.FIGURE, "90K", "Appendix C, n=90K, one repetition", 300.0),
+    ):
+        took = once(partial(figure.repeat, point, figure.seed(point, 0)))
+        rows.append(Row(work, took, floor, "s"))
+    return rows
+
+
+GROUPS: dict[str, Callable[[], list[Row]]] = {
+    "passes": passes,
+    "wide-descent": wide_descent,
+    "full-size": full_size,
+    "private-run": private_run,
+    "answers": answers,
+    "elimination": elimination,
+    "repetitions": repetitions,
+}
+
+
+def measure(group: str) -> list[Row]:
+    """Measure a group in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.floors", "--here", group]
+    found = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return [Row(**row) for row in json.loads(found.stdout)]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=sorted(GROUPS), help="one group of rows")
+    parser.add_argument("--here", choices=sorted(GROUPS), help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    if given.here:
+        print(json.dumps([asdict(row) for row in GROUPS[given.here]()]))
+        return
+    rows = []
+    for group in [given.only] if given.only else GROUPS:
+        for row in measure(group):
+            rows.append(row)
+            if not given.json:
+                verdict = "meets" if row.meets else "MISSES"
+                print(f"{row.work:<58} {row.measured:>10.4g} {row.floor:>8.3g} {row.unit:<10} {verdict}", flush=True)
+    if given.json:
+        print(json.dumps([{**asdict(row), "meets": row.meets} for row in rows], indent=2))
+    sys.exit(0 if all(row.meets for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()
