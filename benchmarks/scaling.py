@@ -4,7 +4,8 @@
 
 Fixed-point records of 8 features (16 bytes) are drawn, written to a file, and mapped from there. Measured for each n:
 the fill, the file's check after a restart, one fused reweigh (losses, counts and their histogram; the second pass of
-two), and a million draws from the reweighed law. Memory is what the process alone holds at most while it does all that
+two), and a million draws from the reweighed law; each by the clock, and in time of all cores together, which says more
+on a machine that does other work too. Memory is what the process alone holds at most while it does all that
 (its anonymous pages; those of the file are the system's, which may drop them). A size for which disk or memory do not
 suffice is left out, and said.
 """
@@ -19,8 +20,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
 
 from common import scenario as scenarios
+from common.arrays import Floats
 from common.errors import BadScenario
 from common.hypotheses.linear import Linear
 from common.randomness import RandomSource
@@ -30,6 +35,7 @@ from curator.sample.opening import open_sample
 SIZES = (10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8, 324_700_000, 10**9)
 PLANES = (Linear(weights=(1.0,) * 8, threshold=0.0), Linear(weights=(1.0, 1.0, *(0.0,) * 6), threshold=-0.05))
 DRAWS = 1_000_000
+Answer = TypeVar("Answer")
 
 
 class Watch:
@@ -56,11 +62,11 @@ class Watch:
                 return
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Return how many seconds something takes."""
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+def timed(work: Callable[[], Answer]) -> tuple[Answer, Floats]:
+    """Do something; return what comes out, and how many seconds it took, on the wall and of all cores together."""
+    began = np.array([time.perf_counter(), time.process_time()])
+    answer = work()
+    return answer, np.array([time.perf_counter(), time.process_time()]) - began
 
 
 def measure(n: int, folder: Path) -> dict[str, float]:
@@ -69,20 +75,22 @@ def measure(n: int, folder: Path) -> dict[str, float]:
     numbers = ("curator.kappa=0.1", "curator.eta=0.1", "curator.rounds=100")
     chosen = scenarios.load("ball", [f"curator.n={n}", *numbers, *storage])
     with tempfile.TemporaryDirectory(dir=folder) as state, Watch() as watch:
-        fill = timed(lambda: open_sample(chosen, Path(state), 1, lambda text: None).close())
-        began = time.perf_counter()
-        sample = open_sample(chosen, Path(state), 1, lambda text: None)
-        reopen = time.perf_counter() - began
+        bring = partial(open_sample, chosen, Path(state), 1, lambda text: None)
+        sample, fill = timed(bring)
+        sample.close()
+        sample, reopen = timed(bring)
         law = Reweighing.restore(sample, 0.1, 0.1)
-        first, second = (timed(partial(law.update, sample, plane)) for plane in PLANES)
+        (_, first), (_, second) = (timed(partial(law.update, sample, plane)) for plane in PLANES)
         source = RandomSource.seeded(1)
         sampler = law.sampler(sample)
         sampler.draws(1, source)
-        draws = timed(partial(sampler.draws, DRAWS, source))
+        _, draws = timed(partial(sampler.draws, DRAWS, source))
         sample.close()
-    seconds = {"fill": fill, "reopen": reopen, "reweigh": second, "first reweigh": first}
-    per_record = {f"{name}, ns a record": 1e9 * took / n for name, took in seconds.items()}
-    return {"n": n, **per_record, "draws, ns each": 1e9 * draws / DRAWS, "anonymous MiB": watch.most / 2**20}
+    found: dict[str, float] = {"n": n}
+    seconds = {"fill": fill / n, "reopen": reopen / n, "first reweigh": first / n, "reweigh": second / n}
+    for name, (wall, busy) in {**seconds, "draw": draws / DRAWS}.items():
+        found |= {f"{name} ns": 1e9 * float(wall), f"{name} core ns": 1e9 * float(busy)}
+    return {**found, "anonymous MiB": watch.most / 2**20}
 
 
 def main() -> None:
@@ -102,8 +110,8 @@ def main() -> None:
             rows.append({"n": n, "refused": refused.detail})
         if not given.json:
             if len(rows) == 1:
-                print("  ".join(f"{name:>20}" for name in rows[0]))
-            print("  ".join(f"{x:>20,.6g}" if isinstance(x, float) else f"{x:>20,}" if isinstance(x, int) else x
+                print("  ".join(f"{name:>16}" for name in rows[0]))
+            print("  ".join(f"{x:>16.4g}" if isinstance(x, float) else f"{x:>16,}" if isinstance(x, int) else x
                             for x in rows[-1].values()), flush=True)  # fmt: skip
     if given.json:
         print(json.dumps(rows))

@@ -73,6 +73,7 @@ class Shard:
         self._first = first
         self._threads = threads or len(os.sched_getaffinity(0))
         self._scores: AnyArray = np.zeros(len(rows), dtype=np.uint8)
+        self._most = 0
         self._stairs: Indices = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
@@ -106,7 +107,13 @@ class Shard:
             How much a loss of 1 adds: the loss's own :func:`~common.losses.grain`, or a multiple of it.
         most
             Greatest score that can come out.
+
+        Raises
+        ------
+        ValueError
+            If a greater one could: then the scores are not those that the caller thinks of.
         """
+        self._advance(self._most + parts, most)
         self._scores = self._scores.astype(_width(most), copy=False)
         losses, factor = self._rows.losses(hypothesis, loss), parts // grain(loss)
 
@@ -116,7 +123,8 @@ class Shard:
         return self._counted(add, most)
 
     def refine(self, factor: int, most: int) -> None:
-        """Multiply every score by a factor; ``most`` is the greatest that can come out."""
+        """Multiply every score by a factor; ``most`` is the greatest that can come out (:meth:`reweigh` says more)."""
+        self._advance(self._most * factor, most)
         self._scores = self._scores.astype(_width(most), copy=False)
         self._scores *= self._scores.dtype.type(factor)
 
@@ -142,8 +150,14 @@ class Shard:
             raise BadData(f"stored weights must be unsigned counts, found {scores.dtype}")
         if most < 0 or int(scores.max(initial=0)) > most:
             raise BadData(f"stored weights lie outside [0, {most}]")
-        self._scores = np.array(scores)
+        self._scores, self._most = np.array(scores), most
         return self._counted(lambda begin, end: None, most)
+
+    def _advance(self, reached: int, most: int) -> None:
+        """Refuse work after which a score could lie beyond the tables of those who count."""
+        if reached > most:
+            raise ValueError(f"scores may reach {reached}, beyond {most}: restore the sample before another law begins")
+        self._most = reached
 
     def _counted(self, work: Callable[[int, int], None], most: int) -> Census:
         """Do work on every block of records, and count the scores that it leaves; both cores, bounded memory."""

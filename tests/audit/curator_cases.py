@@ -35,7 +35,6 @@ from curator.operations.base import ACTS
 from curator.reweighing import Reweighing
 from curator.sample.base import Sample
 from curator.sample.local import LocalSample
-from curator.sample.shard import MOST_SCORE
 from curator.sampling import Sampler
 from tests.audit.auditor import Subject
 from tests.audit.case import Case
@@ -109,7 +108,7 @@ class Overwritten(Reweighing):
     def update(self, sample: Sample, hypothesis: Hypothesis, loss: Loss = "zero-one") -> None:
         super().update(sample, hypothesis, "hinge")  # the same loss of a conjunction, in 1024ths: a cut is seldom whole
         flat = [np.minimum(scores, round(self._cut())).astype(np.uint32) for scores in sample.scores()]
-        self._census = sample.restore(flat, MOST_SCORE)
+        self._census = sample.restore(flat, 1024 * self._updates)
 
 
 MISTAKES = ([1, 1, 0, 0, 1], [0, 0, 1, 1, 1])

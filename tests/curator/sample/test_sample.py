@@ -141,3 +141,13 @@ def test_a_table_of_heights_needs_heights():
     assert chances.heights is None
     with pytest.raises(ValueError, match="no heights"):
         sample.pile(chances)
+
+
+def test_scores_of_another_law_are_not_gone_on_with():
+    # Tables are as long as the law says that scores are; one beyond them would be written somewhere else.
+    sample = held("single", (9,), 1)
+    run(sample)
+    with pytest.raises(ValueError, match="restore the sample before another law begins"):
+        Reweighing(N, 0.1, 0.4).update(sample, *ROUNDS[0])
+    Reweighing.restore(sample, 0.1, 0.4).update(sample, *ROUNDS[0])
+    assert scores(sample).max() == 1
