@@ -14,7 +14,7 @@ from common.arrays import AnyArray, Bits, Indices, Labels, Singles
 from common.errors import BadData, BadScenario
 from common.hypotheses.base import Hypothesis
 from common.hypotheses.linear import Linear
-from common.kernels import njit
+from common.kernels import njit, njit_reordered
 from common.losses import Loss
 from common.people import People
 from common.records import Records
@@ -22,10 +22,9 @@ from curator.sample.rows import Rows, gather
 
 _UNROLLED = 16
 """Up to so many features the compiler gets a loop of its own for each number of them."""
-_WEIGHT_BITS = 30
-"""Largest weight of a half-space in integers: with 16-bit codes, sums over 2^16 features fit into 64 bits."""
-_BEYOND = 1 << 62
-"""No such sum reaches further."""
+_SUM_BITS = 53
+"""Sums of integers stay below this power of 2: double precision holds them exactly, in any order of additions."""
+_MOST_WEIGHT_BITS = 30
 
 
 @dataclass(frozen=True)
@@ -155,31 +154,35 @@ class FixedRows(Rows):
     def losses(self, hypothesis: Hypothesis, loss: Loss) -> Callable[[int, int], AnyArray]:
         """Return what computes the losses; the mistakes of a half-space in integers, without decoding.
 
-        Its weights are rounded to 2^-30 of the largest; all after that is exact, and so depends neither on the machine
-        nor on the order of additions.
+        Its weights are rounded to 2^-30 of the largest's power of 2 (beyond 127 features less finely). All after
+        that is exact, and so depends neither on the machine nor on the order of additions.
         """
         if loss != "zero-one" or not isinstance(hypothesis, Linear):
             return super().losses(hypothesis, loss)
         integers, threshold = self._integers(hypothesis)
-        weights = _unrolled([*integers, *[0] * (self.dimension - len(integers))], np.int32)
+        weights = _unrolled([*integers.tolist(), *[0] * (self.dimension - len(integers))], np.float64)
+        compare = _mistakes_unrolled if isinstance(weights, tuple) else _mistakes
 
         def mistakes(begin: int, end: int) -> Bits:
             wrong = np.empty(end - begin, dtype=np.uint8)
-            _mistakes(self._codes[begin:end], weights, threshold, wrong)
+            compare(self._codes[begin:end], weights, threshold, wrong)
             return wrong
 
         return mistakes
 
-    def _integers(self, plane: Linear) -> tuple[list[int], int]:
+    def _integers(self, plane: Linear) -> tuple[Indices, float]:
         """Return integers W and t such that <w, x> > b iff sum_j W_j c_j > t, c_0 without the label's bit."""
-        step, places = Fraction(self.grid.step), Fraction(self.grid.low) / Fraction(self.grid.step)
-        double = [2, *[1] * (len(plane.weights) - 1)]
-        exact = [Fraction(weight) * factor for weight, factor in zip(plane.weights, double, strict=True)]
-        unit = max(map(abs, exact)) / (1 << _WEIGHT_BITS) or Fraction(1)
-        weights = [round(weight / unit) for weight in exact]
-        least = sum(weight * places / factor for weight, factor in zip(weights, double, strict=True))
-        threshold = math.floor(Fraction(plane.threshold) / step / unit - least)
-        return weights, max(min(threshold, _BEYOND), -_BEYOND)
+        bits = min(_MOST_WEIGHT_BITS, _SUM_BITS - 16 - self.dimension.bit_length())
+        weights = np.array(plane.weights)
+        weights[:1] *= 2.0
+        exponent = math.frexp(float(np.abs(weights).max()))[1] - bits
+        integers = np.rint(np.ldexp(weights, -exponent)).astype(np.int64)
+        # The grid's low is an even number of steps; integers and fractions of Python round nothing.
+        first, *rest = integers.tolist()
+        least = int(self.grid.low / self.grid.step) // 2 * (first + 2 * sum(rest))
+        threshold = math.floor(Fraction(plane.threshold) / Fraction(self.grid.step) / Fraction(2) ** exponent) - least
+        beyond = 1 << _SUM_BITS
+        return integers, float(max(min(threshold, beyond), -beyond))
 
 
 def _unrolled(values: Sequence[Any], dtype: type[Any]) -> Any:
@@ -197,13 +200,12 @@ def _encode(features: Singles, labels: Labels, low: float, step: float, codes: A
             codes[i, j] = np.uint16(np.int64(min(max(code, 0.0), 65535.0)))
 
 
-# Both below run over a flat array with a row length that the compiler knows, where there are few features: several rows
-# at once.
-
-
 @njit
 def _decode(codes: AnyArray, low: Any, steps: Any, features: Singles, labels: Labels) -> None:
-    """Decode codes, in float32: exact on the grid. ``steps`` has the step of each code."""
+    """Decode codes, in float32: exact on the grid. ``steps`` has the step of each code.
+
+    Over a flat array; where there are few features the compiler knows their number, and decodes several rows at once.
+    """
     width = len(steps)
     flat, decoded = codes.reshape(codes.size), features.reshape(features.size)
     for i in range(len(labels)):
@@ -213,13 +215,24 @@ def _decode(codes: AnyArray, low: Any, steps: Any, features: Singles, labels: La
         labels[i] = np.int8(2 * np.int64(flat[width * i] & 1) - 1)
 
 
-@njit
-def _mistakes(codes: AnyArray, weights: Any, threshold: int, wrong: Bits) -> None:
-    width = len(weights)
+@njit_reordered
+def _mistakes(codes: AnyArray, weights: Any, threshold: float, wrong: Bits) -> None:
+    """Compare exact sums with the threshold: whole numbers below 2^53, whatever the order of additions."""
+    for i in range(len(wrong)):
+        code = codes[i, 0]
+        total = weights[0] * np.float64(np.int32(code >> 1))
+        for j in range(1, len(weights)):
+            total += weights[j] * np.float64(np.int32(codes[i, j]))
+        wrong[i] = np.uint8(np.int64(total > threshold) ^ (code & 1))
+
+
+@njit_reordered
+def _mistakes_unrolled(codes: AnyArray, weights: Any, threshold: float, wrong: Bits) -> None:
+    """Do the same with a row length that the compiler knows, over a flat array: three times as fast for 8 features."""
     flat = codes.reshape(codes.size)
     for i in range(len(wrong)):
-        code = np.int64(flat[width * i])
-        total = np.int64(weights[0]) * (code >> 1)
-        for j in range(1, width):
-            total += np.int64(weights[j]) * np.int64(flat[width * i + j])
+        code = flat[len(weights) * i]
+        total = weights[0] * np.float64(np.int32(code >> 1))
+        for j in range(1, len(weights)):
+            total += weights[j] * np.float64(np.int32(flat[len(weights) * i + j]))
         wrong[i] = np.uint8(np.int64(total > threshold) ^ (code & 1))
