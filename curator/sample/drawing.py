@@ -13,7 +13,7 @@ from common.records import Records
 
 STEP = 512
 """Records that share one entry of the table of :func:`stack`, and are gone through to find one of them."""
-_AHEAD = 24
+_AHEAD = 64
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
 
@@ -29,7 +29,7 @@ class Chances:
     base
         Score that the first limit is for.
     limits
-        Shape (levels,), uint64: a proposal is accepted if a uniform word is at most the limit.
+        Shape (levels,), uint64, ascending: a proposal is accepted if a uniform word is at most the limit.
     heights
         Shape (levels,), int64, positive: how often each record is proposed, relative to others. None: all alike.
     """
@@ -85,21 +85,29 @@ def accept(
     The low half of the word picks one of all ``size`` records (Lemire's exact multiply-and-shift); those in this shard,
     which begins at ``first``, are its business. The high half is compared with the high half of the record's limit; in
     the 2^-32 of cases where these are equal, the high half of ``ties`` (one word a proposal, or none at all) decides.
+    Limits ascend with the score. Below the first of them every record is accepted: its score, which takes longer to get
+    from memory than all else, is not looked at.
     """
     n = np.uint64(size)
     biased = (np.uint64(1) << _32) % n
     count, last = len(scores), len(limits) - 1
+    least = limits[0] >> _32
     found: Any = 0
     undecided = 0
     for k in range(len(words)):
-        if k + _AHEAD < len(words):
+        if k + _AHEAD < len(words) and (words[k + _AHEAD] >> _32) >= least:
             prefetch(scores, np.int64(((words[k + _AHEAD] & _LOW) * n) >> _32) - first)
         product = (words[k] & _LOW) * n
         row = np.int64(product >> _32) - first
         if row < 0 or row >= count or (product & _LOW) < biased:
             continue
-        limit = limits[level(scores[row], base, last)]
         high = words[k] >> _32
+        if high < least:
+            places[found] = k
+            rows[found] = row
+            found += 1
+            continue
+        limit = limits[level(scores[row], base, last)]
         accepted = high < (limit >> _32)
         if high == (limit >> _32):
             if len(ties) == 0:
