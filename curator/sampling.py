@@ -104,10 +104,19 @@ class Distinct:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return self.sample.dimension
+
     def blocks(self, size: int) -> Iterator[Records]:
         """Yield the records, ``size`` at a time, in the sample's order; none is kept."""
         for begin in range(0, len(self), size):
             yield self.sample.take(self.rows[begin : begin + size])
+
+    def take(self, places: Indices) -> Records:
+        """Return the records at the given places among these, which ascend (a copy)."""
+        return self.sample.take(self.rows[places])
 
 
 class Sampler:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import cache
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import ThreadpoolController
 
-from common.arrays import Bits, Floats, Indices, Singles
-from common.records import Records
+from common.arrays import AnyArray, Floats, Indices
+from curator.sampling import Distinct
 
-Look = Callable[[], Iterable[Records]]
-"""Goes through the rows, block by block; the same rows in the same order each time."""
-
+_BLOCK = 1 << 9
+"""Rows looked at in one go: they stay in the second-level cache until their margins are computed."""
 _NEAR = 8
 """Rows to start with, in multiples of the number of weights: with fewer, others must be added more often."""
 _MOST_STEPS = 200
@@ -22,7 +20,7 @@ _ENOUGH = 1e-10
 """A step that promises to lower the objective by a smaller share than this is not made."""
 
 
-def minimize(look: Look, times: Indices, start: Floats, penalty: float, intercept: float, *, separate: bool) -> Floats:
+def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *, separate: bool) -> Floats:
     """Minimize ``|w|^2 / 2 + C sum_i t_i max(0, 1 - l_i <w, y_i>)^2`` with y_i = (x_i, intercept).
 
     The objective is strictly convex and piecewise quadratic. A Newton step with exact line search (Chapelle,
@@ -30,14 +28,12 @@ def minimize(look: Look, times: Indices, start: Floats, penalty: float, intercep
     below 1: H = I + 2 C sum t_i y_i y_i^T over them; it ends at the minimum after finitely many steps (Mangasarian, "A
     finite Newton method for classification", 2002). It is run on the rows with the least margins. Any other row that
     turns out to be too near is added, and so the result is the minimum over all rows, of which no more are held at
-    once than come near. From a good start two looks are enough.
+    once than come near; of the others their margins are. From a good start two looks are enough.
 
     Parameters
     ----------
-    look
-        Goes through the rows: features of shape (., d), float32 or uint8, and labels.
-    times
-        How often each row counts, t_i; shape (m,).
+    rows
+        m distinct rows, each with how often it counts, t_i.
     start
         Where to begin, shape (d + 1,), or (d,) without intercept. Near the minimum, few steps are left.
     penalty
@@ -54,19 +50,20 @@ def minimize(look: Look, times: Indices, start: Floats, penalty: float, intercep
     """
     # One thread: the same sums on every machine, and products too small to gain much from two.
     with _libraries().limit(limits=1, user_api="blas"):
-        costs = 2.0 * penalty * times.astype(np.float64)
-        known = np.zeros(len(times), dtype=np.uint8)
+        costs = 2.0 * penalty * rows.times.astype(np.float64)
+        known = np.zeros(len(rows), dtype=np.bool_)
         weights = start
-        places, near = _nearest(look, weights, intercept, np.inf, _NEAR * len(start), known)
+        places = _least(_margins(rows, weights, intercept), np.inf, _NEAR * len(start), known)
+        near = _signed(rows, places, intercept)
         enough = 0.0 if separate else 1.0
         while True:
             weights = _newton(near, costs[places], weights, enough)
             if (near @ weights).min() <= 0.0:
                 enough = 1.0
-            more, rows = _nearest(look, weights, intercept, enough, len(near), known)
+            more = _least(_margins(rows, weights, intercept), enough, len(near), known)
             if not len(more):
                 return weights
-            places, near = np.concatenate([places, more]), np.concatenate([near, rows])
+            places, near = np.concatenate([places, more]), np.concatenate([near, _signed(rows, more, intercept)])
 
 
 @cache
@@ -75,60 +72,32 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _nearest(
-    look: Look, weights: Floats, intercept: float, cut: float, most: int, known: Bits
-) -> tuple[Indices, Floats]:
-    """Return i and l_i y_i, shape (., width), of at most ``most`` rows: those with the least margins.
-
-    Only of rows with a margin below the cut (at most 0, if that is the cut) that are not yet ``known`` (shape (m,), 1
-    for known ones). Those returned become known.
-    """
-    dimension = len(weights) - (intercept > 0.0)
-    vector = weights[:dimension].astype(np.float32)
+def _margins(rows: Distinct, weights: Floats, intercept: float) -> Floats:
+    """Return l_i <w, y_i> of all rows, shape (m,), to single precision."""
+    vector = weights[: rows.dimension].astype(np.float32)
     shift = intercept * float(weights[-1]) if intercept > 0.0 else 0.0
-    least = _Least(most, cut if cut > 0.0 else float(np.nextafter(0.0, 1.0)))
-    begin = 0
-    for block in look():
-        margins = ((block.features @ vector).astype(np.float64) + shift) * block.labels
-        some = np.flatnonzero((margins < least.cut) & (known[begin : begin + len(block)] == 0))
-        rows = block.features[some] * block.labels[some, np.newaxis].astype(np.float32)
-        signs = np.full((len(some), len(weights) - dimension), intercept) * block.labels[some, np.newaxis]
-        least.add(margins[some], begin + some, np.hstack([rows, signs.astype(np.float32)]))
-        begin += len(block)
-    _, places, near = least.closed()
-    known[places] = 1
-    return places, near.astype(np.float64)
+    margins = [((block.features @ vector) + np.float64(shift)) * block.labels for block in rows.blocks(_BLOCK)]
+    return np.concatenate(margins)
 
 
-class _Least:
-    """The rows with the least margins among those that were added, with their places; a few more in between.
+def _least(margins: Floats, cut: float, most: int, known: AnyArray) -> Indices:
+    """Return the ascending places of at most ``most`` rows: those with the least margins.
 
-    Attributes
-    ----------
-    cut
-        Rows with a margin at or above it need not be added any more.
+    Only of rows with a margin below the cut (at most 0, if that is the cut) that are not yet ``known``, shape (m,).
+    Those returned become known.
     """
+    places = np.flatnonzero((margins < cut if cut > 0.0 else margins <= 0.0) & ~known)
+    if len(places) > most:
+        places = np.sort(places[np.argpartition(margins[places], most)[:most]])
+    known[places] = True
+    return places
 
-    def __init__(self, most: int, cut: float) -> None:
-        self.cut = cut
-        self._most = most
-        self._held = 0
-        self._parts: list[tuple[Floats, Indices, Singles]] = []
 
-    def add(self, margins: Floats, places: Indices, rows: Singles) -> None:
-        self._parts.append((margins, places, rows))
-        self._held += len(margins)
-        if self._held > 2 * self._most:
-            self._parts = [self.closed()]
-            self._held = self._most
-            self.cut = float(self._parts[0][0].max())
-
-    def closed(self) -> tuple[Floats, Indices, Singles]:
-        margins, places, rows = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
-        if len(margins) <= self._most:
-            return margins, places, rows
-        least = np.argpartition(margins, self._most)[: self._most]
-        return margins[least], places[least], rows[least]
+def _signed(rows: Distinct, places: Indices, intercept: float) -> Floats:
+    """Return l_i y_i of the rows at these places, shape (., width)."""
+    records = rows.take(places)
+    signs = records.labels[:, np.newaxis].astype(np.float64)
+    return np.hstack([records.features * signs, intercept * signs] if intercept > 0.0 else [records.features * signs])
 
 
 def _newton(rows: Floats, costs: Floats, weights: Floats, enough: float) -> Floats:

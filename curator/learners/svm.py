@@ -16,9 +16,6 @@ from curator.learners.base import LEARNERS, Learner
 from curator.sampling import Sampler
 from curator.squared_hinge import minimize
 
-_BLOCK = 1 << 11
-"""Draws looked at in one go; a megabyte or a few."""
-
 
 @LEARNERS.register("svm")
 class Svm(Learner):
@@ -56,8 +53,7 @@ class Svm(Learner):
         """Separate the distinct ones among the draws, which are not held but looked up again."""
         drawn = sampler.distinct(self.draws, source.derive("draws"))
         weights = minimize(
-            lambda: drawn.blocks(_BLOCK),
-            drawn.times,
+            drawn,
             self._first(sampler.dimension, previous),
             self.penalty,
             self.intercept,

@@ -8,6 +8,8 @@ from threadpoolctl import threadpool_limits
 
 from common.records import Records
 from curator import squared_hinge
+from curator.sample.local import LocalSample
+from curator.sampling import Distinct
 
 
 def rows(m=3000, d=12, noise=0.0, seed=1):
@@ -18,12 +20,10 @@ def rows(m=3000, d=12, noise=0.0, seed=1):
     return features, labels
 
 
-def minimize(features, labels, *how, size=1000, times=None, **more):
-    def look():
-        for begin in range(0, len(labels), size):
-            yield Records(features[begin : begin + size], labels[begin : begin + size])
-
-    return squared_hinge.minimize(look, np.ones(len(labels), dtype=np.int64) if times is None else times, *how, **more)
+def minimize(features, labels, *how, times=None, **more):
+    times = np.ones(len(labels), dtype=np.int64) if times is None else times
+    drawn = Distinct(LocalSample.of(Records(features, labels)), np.arange(len(labels)), times)
+    return squared_hinge.minimize(drawn, *how, **more)
 
 
 def signed(features, labels, intercept=1.0):

@@ -39,7 +39,7 @@ def test_it_begins_at_the_hypothesis_released_last(monkeypatch):
     draws, _ = sampler()
     begun = []
     minimize = svm.minimize
-    monkeypatch.setattr(svm, "minimize", lambda *all, **more: begun.append(all[2]) or minimize(*all, **more))
+    monkeypatch.setattr(svm, "minimize", lambda *all, **more: begun.append(all[1]) or minimize(*all, **more))
     learner = Svm(draws=500, intercept=2.0)
     first = learner.learn(draws, RandomSource.seeded(1), None)
     learner.learn(draws, RandomSource.seeded(2), first)
