@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from common.arrays import Indices
 from common.randomness import RandomSource
 from common.records import Records
 from common.tasks import Task
 from curator.sample.base import Sample
-from curator.sampling import Density, Sampler
+from curator.sampling import Density, Distinct, Sampler
 
 
 class TaskSampler(Sampler):
@@ -38,6 +40,39 @@ class TaskSampler(Sampler):
         """Draw ``count`` records independently from mu, seen through the task."""
         return self._task.of(super().draws(count, source))
 
+    def distinct(self, count: int, source: RandomSource) -> Distinct:
+        """Draw ``count`` records independently from mu, as the distinct ones among them, seen through the task."""
+        drawn = super().distinct(count, source)
+        return DistinctViews(drawn.sample, drawn.rows, drawn.times, self._task)
+
     def everybody(self) -> Iterator[Records]:
         """Yield the sample as it is, seen through the task."""
         return map(self._task.of, super().everybody())
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DistinctViews(Distinct):
+    """The distinct records among some draws, each seen through a task.
+
+    Records that are distinct may look alike; how often each was drawn is told by record.
+
+    Attributes
+    ----------
+    task
+        What is seen of them.
+    """
+
+    task: Task
+
+    @property
+    def dimension(self) -> int:
+        """Number of features that the task looks at."""
+        return self.task.features
+
+    def blocks(self, size: int) -> Iterator[Records]:
+        """Yield the views, ``size`` at a time, in the sample's order; none is kept."""
+        return map(self.task.of, super().blocks(size))
+
+    def take(self, places: Indices) -> Records:
+        """Return the views at the given places among these, which ascend."""
+        return self.task.of(super().take(places))
