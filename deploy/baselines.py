@@ -15,12 +15,15 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_predict
 
-from common.hypotheses.base import parse_hypothesis
+from common.hypotheses.base import Hypothesis, parse_hypothesis
 from common.hypotheses.linear import Linear
+from common.hypotheses.parity import Parity
 from common.people import open_crowd
 from common.planning.plan import resolve
-from common.randomness import subseed
+from common.randomness import RandomSource, subseed
+from common.records import Records
 from common.scenario import Scenario, parse
+from curator.equations import Equations
 from deploy.base import Watch
 from deploy.embedded import Embedded
 from deploy.truth import judge_crowd, loss
@@ -88,19 +91,38 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, protocol: str, wo
 
 
 def _optimum(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
-    """Fit a half-space to people of T without any privacy, and judge it on others."""
-    model = LogisticRegression(C=1e4, max_iter=2000)
+    """Fit people of T without any privacy, and judge what comes out on others."""
     if asked.target.table is not None:
         crowd = judge_crowd(asked, seed)
         records = crowd.records(np.arange(len(crowd)))
         folds = KFold(5, shuffle=True, random_state=0)
-        wrong = cross_val_predict(model, records.features, records.labels, cv=folds) != records.labels
+        wrong = cross_val_predict(_regression(), records.features, records.labels, cv=folds) != records.labels
         return float(np.mean(wrong)), "logistic regression on T itself, no privacy, 5-fold cross-validated"
     sample = open_crowd(asked.target, None, subseed(seed, "optimum"), _OPTIMUM_PEOPLE)
     records = sample.records(np.arange(_OPTIMUM_PEOPLE))
-    model.fit(records.features, records.labels)
-    fitted = Linear(weights=tuple(model.coef_[0].tolist()), threshold=-float(model.intercept_[0]))
-    return loss(fitted, judge_crowd(asked, seed)), f"logistic regression on {_OPTIMUM_PEOPLE:,} people of T, no privacy"
+    found: Hypothesis
+    if asked.curator.learner["name"] == "parity":
+        found, words = _parity(records), "equations solved"
+    else:
+        found, words = _half_space(records), "logistic regression"
+    return loss(found, judge_crowd(asked, seed)), f"{words} on {_OPTIMUM_PEOPLE:,} people of T, no privacy"
+
+
+def _half_space(records: Records) -> Linear:
+    model = _regression().fit(records.features, records.labels)
+    return Linear(weights=tuple(model.coef_[0].tolist()), threshold=-float(model.intercept_[0]))
+
+
+def _regression() -> LogisticRegression:
+    return LogisticRegression(C=1e4, max_iter=2000)
+
+
+def _parity(records: Records) -> Parity:
+    """Solve <x, a> = [label is +1]: the truth, where the labels have no noise and the records full rank."""
+    equations = Equations(records.dimension)
+    equations.add(records.features, (records.labels > 0).view(np.uint8))
+    solution = equations.point(RandomSource.seeded(0, "optimum"))
+    return Parity(features=tuple(np.flatnonzero(solution).tolist()))
 
 
 def _loss_of(scenario: Scenario, seed: int) -> float:

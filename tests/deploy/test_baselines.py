@@ -23,3 +23,10 @@ def test_a_run_that_asked_nobody_has_its_baselines_all_the_same():
     chosen = tiny("baselines=[agents-once]")
     found = run_baselines(chosen, {"agents": {"asked": 0}}, 1, lambda text, numbers: None)
     assert 0.3 < found["agents-once"]["loss_on_target"] < 0.7
+
+
+def test_the_optimum_is_that_of_the_hypotheses_in_question():
+    # No half-space is better than a coin for a parity of five features.
+    chosen = load("parity", ["baselines=[optimum]"])
+    found = run_baselines(chosen, {}, 1, lambda text, numbers: None)
+    assert found["optimum"]["loss_on_target"] == 0.0
