@@ -62,3 +62,24 @@ prefetch = cast(Callable[[AnyArray, Any], None], intrinsic(_prefetch))
 
 A hint without effect on any value; a place outside the array is harmless.
 """
+
+
+def _reinterpreted(wanted: Any, given: Any) -> Any:
+    """Return an intrinsic that reads the bits of a ``given`` number as a ``wanted`` one."""
+
+    def convert(typingctx: Any, number: Any) -> Any:
+        if number != given:
+            return None
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], context.get_value_type(wanted))
+
+        return wanted(given), generate
+
+    return intrinsic(convert)
+
+
+bits_of = cast(Callable[[Any], Any], _reinterpreted(types.int32, types.float32))
+"""Within compiled loops: the bits of a float32, as an int32."""
+single_of = cast(Callable[[Any], Any], _reinterpreted(types.float32, types.int32))
+"""Within compiled loops: the float32 that has these bits."""

@@ -14,12 +14,15 @@ What is computed is Box-Muller on 24-bit radius and angle words, in single preci
     k = round(sqrt(-2 ln u) cos(a) / unit),  round(sqrt(-2 ln u) sin(a) / unit)
 
 so the claim above holds up to the sampler's accuracy. Each cell of each *pair* of numbers has its probability to one
-part in ten thousand (tests count the words that lead to a cell; the few cells at the origin, where one pair in a
-million falls, are coarser). Such errors add up as their squares: 200 coordinates of a gradient half as long as sigma
-gain less than 1e-5 of their chi-squared. Signs and the order in a pair are exact bits, so the law is symmetric
-exactly. One radius in 2^14 would be too coarse for the tail: it gets 64 further bits and double precision. The tail
-then ends at |z| = 11.1, beyond which a normal has 1e-28 of its mass, and int16 at 15.99: nothing is cut that could
-be missed.
+part in ten thousand (tests count the words that lead to a cell). Cells along the axes, one pair in a thousand, have it
+to one part in a thousand, as their sides lie along the grid of the angles; the few cells at the origin, where one pair
+in a million falls, are coarser. Such errors add up as their squares: 200 coordinates of a gradient half as long as
+sigma gain less than 1e-5 of their chi-squared. The signs of both are exact bits, so the law is symmetric exactly. One
+radius in 2^14 would be too coarse for the tail: it gets 64 further bits and double precision. The tail then ends at
+|z| = 11.1, beyond which a normal has 1e-28 of its mass, and int16 at 15.99: nothing is cut that could be missed.
+
+The words are a ChaCha8 keystream (:mod:`common.chacha`) under a key that the source gives, made in the first-level
+cache just before they are used.
 """
 
 from __future__ import annotations
@@ -29,8 +32,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from common.arrays import AnyArray, Words
-from common.kernels import njit_fused
+from common.arrays import AnyArray
+from common.chacha import BLOCK_WORDS, KEY_WORDS, fill
+from common.kernels import bits_of, njit_fused, single_of
 from common.randomness import RandomSource
 
 Shorts = NDArray[np.int16]
@@ -40,25 +44,21 @@ GRID = 1 << 11
 """Cells per standard deviation of :func:`normals`."""
 FINE_GRID = 1 << 26
 """Cells per standard deviation of :func:`fine_normals`."""
-LANES = 1024
-"""Pairs that are made side by side: their buffers stay in the first-level cache."""
-_CHUNK = 3 * LANES // 2
-"""32-bit words for the radii and angles of so many pairs, 24 bits each."""
-_CHUNKS = 32
-_SPARE = 64
-"""64-bit words kept for refining the radii of a block; it needs four on average."""
+LANES = 512
+"""Three 32-bit words each make two pairs; so many are worked on at a time, in the first-level cache."""
+_BLOCKS = 3 * LANES // BLOCK_WORDS
+_SPARE_BLOCKS = 16
+"""Blocks of further bits for the radii of a chunk that need them: one chunk in sixteen needs any, a block has eight."""
 _COARSE = 1 << 10
 """Radius words below this are refined."""
+_EVEN = np.float32(3 << 22)
+"""Added to a single up to 2^22, it leaves the nearest integer in the lowest bits."""
 
 
 def normals(count: int, source: RandomSource) -> Shorts:
     """Draw ``count`` independent standard normals, rounded to multiples of 1/GRID: the multiples, int16."""
-    chunks = -(-count // (2 * LANES))
-    drawn = np.empty((chunks, 2, LANES), dtype=np.int16)
-    for start in range(0, chunks, _CHUNKS):
-        block = drawn[start : start + _CHUNKS]
-        words = source.words(len(block) * _CHUNK // 2 + _SPARE)
-        _box_muller(words[_SPARE:].view(np.uint32).reshape(len(block), 3, -1), words[:_SPARE], block)
+    drawn = np.empty((-(-count // (4 * LANES)), 4, LANES), dtype=np.int16)
+    _draw(source.words(KEY_WORDS // 2).view(np.uint32), drawn)
     return drawn.reshape(-1)[:count]
 
 
@@ -71,107 +71,113 @@ def fine_normals(count: int, source: RandomSource) -> Integers:
 
 
 @njit_fused
-def _box_muller(words: AnyArray, spare: Words, drawn: Shorts) -> None:
-    """Fill ``drawn``, shape (chunks, 2, LANES), from ``words``, shape (chunks, 3, LANES / 2).
-
-    Loops are short and over buffers of their own so that the compiler can turn each into vector instructions;
-    for the same reason every number has its type written down (a stray promotion to 64 bits halves the lanes).
-    """
-    half = LANES // 2
-    radius_words, angle_words = np.empty(LANES, dtype=np.int32), np.empty(LANES, dtype=np.int32)
-    singles = np.empty(LANES, dtype=np.float32)
-    bits = singles.view(np.int32)
-    exponents, mantissa_bits = np.empty(LANES, dtype=np.int32), np.empty(LANES, dtype=np.int32)
-    mantissas = mantissa_bits.view(np.float32)
-    first, second = np.empty(LANES, dtype=np.int16), np.empty(LANES, dtype=np.int16)
-    refined = 0
+def _draw(key: AnyArray, drawn: Shorts) -> None:
+    """Fill ``drawn``, shape (chunks, 4, LANES): each chunk from a nonce of its own."""
+    blocks = np.empty((BLOCK_WORDS, _BLOCKS), dtype=np.uint32)
+    spare = np.empty((BLOCK_WORDS, _SPARE_BLOCKS), dtype=np.uint32)
+    words = blocks.reshape((3, LANES))
     for chunk in range(len(drawn)):
-        _unpack(words[chunk, 0], words[chunk, 1], words[chunk, 2], half, radius_words, angle_words)
-        coarse = np.int32(0)
-        for i in range(LANES):
-            coarse += np.int32(radius_words[i] < np.int32(_COARSE))
-            # 2^25 u, an odd number.
-            singles[i] = np.float32(np.int32(radius_words[i] + radius_words[i]) | np.int32(1))
-        for i in range(LANES):
-            # u = mantissa 2^exponent, the mantissa in [sqrt(1/2), sqrt(2)).
-            exponents[i] = np.int32(np.int32(bits[i] - np.int32(0x3F3504F3)) >> np.int32(23))
-            mantissa_bits[i] = np.int32(bits[i] - np.int32(exponents[i] << np.int32(23)))
-        for i in range(LANES):
-            logarithm = _log(mantissas[i]) + np.float32(np.int32(exponents[i] - np.int32(25))) * np.float32(np.log(2.0))
-            radius = np.sqrt(max(np.float32(-2.0 * GRID * GRID) * logarithm, np.float32(0.0)))
-            word = angle_words[i]
-            cosine, sine = _turn(word)
-            one = np.int32(radius * cosine + np.float32(0.5))
-            other = np.int32(radius * sine + np.float32(0.5))
-            swap = np.int32(word & np.int32(4)) != np.int32(0)
-            first[i] = _signed(other if swap else one, np.int32(word & np.int32(1)))
-            second[i] = _signed(one if swap else other, np.int32(np.int32(word >> np.int32(1)) & np.int32(1)))
-        for i in range(LANES):
-            drawn[chunk, 0, i] = first[i]
-        for i in range(LANES):
-            drawn[chunk, 1, i] = second[i]
-        if coarse > 0:
-            for i in range(LANES):
-                if radius_words[i] < _COARSE and refined < len(spare):
-                    _refine(radius_words[i], angle_words[i], spare[refined], drawn[chunk], i)
-                    refined += 1
+        fill(key, chunk, 0, blocks)
+        if _box_muller(words, drawn[chunk]) < _COARSE:
+            fill(key, chunk, 1, spare)
+            _refine(words, spare.reshape(spare.size), drawn[chunk])
 
 
 @njit_fused
-def _unpack(one: AnyArray, two: AnyArray, three: AnyArray, half: int, radii: Integers, angles: Integers) -> None:
-    """Make four 24-bit numbers of three 32-bit words: the upper bits of each, and their three lowest bytes."""
+def _box_muller(words: AnyArray, drawn: Shorts) -> Any:
+    """Make four normals of each three words, shapes (4, LANES) and (3, LANES); return the least radius word.
+
+    One loop without branches, which the compiler turns into vector instructions. For the same reason every number has
+    its type written down: a stray promotion to 64 bits halves the lanes.
+    """
+    least = np.int32(1 << 24)
+    for i in range(words.shape[1]):
+        radius, angle, other_radius, other_angle = _unpacked(words[0, i], words[1, i], words[2, i])
+        least = min(least, radius, other_radius)
+        drawn[0, i], drawn[1, i] = _pair(radius, angle)
+        drawn[2, i], drawn[3, i] = _pair(other_radius, other_angle)
+    return least
+
+
+@njit_fused
+def _unpacked(one: Any, two: Any, three: Any) -> tuple[Any, Any, Any, Any]:
+    """Make two radius words, 24 bits, and two angle words, the upper 24 of 32, of three words: 8 bits of each go last.
+
+    The eight lowest bits of an angle word mean nothing.
+    """
     byte = np.uint32(255)
-    for i in range(half):
-        radii[i] = np.int32(one[i] >> np.uint32(8))
-    for i in range(half):
-        radii[half + i] = np.int32(two[i] >> np.uint32(8))
-    for i in range(half):
-        angles[i] = np.int32(three[i] >> np.uint32(8))
-    for i in range(half):
-        low = np.uint32(np.uint32(two[i] & byte) << np.uint32(8)) | np.uint32(three[i] & byte)
-        angles[half + i] = np.int32(np.uint32(np.uint32(one[i] & byte) << np.uint32(16)) | np.uint32(low))
+    low = np.uint32(np.uint32(two & byte) << np.uint32(16)) | np.uint32(np.uint32(three & byte) << np.uint32(8))
+    last = np.int32(np.uint32(one << np.uint32(24)) | np.uint32(low))
+    return np.int32(one >> np.uint32(8)), np.int32(three), np.int32(two >> np.uint32(8)), last
 
 
 @njit_fused
-def _log(mantissa: Any) -> Any:
-    """Return ln of a single in [sqrt(1/2), sqrt(2)), to single precision (the polynomial of Cephes)."""
-    x = mantissa - np.float32(1.0)
-    p = np.float32(7.0376836292e-2) * x + np.float32(-1.1514610310e-1)
-    p = p * x + np.float32(1.1676998740e-1)
-    p = p * x + np.float32(-1.2420140846e-1)
-    p = p * x + np.float32(1.4249322787e-1)
-    p = p * x + np.float32(-1.6668057665e-1)
-    p = p * x + np.float32(2.0000714765e-1)
-    p = p * x + np.float32(-2.4999993993e-1)
-    p = p * x + np.float32(3.3333331174e-1)
-    return x + x * x * (p * x - np.float32(0.5))
+def _pair(radius_word: Any, angle_word: Any) -> tuple[Any, Any]:
+    """Return both numbers of a pair; the radius word must not be one to refine."""
+    radius = _radius(radius_word)
+    cosine, sine = _turn(angle_word)
+    return np.int16(bits_of(radius * cosine + _EVEN)), np.int16(bits_of(radius * sine + _EVEN))
+
+
+@njit_fused
+def _radius(word: Any) -> Any:
+    """Return GRID sqrt(-2 ln u) for u = (word + 1/2) / 2^24.
+
+    u = (1 - x) 2^-e with x in (0, 1/2], so -ln u = e ln 2 - ln(1 - x). The polynomial for the latter is the one whose
+    *slope* is closest to the true one, 9e-6 of it at most: that is what changes the mass of a cell. Its error is 0 at
+    both ends, so that nothing jumps where e changes.
+    """
+    bits = bits_of(np.float32(word) + np.float32(0.5))
+    exponent = np.float32(np.int32(np.int32(150) - np.int32(bits >> np.int32(23))))
+    x = np.float32(1.0) - single_of(np.int32(np.int32(bits & np.int32(0x7FFFFF)) | np.int32(0x3F000000)))
+    scale = 2.0 * GRID * GRID
+    p = np.float32(1.31133606 * scale) * x + np.float32(-1.14786461 * scale)
+    p = p * x + np.float32(0.83241674 * scale)
+    p = p * x + np.float32(0.09832123 * scale)
+    p = p * x + np.float32(0.35111591 * scale)
+    p = p * x + np.float32(0.49914305 * scale)
+    p = p * x + np.float32(1.0000088 * scale)
+    return np.sqrt(exponent * np.float32(np.log(2.0) * scale) + x * p)
 
 
 @njit_fused
 def _turn(word: Any) -> tuple[Any, Any]:
-    """Return cosine and sine of an angle in (0, pi/4) from the upper 21 of 24 bits, to single precision (Cephes)."""
-    x = np.float32(np.int32(np.int32(word >> np.int32(3)) * np.int32(2) + np.int32(1))) * np.float32(np.pi / 2.0**24)
-    y = x * x
-    s = np.float32(8.3321608736e-3) + y * np.float32(-1.9515295891e-4)
-    c = np.float32(-1.388731625493765e-3) + y * np.float32(2.443315711809948e-5)
-    sine = x + x * y * (np.float32(-1.6666654611e-1) + y * s)
-    cosine = np.float32(1.0) - np.float32(0.5) * y + y * y * (np.float32(4.166664568298827e-2) + y * c)
-    return cosine, sine
+    """Return cosine and sine of an angle: the cosine's sign and the angle t pi/2 in its half are bits of the word.
+
+    t = (k + 1/2) / 2^22 in (-1, 1) from the upper 23 bits, k the integer that they are in two's complement. Both
+    polynomials are closest in the largest error, 6e-7; the cosine's has the factor 1 - t^2, so that nothing jumps where
+    its sign changes.
+    """
+    t = np.float32(np.int32(word >> np.int32(9))) * np.float32(2.0**-22) + np.float32(2.0**-23)
+    y = t * t
+    p = (np.float32(-0.0043331) * y + np.float32(0.07943434)) * y + np.float32(-0.64589285)
+    q = (np.float32(-8.56702302e-4) * y + np.float32(1.99512897e-2)) * y + np.float32(-0.233698027)
+    q = q * y + np.float32(1.0)
+    sign = np.int32(np.int32(word << np.int32(23)) & np.int32(-(1 << 31)))
+    cosine = single_of(np.int32(bits_of(q - q * y) ^ sign))
+    return cosine, t * (p * y + np.float32(1.57079101))
 
 
 @njit_fused
-def _signed(magnitude: Any, negative: Any) -> Any:
-    return np.int16(np.int32(np.int32(magnitude ^ np.int32(-negative)) + negative))
+def _refine(words: AnyArray, spare: AnyArray, drawn: Shorts) -> None:
+    """Compute again, in double precision and with 64 more bits of the radius, the pairs that need it."""
+    used = 0
+    for i in range(words.shape[1]):
+        radius, angle, other_radius, other_angle = _unpacked(words[0, i], words[1, i], words[2, i])
+        if radius < _COARSE:
+            drawn[0, i], drawn[1, i] = _fine_pair(radius, angle, spare[used], spare[used + 1])
+            used += 2
+        if other_radius < _COARSE:
+            drawn[2, i], drawn[3, i] = _fine_pair(other_radius, other_angle, spare[used], spare[used + 1])
+            used += 2
+        if used + 4 > len(spare):
+            break
 
 
 @njit_fused
-def _refine(radius_word: int, angle_word: int, more: int, pair: Shorts, i: int) -> None:
-    """Compute pair i again, with 64 more bits of the radius, in double precision."""
-    uniform = (float(radius_word) + (float(more) + 0.5) * 2.0**-64) * 2.0**-24
-    radius = GRID * np.sqrt(-2.0 * np.log(uniform))
-    angle = (2 * (angle_word >> 3) + 1) * (np.pi / 2.0**24)
-    one, other = np.int32(radius * np.cos(angle) + 0.5), np.int32(radius * np.sin(angle) + 0.5)
-    if angle_word & 4:
-        one, other = other, one
-    pair[0, i] = _signed(one, np.int32(angle_word & 1))
-    pair[1, i] = _signed(other, np.int32((angle_word >> 1) & 1))
+def _fine_pair(radius_word: Any, angle_word: Any, high: Any, low: Any) -> tuple[Any, Any]:
+    more = (float(high) + (float(low) + 0.5) * 2.0**-32) * 2.0**-32
+    radius = GRID * np.sqrt(-2.0 * np.log((float(radius_word) + more) * 2.0**-24))
+    angle = (float(angle_word >> 9) + 0.5) * (0.5 * np.pi * 2.0**-22)
+    sign = -1.0 if angle_word & 256 else 1.0
+    return np.int16(np.rint(sign * radius * np.cos(angle))), np.int16(np.rint(radius * np.sin(angle)))
