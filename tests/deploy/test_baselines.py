@@ -26,7 +26,7 @@ def test_a_run_that_asked_nobody_has_its_baselines_all_the_same():
 
 
 def test_the_optimum_is_that_of_the_hypotheses_in_question():
-    # No half-space is better than a coin for a parity of five features.
+    # No half-space is better than a coin for a parity of many features.
     chosen = load("parity", ["baselines=[optimum]"])
     found = run_baselines(chosen, {}, 1, lambda text, numbers: None)
     assert found["optimum"]["loss_on_target"] == 0.0
