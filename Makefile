@@ -47,7 +47,7 @@ demo: install ## run the scenario "ball" as real processes on this machine, then
 	  '                                               the same in containers, on networks of their own' \
 	  '  README.md                                    everything else'
 
-bench: install ## every benchmark, one after the other
+bench: install ## the benchmarks that are one file each, one after the other
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 clean: ## remove the environment and all caches; runs/ stays
