@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -30,6 +31,8 @@ except ImportError:  # an optional dependency
 
 MOST_LOSSES = 3
 """How often in a row a worker is replaced before that is given up."""
+PATIENCE = 10.0
+"""Seconds in which a cluster must answer; Ray itself would wait for many minutes."""
 Change = tuple[str, tuple[Any, ...]]
 _CHANGES = (Shard.reweigh, Shard.refine, Shard.restore, Shard.pile)
 
@@ -187,10 +190,18 @@ def _connect(workers: int, most: int) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
     try:
         if address := os.environ.get("RAY_ADDRESS"):
+            _reach(address)
             ray.init(address=address, **quiet)
         else:
             # Room for what travels: proposals and records drawn, and a shard's scores when they are stored.
             ray.init(num_cpus=workers, include_dashboard=False, object_store_memory=STORE + 2 * most, **quiet)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadScenario(f"the Ray cluster cannot be used ({reason}): see RAY_ADDRESS, or take workers: 0") from None
+
+
+def _reach(address: str) -> None:
+    """Raise OSError if nobody listens at an address of the form [ray://]HOST:PORT; others are Ray's to judge."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), PATIENCE).close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import BadData, PeerUnavailable
+from common.errors import BadData, BadScenario, PeerUnavailable
 from common.hypotheses.linear import Linear
 from common.randomness import RandomSource
 from common.records import Records
@@ -119,3 +120,13 @@ def test_a_worker_that_dies_again_and_again_is_given_up(two, monkeypatch):
     os.kill(two.processes()[0], signal.SIGKILL)
     with pytest.raises(PeerUnavailable, match="worker 0 of the sample died 3 times in a row"):
         two.restore(None, 0)
+
+
+def test_a_cluster_that_nobody_serves_is_refused_at_once(monkeypatch):
+    from curator.sample import cluster
+
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{nobody.getsockname()[1]}")
+        with pytest.raises(BadScenario, match=r"the Ray cluster cannot be used .*: see RAY_ADDRESS"):
+            cluster._connect(2, 1000)
