@@ -32,6 +32,10 @@ Finding = tuple[float, str]
 _OPTIMUM_PEOPLE = 200_000
 
 
+class NoAnswer(Exception):
+    """A baseline came to nothing; says why."""
+
+
 def run_baselines(
     asked: Scenario, result: dict[str, Any], seed: int | None, watch: Watch
 ) -> dict[str, dict[str, float | str]]:
@@ -42,7 +46,8 @@ def run_baselines(
     asked
         The scenario as it was asked for, before planning: a baseline with one round needs a plan of its own.
     result
-        The hybrid run's result: agents alone get as many agents as it asked.
+        The hybrid run's result: agents alone get as many agents as it asked. A baseline that comes to nothing is left
+        out, and told of.
     seed
         The run's seed; baselines draw other people.
     """
@@ -55,8 +60,12 @@ def run_baselines(
     found: dict[str, dict[str, float | str]] = {}
     for name in asked.baselines:
         watch(f"baseline {name}", {})
-        value, note = ways[name](asked, result, subseed(seed or 0, f"baseline {name}") % (1 << 31))
-        found[name] = {"loss_on_target": value, "note": note}
+        try:
+            value, note = ways[name](asked, result, subseed(seed or 0, f"baseline {name}") % (1 << 31))
+        except NoAnswer as nothing:
+            watch(f"baseline {name} is left out: {nothing}", {})
+        else:
+            found[name] = {"loss_on_target": value, "note": note}
     return found
 
 
@@ -131,7 +140,7 @@ def _loss_of(scenario: Scenario, seed: int) -> float:
         finished = Embedded(Path(folder)).run(scenario, seed_or_none, "baseline", lambda text, numbers: None)
     answer = finished.result["answer"]
     if answer is None:
-        return math.nan
+        raise NoAnswer(f"{finished.result['status']}, {finished.result['reason']}")
     return loss(parse_hypothesis(answer), judge_crowd(scenario, seed))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+import math
 from typing import Literal, Self
 
 import numpy as np
@@ -27,6 +27,8 @@ class CloseGaussians(Distribution):
         Number of coordinates, d >= 1.
     close
         k, 1 <= k <= d.
+    norm
+        Positive: longer feature vectors are shortened to this L2 norm. None: none is.
     """
 
     side: Literal["source", "target"]
@@ -34,12 +36,13 @@ class CloseGaussians(Distribution):
     close: int = Field(ge=1)
     sigma_source: float = Field(gt=0)
     sigma_target: float = Field(gt=0)
+    norm: float | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.close > self.d:
             raise ValueError(f"close = {self.close} must be at most d = {self.d}")
-        if self.sigma_target >= sqrt(2.0) * self.sigma_source:
+        if self.sigma_target >= math.sqrt(2.0) * self.sigma_source:
             raise ValueError("sigma_target must be below sqrt(2) * sigma_source, else chi^2(T||S) is infinite")
         return self
 
@@ -47,6 +50,11 @@ class CloseGaussians(Distribution):
     def dimension(self) -> int:
         """Number of features, d."""
         return self.d
+
+    @property
+    def norm_bound(self) -> float:
+        """The norm to which longer vectors are shortened; infinite without one."""
+        return math.inf if self.norm is None else self.norm
 
     def chi_squared(self) -> float:
         """Return X = chi^2(T||S) + 1 = (sigma_S^4 / (sigma_T^2 (2 sigma_S^2 - sigma_T^2)))^(k/2)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
@@ -37,12 +36,6 @@ class GaussianBall(CloseGaussians):
     inside: float = Field(default=0.4, gt=0, lt=1)
     center: float = 0.0
     scale: float = Field(default=1.0, gt=0)
-    norm: float | None = Field(default=None, gt=0)
-
-    @property
-    def norm_bound(self) -> float:
-        """The norm to which longer vectors are shortened; infinite without one."""
-        return math.inf if self.norm is None else self.norm
 
     @property
     def radius_squared(self) -> float:

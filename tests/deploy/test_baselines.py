@@ -30,3 +30,13 @@ def test_the_optimum_is_that_of_the_hypotheses_in_question():
     chosen = load("parity", ["baselines=[optimum]"])
     found = run_baselines(chosen, {}, 1, lambda text, numbers: None)
     assert found["optimum"]["loss_on_target"] == 0.0
+
+
+def test_a_baseline_without_an_answer_is_left_out_and_told_of():
+    told = []
+    chosen = load(
+        "ball-nonprivate", ["baselines=[agents-once]", "source.distribution.norm=null", "target.distribution.norm=null"]
+    )
+    found = run_baselines(chosen, {"agents": {"asked": 1000}}, 1, lambda text, numbers: told.append(text))
+    assert found == {}
+    assert "agents-once is left out: refused, local averages need records of bounded norm" in told[-1]
