@@ -6,15 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common.arrays import AnyArray, Floats, Labels
+from common.arrays import AnyArray, Labels
 from common.kernels import njit_fused, njit_reordered
 
 LOSSES = ("logistic", "hinge", "perceptron")
 _POWERS = 2.0 ** np.arange(-64, 65)
+_FEW = 8
+_LEAST = 2.0**-100
+"""Added to a record's squared norm: above what single precision loses of it by underflow, and harmless otherwise."""
+_LINE = 64
 
 
 class Rule(NamedTuple):
-    """What stays the same from step to step.
+    """What stays the same from step to step. What is None is left out when the loop is compiled.
 
     Attributes
     ----------
@@ -33,11 +37,9 @@ class Rule(NamedTuple):
     regularization
         or ``1 / (regularization r)`` where this is positive.
     lasso
-        Soft threshold a unit of step.
+        Soft threshold a unit of step; None for none.
     radius
-        Of the ball; infinite for the box [0, 1]^width.
-    noisy
-        Whether there is noise.
+        Of the ball; None for the box [0, 1]^width.
     burn
         Iterates before this one are not summed up.
     """
@@ -49,22 +51,32 @@ class Rule(NamedTuple):
     clip: float
     scale: float
     regularization: float
-    lasso: float
-    radius: float
-    noisy: bool
+    lasso: float | None
+    radius: float | None
     burn: int
+
+
+def coordinates(width: int, dtype: type[Any]) -> AnyArray:
+    """Return zeros that begin with a cache line: vectors across two of them take a third longer a step."""
+    size = width * np.dtype(dtype).itemsize
+    memory = np.zeros(size + _LINE, dtype=np.uint8)
+    begin = -memory.ctypes.data % _LINE
+    return memory[begin : begin + size].view(dtype)
 
 
 @njit_reordered
 def descend(
-    features: AnyArray, labels: Labels, noise: AnyArray, away: Floats, total: Floats, done: int, rule: Rule
+    features: AnyArray, labels: Labels, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any
 ) -> None:
     """Make one step a record, in place, after ``done`` earlier ones.
 
     A step waits for its margin, and so for the whole step before it: that chain decides the speed. The dot product
     with the next record is therefore summed up in the loop that moves the iterate, together with the distance from
     the start; the projection onto the ball is one factor on both, ``shrink``, which reaches the coordinates in the
-    next step's loop. Eight features have a loop of known length, which the compiler keeps in registers.
+    next step's loop. For losses of two slopes the gradient is rounded before it is known whether it counts.
+
+    Gradient and noise are added as integers, exactly, before anything else is done with either. ``away`` decides in
+    which precision coordinates are computed; the margin, the step and the intercept's coordinate are doubles.
 
     Parameters
     ----------
@@ -73,68 +85,70 @@ def descend(
     labels
         Shape (k,).
     noise
-        Shape (k, width), integers in units; empty without noise.
+        Shape (k, width), integers in units; None without noise.
     away
-        Shape (width,): the iterate less the start.
+        Shape (width,), float64 or float32: the iterate less the start; best made by :func:`coordinates`.
     total
-        Shape (width,): sum of the iterates less the start.
+        Shape (width,), the same: sum of the iterates less the start.
+    rule
+        A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
     """
     count, dimension = features.shape
     intercepted = len(away) > dimension
     intercept = rule.intercept if intercepted else 0.0
     inverse = 1.0 / rule.unit
-    proximal = rule.lasso > 0.0 or rule.radius == np.inf
     last = float(away[dimension]) if intercepted else 0.0
     last_total = 0.0
-    product, square = _products(features, 0, away)
+    product, square = _products(features, 0, away, _origin(rule.start, rule.radius))
     shrink = 1.0
     for k in range(count):
         rank = done + k + 1
         following = min(k + 1, count - 1)
         margin = shrink * (product + intercept * last)
         if rule.start != 0.0:
-            margin += rule.start * (_sum(features, k) + intercept)
+            margin += rule.start * intercept
+            if rule.radius is not None:
+                margin += rule.start * _sum(features, k)
         label = np.float64(labels[k])
-        if rule.loss == 0:
-            share = _logistic(label * margin)
-        elif rule.loss == 1:
-            share = np.float64(label * margin < 1.0)
-        else:
-            share = np.float64(label * margin <= 0.0)
-        bound = rule.clip / np.sqrt(square + intercept * intercept)
-        slope = max(min(-label * inverse * share, bound), -bound)
+        slope, counts = _slope(rule.loss, label * margin)
+        bound = rule.clip / np.sqrt(square + intercept * intercept + _LEAST)
+        slope = -label * min(inverse * slope, bound)
         step = rule.scale / np.sqrt(np.float64(rank))
         decay = 1.0
         if rule.regularization > 0.0:
             step = 1.0 / (rule.regularization * rank)
             decay = 1.0 - step * rule.regularization
         length = step * rule.unit
-        kept = rank - 1 > rule.burn
+        kept = shrink if rank - 1 > rule.burn else 0.0
         product, distance, square = _move(
-            features, noise, k, following, away, total, slope, length, decay, shrink, rule.noisy, kept
-        )
+            features, noise, k, following, away, total, slope, counts, length, decay * shrink, kept,
+            rule.start, _threshold(rule.lasso, step), rule.radius,
+        )  # fmt: skip
         if intercepted:
-            last *= shrink
-            if kept:
-                last_total += last
-            last = decay * last - length * _on_grid(slope * intercept, noise, k, dimension, rule.noisy)
-            if rule.radius == np.inf:
-                last = min(max(last + rule.start, 0.0), 1.0) - rule.start
+            last_total += kept * last
+            move = _on_grid(slope * intercept, counts, noise, k, dimension, 1.0)
+            last = decay * shrink * last - length * move
+            last = _projected(last, rule.start, None, rule.radius) - _origin(rule.start, rule.radius)
             distance += last * last
-        if proximal:
-            _soften(away, dimension, step * rule.lasso, rule.start, rule.radius == np.inf)
-            product, _ = _products(features, following, away)
-            distance = _squared(away, dimension) + last * last
-        shrink = 1.0
-        if distance > rule.radius * rule.radius:
-            shrink = rule.radius / np.sqrt(distance)
+        shrink = _shrink(distance, rule.radius)
     if intercepted:
         away[dimension] = last
         total[dimension] += last_total
-    kept = done + count > rule.burn
+    kept = 1.0 if done + count > rule.burn else 0.0
     for j in range(len(away)):
         away[j] *= shrink
-        total[j] += away[j] if kept else 0.0
+        total[j] += kept * away[j]
+
+
+@njit_fused
+def _slope(loss: int, margin: float) -> tuple[float, float]:
+    """Return how steeply a loss falls at a margin, as a factor that may be rounded with the gradient, and 1 or 0."""
+    if loss == 0:
+        # In single precision, features beyond 1e19 can make it no number.
+        return _logistic(margin if margin == margin else 0.0), 1.0
+    if loss == 1:
+        return 1.0, np.float64(margin < 1.0)
+    return 1.0, np.float64(margin <= 0.0)
 
 
 @njit_fused
@@ -152,8 +166,30 @@ def _logistic(margin: Any) -> Any:
 
 
 @njit_reordered
-def _on_grid(gradient: Any, noise: AnyArray, k: int, j: int, noisy: bool) -> Any:
-    return np.rint(gradient) + np.float64(noise[k, j]) if noisy else gradient
+def _on_grid(gradient: Any, counts: Any, noise: AnyArray | None, k: int, j: int, one: Any) -> Any:
+    """Return the gradient, rounded, with its noise; without noise as it is. ``one`` has the type of the result."""
+    if noise is None:
+        return counts * gradient
+    return counts * np.rint(gradient) + type(one)(noise[k, j])
+
+
+@njit_reordered
+def _origin(start: float, radius: float | None) -> float:
+    """Return what is added to a coordinate before its product with a feature: the start where no factor follows."""
+    return start if radius is None else 0.0
+
+
+@njit_reordered
+def _threshold(lasso: float | None, step: float) -> float | None:
+    return None if lasso is None else lasso * step
+
+
+@njit_reordered
+def _shrink(distance: float, radius: float | None) -> float:
+    """Return the factor that takes an iterate at this squared distance from the start onto the ball."""
+    if radius is None:
+        return 1.0
+    return radius / np.sqrt(distance) if distance > radius * radius else 1.0
 
 
 @njit_reordered
@@ -165,83 +201,68 @@ def _sum(features: AnyArray, k: int) -> float:
 
 
 @njit_reordered
-def _products(features: AnyArray, k: int, away: Floats) -> tuple[float, float]:
-    """Return <away, record> and <record, record> over the features' coordinates."""
+def _products(features: AnyArray, k: int, away: AnyArray, origin: float) -> tuple[float, float]:
+    """Return <away + origin, record> and <record, record> over the features' coordinates."""
     product = square = 0.0
     for j in range(features.shape[1]):
         feature = np.float64(features[k, j])
-        product += away[j] * feature
+        product += (away[j] + origin) * feature
         square += feature * feature
     return product, square
 
 
 @njit_reordered
 def _move(
-    features: AnyArray,
-    noise: AnyArray,
-    k: int,
-    following: int,
-    away: Floats,
-    total: Floats,
-    slope: float,
-    length: float,
-    decay: float,
-    shrink: float,
-    noisy: bool,
-    kept: bool,
-) -> tuple[float, float, float]:
-    """Move the features' coordinates: one loop, twice; see :func:`_move_some`."""
+    features: AnyArray, noise: AnyArray | None, k: int, following: int, away: AnyArray, total: AnyArray, slope: float,
+    counts: float, length: float, decay: float, kept: float, start: float, threshold: float | None,
+    radius: float | None,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Move the features' coordinates: one loop, twice, so that up to eight features have vectors of their length."""
     dimension = features.shape[1]
-    if dimension == 8:
-        return _move_some(features, noise, k, following, 8, away, total, slope, length, decay, shrink, noisy, kept)
-    return _move_some(features, noise, k, following, dimension, away, total, slope, length, decay, shrink, noisy, kept)
+    if dimension <= _FEW:
+        return _move_some(
+            features, noise, k, following, min(dimension, _FEW), away, total, slope, counts, length, decay, kept,
+            start, threshold, radius,
+        )  # fmt: skip
+    return _move_some(
+        features, noise, k, following, dimension, away, total, slope, counts, length, decay, kept,
+        start, threshold, radius,
+    )  # fmt: skip
 
 
 @njit_reordered
 def _move_some(
-    features: AnyArray,
-    noise: AnyArray,
-    k: int,
-    following: int,
-    dimension: int,
-    away: Floats,
-    total: Floats,
-    slope: float,
-    length: float,
-    decay: float,
-    shrink: float,
-    noisy: bool,
-    kept: bool,
-) -> tuple[float, float, float]:
-    product = distance = square = 0.0
+    features: AnyArray, noise: AnyArray | None, k: int, following: int, dimension: int, away: AnyArray,
+    total: AnyArray, slope: float, counts: float, length: float, decay: float, kept: float, start: float,
+    threshold: float | None, radius: float | None,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return the product with the next record, the squared distance from the start, and that record's square."""
+    real = away.dtype.type
+    one, origin, start = real(1.0), real(_origin(start, radius)), real(start)
+    slope, counts, length, decay, kept = real(slope), real(counts), real(length), real(decay), real(kept)
+    product = distance = square = real(0.0)
     for j in range(dimension):
-        move = _on_grid(slope * np.float64(features[k, j]), noise, k, j, noisy)
-        place = shrink * away[j]
-        if kept:
-            total[j] += place
-        place = decay * place - length * move
-        away[j] = place
-        feature = np.float64(features[following, j])
+        move = _on_grid(slope * real(features[k, j]), counts, noise, k, j, one)
+        place = away[j]
+        total[j] += kept * place
+        place = _projected(decay * place - length * move, start, threshold, radius)
+        away[j] = place - origin
+        feature = real(features[following, j])
         product += place * feature
-        distance += place * place
         square += feature * feature
+        if radius is not None:
+            distance += place * place
     return product, distance, square
 
 
 @njit_reordered
-def _soften(away: Floats, dimension: int, threshold: float, start: float, box: bool) -> None:
-    """Soft-threshold the features' coordinates, and put them into the box."""
-    for j in range(dimension):
-        place = away[j] + start
+def _projected(place: Any, start: Any, threshold: Any, radius: float | None) -> Any:
+    """Soft-threshold a coordinate, given less the start; in the box, put it there, and return it whole."""
+    if threshold is not None:
+        place += start
         place -= min(max(place, -threshold), threshold)
-        if box:
-            place = min(max(place, 0.0), 1.0)
-        away[j] = place - start
-
-
-@njit_reordered
-def _squared(away: Floats, dimension: int) -> float:
-    total = 0.0
-    for j in range(dimension):
-        total += away[j] * away[j]
-    return total
+        place -= start
+    if radius is None:
+        place += start
+        place = min(max(place, type(place)(0.0)), type(place)(1.0))
+    return place

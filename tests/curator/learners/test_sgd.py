@@ -12,6 +12,7 @@ from common.privacy.events import NonPrivate, SubsampledSteps
 from common.randomness import RandomSource
 from common.records import Records
 from curator.gaussian import fine_normals, normals
+from curator.learners.descent import coordinates, descend
 from curator.learners.sgd import Sgd
 from curator.reweighing import Reweighing
 
@@ -96,6 +97,59 @@ def test_kernel_agrees_with_the_algorithm_step_by_step(d, loss, noise, more):
     assert learned.threshold == pytest.approx(threshold, rel=1e-8, abs=1e-8)
 
 
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "perceptron"])
+@pytest.mark.parametrize(
+    "more", [{}, {"start": 0.5, "output": "suffix"}, {"domain": "box", "start": 1.0, "intercept": -0.5}]
+)
+def test_many_coordinates_in_single_precision_agree_with_the_algorithm(loss, more):
+    learner = Sgd(**{"steps": 400, "diameter": 6.0, "noise": 0.7, "loss": loss, **more})
+    assert learner._single(101)
+    draws, _ = sampler(d=100)
+    learned = learner.learn(draws, RandomSource.seeded(3), None)
+    weights, threshold = slowly(learner, draws, RandomSource.seeded(3))
+    assert np.linalg.norm(learned.weights - weights) < 2e-3 * np.linalg.norm(weights)
+    assert learned.threshold == pytest.approx(threshold, abs=2e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 0.01, 1.0, 1e10, 1e18, 1e25])
+@pytest.mark.parametrize("intercept", [0.0, 0.3])
+def test_no_gradient_in_single_precision_is_longer_than_the_clip(scale, intercept):
+    # Without noise, from 0 and with a step of 1, the iterate is the gradient on its grid, exactly.
+    learner = Sgd(steps=1, noise=2.0, diameter=1e30, loss="hinge", intercept=intercept)
+    d = 200
+    width = d + (intercept != 0.0)
+    rule = learner._rule(width)._replace(scale=1.0)
+    assert learner._single(width)
+    features = (scale * np.random.default_rng(2).standard_cauchy((50, d))).astype(np.float32)
+    for record in features:
+        away, total = coordinates(width, np.float32), coordinates(width, np.float32)
+        descend(record[None], np.ones(1, np.int8), np.zeros((1, width), np.int16), away, total, 0, rule)
+        cells = away.astype(float) * 1024
+        np.testing.assert_array_equal(cells, np.rint(cells))
+        assert np.linalg.norm(cells) <= 1024
+        if 0.01 < scale < 1e15:
+            assert np.linalg.norm(cells) > 1000
+
+
+@pytest.mark.parametrize(
+    ("single", "more"),
+    [
+        (True, {}),
+        (True, {"steps": 10**10}),
+        (False, {"steps": 10**10, "noise": 1e-3}),
+        (False, {"noise": 0.0}),
+        (False, {"noise": 100.0}),
+        (False, {"lasso": 0.1}),
+        (False, {"regularization": 0.1}),
+        (False, {"domain": "box", "diameter": 1e-4}),
+    ],
+)
+def test_single_precision_is_used_where_the_noise_outweighs_its_rounding(single, more):
+    learner = Sgd(**{"steps": 10**6, "diameter": 6.0, "noise": 2.0, **more})
+    assert learner._single(200) == single
+    assert not learner._single(9)
+
+
 def test_warm_start_begins_at_the_released_hypothesis_inside_the_ball():
     draws, _ = sampler()
     learner = Sgd(steps=50, diameter=2.0, noise=0.5, intercept=0.5, warm=True)
@@ -120,9 +174,10 @@ def test_several_blocks_are_as_good_as_one(monkeypatch):
 
 
 @pytest.mark.parametrize("cores", [1, 2, 8])
-def test_the_result_does_not_depend_on_the_number_of_threads(cores, monkeypatch):
-    monkeypatch.setattr("curator.learners.sgd._CELLS", 500)
-    draws, _ = sampler(n=3000)
+@pytest.mark.parametrize("d", [4, 80])
+def test_the_result_does_not_depend_on_the_number_of_threads(cores, d, monkeypatch):
+    monkeypatch.setattr("curator.learners.sgd._CELLS", 125 * d)
+    draws, _ = sampler(n=3000, d=d)
     learner = Sgd(steps=20_050, diameter=20.0, noise=1.0)
     expected = learner.learn(draws, RandomSource.seeded(5), None)
     monkeypatch.setattr("os.cpu_count", lambda: cores)
