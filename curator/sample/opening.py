@@ -11,8 +11,9 @@ import numpy as np
 
 from common import canonical
 from common.capacity import check_disk, check_memory
+from common.errors import BadInput
 from common.people import Crowd, open_crowd
-from common.scenario import Scenario, data_folder
+from common.scenario import Scenario, Storage, data_folder
 from common.state import claim_people, hold
 from curator.sample.base import Sample
 from curator.sample.keeping import Tell, keep_in_memory, keep_on_disk
@@ -95,7 +96,7 @@ class Source:
         in_memory = storage.place == "memory"
         what = f"a sample of {n:,} people of {width} bytes"
         fewer = "take fewer people (curator.n)"
-        halve = "" if storage.numbers == "fixed" else "halve the rows (curator.storage.numbers: fixed), "
+        halve = "halve the rows (curator.storage.numbers: fixed), " if self._can_halve() else ""
         remedy = f"keep the rows on disk (curator.storage.place: disk), {halve}or {fewer}" if in_memory else fewer
         spread = remedy + ", or spread it over a cluster (curator.storage.workers)"
         if storage.workers == 0:
@@ -107,6 +108,17 @@ class Source:
         written = sum(file.stat().st_size for file in self.folder.glob("rows-*"))
         wanted = 2 * widest + (0 if in_memory else max(0, rows - written))
         check_disk(what, wanted, self.folder, fewer if in_memory else f"{halve}{'or ' if halve else ''}{fewer}")
+
+    def _can_halve(self) -> bool:
+        """Tell whether rows could be kept as fixed-point numbers, and are not."""
+        storage, source = self.scenario.curator.storage, self.scenario.source
+        if storage.numbers == "fixed" or source.table is not None:
+            return storage.numbers != "fixed"
+        try:
+            Layout.of(Storage(numbers="fixed"), source, self.crowd().records(np.arange(1)))
+        except BadInput:
+            return False
+        return True
 
 
 def _counts(n: int, rounds: int) -> tuple[int, int]:

@@ -13,8 +13,9 @@ from common import capacity
 from common.distributions.gaussian_ball import GaussianBall
 from common.errors import BadInput, BadScenario
 from common.people import People
+from common.planning.plan import resolve
 from common.records import Records
-from common.scenario import Scenario
+from common.scenario import Scenario, load
 from curator.sample import keeping, opening
 from curator.sample.fixed import Grid
 from curator.sample.keeping import each_block
@@ -165,6 +166,13 @@ def test_too_little_memory_is_refused_before_any_work(tmp_path, monkeypatch, sto
     with pytest.raises(BadScenario, match=remedy):
         open_sample(chosen, tmp_path, 3, print)
     assert not (tmp_path / "rows").exists()
+
+
+def test_no_remedy_is_told_that_would_be_refused(tmp_path, monkeypatch):
+    """Parities have features of 0 and 1, which are no fixed-point numbers."""
+    monkeypatch.setattr(capacity, "available_memory", lambda: 1 << 20)
+    with pytest.raises(BadScenario, match=r"4,446 people of 65 bytes needs .*place: disk\), or take fewer people"):
+        open_sample(resolve(load("parity")), tmp_path, 3, print)
 
 
 def test_a_table_needs_room_as_it_is_read_and_in_its_random_order(tmp_path, monkeypatch):
