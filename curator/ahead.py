@@ -15,8 +15,9 @@ def ahead(prepare: Callable[[int], T], count: int) -> Iterator[T]:
     """Yield ``prepare(0), ..., prepare(count - 1)``, each prepared by a thread while the caller uses earlier ones.
 
     The caller's own thread prepares, too, where it would have to wait: with the pool's threads, one fewer than there
-    are cores, no core is idle, whichever side is slower. At most two items a core are held, and as ``prepare`` gets
-    its number alone, what is yielded does not depend on who was quick.
+    are cores for this process, no core is idle, whichever side is slower; on a single core there is no pool, and what
+    was prepared is used while it is in the cache. At most two items a core are held, and as ``prepare`` gets its number
+    alone, what is yielded does not depend on who was quick.
 
     Parameters
     ----------
@@ -25,10 +26,10 @@ def ahead(prepare: Callable[[int], T], count: int) -> Iterator[T]:
     count
         How many items.
     """
-    if count <= 1:
+    threads = len(os.sched_getaffinity(0)) - 1
+    if threads == 0 or count <= 1:
         yield from map(prepare, range(count))
         return
-    threads = max(1, (os.cpu_count() or 1) - 1)
     pool = ThreadPoolExecutor(threads, "ahead")
     pending: deque[tuple[int, Future[T]]] = deque()
     try:

@@ -1,12 +1,17 @@
 """Work prepared ahead: in order, bounded, by several threads, and nothing left behind."""
 
-import os
 import threading
 import time
 
 import pytest
 
 from curator.ahead import ahead
+
+
+@pytest.fixture(autouse=True, params=[2, 5])
+def cores(request, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(request.param)))
+    return request.param
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 50])
@@ -18,11 +23,18 @@ def test_items_come_in_order_whoever_was_quick(count):
     assert list(ahead(prepare, count)) == [number * number for number in range(count)]
 
 
-def test_few_items_are_held_at_once():
+def test_few_items_are_held_at_once(cores):
     begun = []
     for used, number in enumerate(ahead(lambda number: begun.append(number) or number, 200)):
         assert number == used
-        assert len(begun) <= used + 2 * max(2, os.cpu_count() or 1)
+        assert len(begun) <= used + 2 * cores
+
+
+def test_a_single_core_prepares_each_item_when_its_turn_comes(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {3})
+    begun = []
+    for used in ahead(lambda number: begun.append(threading.current_thread()) or number, 5):
+        assert begun == [threading.current_thread()] * (used + 1)
 
 
 def test_the_caller_prepares_too_where_it_would_have_to_wait():
