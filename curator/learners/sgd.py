@@ -187,8 +187,9 @@ class Sgd(Learner):
 
         def prepare(block: int) -> tuple[Records, AnyArray | None]:
             count = min(size, self.steps - block * size)
-            records = sampler.draws(count, source.derive("draws", block))
-            return records, self._noise((count, width), source.derive("noise", block))
+            words = source.derive("draws", block)
+            records = sampler.draws(count, words)
+            return records, self._noise((count, width), words)
 
         return ahead(prepare, -(-self.steps // size))
 

@@ -32,14 +32,15 @@ def slowly(learner, sampler, source, previous=None):
         iterate = np.array([*previous.weights, -previous.threshold / learner.intercept])
         away = np.linalg.norm(iterate - start)
         iterate = start + (iterate - start) * min(1.0, learner.diameter / 2 / away)
-    draws = sampler.draws(learner.steps, source.derive("draws", 0))
+    words = source.derive("draws", 0)
+    draws = sampler.draws(learner.steps, words)
     sigma, unit, bound = learner.noise * learner.clip, 0.0, learner.clip
     noise = np.zeros((learner.steps, width))
     if learner.noise:
         coarse = 2**11 / learner.noise >= 8 * math.sqrt(width)
         unit = sigma / (2**11 if coarse else 2**26)
         bound -= math.sqrt(width) / 2 * unit
-        numbers = (normals if coarse else fine_normals)(learner.steps * width, source.derive("noise", 0))
+        numbers = (normals if coarse else fine_normals)(learner.steps * width, words)
         noise = unit * numbers.reshape(-1, width)
     iterates = []
     for r in range(1, learner.steps + 1):
