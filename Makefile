@@ -48,7 +48,8 @@ demo: install ## run the scenario "ball" as real processes on this machine, then
 	  '  README.md                                    everything else'
 
 bench: install ## the benchmarks that are one file each, one after the other
-	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+	@failed=; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || failed="$$failed $$name"; done; \
+	test -z "$$failed" || { echo "not as it should be:$$failed" >&2; exit 1; }
 
 clean: ## remove the environment and all caches; runs/ stays
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.*

@@ -42,7 +42,7 @@ class Reweigh(Value):
     hypothesis
         Any; not only those that this curator released.
     loss
-        ``zero-one``, or ``hinge`` (clamped to [0, 1]): see :data:`common.losses.Loss`.
+        ``zero-one``, ``hinge`` or ``perceptron``, the latter two clamped to [0, 1]: see :data:`common.losses.Loss`.
     """
 
     kind: Literal["reweigh"] = "reweigh"
