@@ -10,11 +10,12 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from common import messages
+from common import chacha, messages
 from common.distributions.base import parse_distribution
 from common.hypotheses.linear import Linear
 from common.identity import Identity
@@ -23,6 +24,7 @@ from common.people import SimulatedCrowd
 from common.queries.loss import LossQuery
 from common.randomness import RandomSource
 from common.records import Records
+from curator.gaussian import normals
 from curator.learners.base import parse_learner
 from curator.reweighing import Reweighing
 from curator.sample.local import LocalSample
@@ -85,6 +87,7 @@ def measure(n: int) -> list[dict[str, str | float]]:
     sampler = weights.sampler(sample)
     learner = {"name": "sgd", "steps": 2_000_000, "noise": 2.0, "diameter": 60.0}
     private, plain = parse_learner(learner), parse_learner({**learner, "noise": 0.0})
+    key, stream = np.arange(chacha.KEY_WORDS, dtype=np.uint32), np.empty((chacha.BLOCK_WORDS, 1 << 12), dtype=np.uint32)
     bits = np.zeros(10_000_000, dtype=np.uint8)
     warner, order = Warner(epsilon=0.5), Order("seed", 1 << 30)
     with tempfile.TemporaryDirectory() as folder:
@@ -99,6 +102,12 @@ def measure(n: int) -> list[dict[str, str | float]]:
             ("draws from mu, d = 8", best(lambda: sampler.draws(1_000_000, source), 1_000_000), "cache misses"),
             ("private SGD steps, d = 8", best(lambda: private.learn(sampler, source, None), 2_000_000), "cache misses"),
             ("plain SGD steps, d = 8", best(lambda: plain.learn(sampler, source, None), 2_000_000), "cache misses"),
+            ("noise, normals on the grid", best(lambda: normals(1 << 18, source), 1 << 18), "vector arithmetic"),
+            (
+                "of it the ChaCha8 keystream, bytes",
+                best(partial(chacha.fill, key, 0, 0, stream), stream.nbytes),
+                "the same",
+            ),
             ("randomized responses", best(lambda: warner.randomize(bits, source), len(bits)), "AES keystream"),
             ("agents put in order", best(lambda: order.slice(0, 1_000_000), 1_000_000), "eight mixing rounds"),
             ("hosted agents, question to signed report", best(answer_all(Path(folder)), AGENTS), "drawing the people"),
