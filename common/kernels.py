@@ -10,10 +10,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from common.allocation import keep_freed_memory
 from common.arrays import AnyArray
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+keep_freed_memory()
 
 
 def njit(function: Callable[P, R]) -> Callable[P, R]:

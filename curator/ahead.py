@@ -9,15 +9,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
+_FEW = 8
+"""Up to so many items are not worth waking other threads for."""
 
 
 def ahead(prepare: Callable[[int], T], count: int) -> Iterator[T]:
     """Yield ``prepare(0), ..., prepare(count - 1)``, each prepared by a thread while the caller uses earlier ones.
 
     The caller's own thread prepares, too, where it would have to wait: with the pool's threads, one fewer than there
-    are cores for this process, no core is idle, whichever side is slower; on a single core there is no pool, and what
-    was prepared is used while it is in the cache. At most two items a core are held, and as ``prepare`` gets its number
-    alone, what is yielded does not depend on who was quick.
+    are cores for this process, no core is idle, whichever side is slower. On a single core, or where there are only a
+    few items, there is no pool, and what was prepared is used while it is in the cache. At most two items a core are
+    held, and as ``prepare`` gets its number alone, what is yielded does not depend on who was quick.
 
     Parameters
     ----------
@@ -27,7 +29,7 @@ def ahead(prepare: Callable[[int], T], count: int) -> Iterator[T]:
         How many items.
     """
     threads = len(os.sched_getaffinity(0)) - 1
-    if threads == 0 or count <= 1:
+    if threads == 0 or count <= _FEW:
         yield from map(prepare, range(count))
         return
     pool = ThreadPoolExecutor(threads, "ahead")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -37,7 +38,7 @@ class GaussianBall(CloseGaussians):
     center: float = 0.0
     scale: float = Field(default=1.0, gt=0)
 
-    @property
+    @cached_property
     def radius_squared(self) -> float:
         """The squared radius b of the ball."""
         return float(self.sigma_target**2 * chi2.ppf(self.inside, self.close))

@@ -32,7 +32,7 @@ _DITHER = 2.0**-20
 """Single precision needs noise that moves a coordinate by this share of its range: eight of its last places."""
 _ROOM = 8.0
 """The grid is fine enough if the clip has this many cells for the square root of the width."""
-_CELLS = 1 << 18
+_CELLS = 1 << 19
 """Coordinates in a block: draws, noise and their blocks ahead stay in the third-level cache."""
 
 

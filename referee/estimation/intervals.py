@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from pydantic import Field
-from scipy.special import betaln, xlog1py, xlogy
+from scipy.special import betaln
 
 from common.arrays import AnyArray
 from common.errors import BadInput
@@ -14,6 +14,8 @@ from common.mechanisms.base import BitMechanism, Mechanism
 from common.values import Value
 
 _COMPONENTS = 48
+_NEAR = 1e-12
+"""Distance from its border at which a point just outside an interval is near enough."""
 _ROUNDING = 2.0**-44
 
 
@@ -105,12 +107,19 @@ def _bits(truth: float, ones: float, count: int, miss: float) -> tuple[float, fl
     bar = -math.log(miss) + _ROUNDING * (count + 64)
 
     def covered(q: float) -> bool:
-        return mixture - float(xlogy(ones, q) + xlog1py(zeros, -q)) < bar
+        return mixture - _log_likelihood(ones, zeros, q) < bar
 
     mean = ones / count
     ends = (_edge(covered, mean, 0.0), mean, _edge(covered, mean, 1.0))
     low, middle, high = ((q - (1.0 - truth)) / (2.0 * truth - 1.0) for q in ends)
     return middle, low, high
+
+
+def _log_likelihood(ones: float, zeros: float, q: float) -> float:
+    """Return ln(q^ones (1-q)^zeros), where 0^0 = 1."""
+    if (ones > 0.0 and q <= 0.0) or (zeros > 0.0 and q >= 1.0):
+        return -math.inf
+    return (ones * math.log(q) if ones > 0.0 else 0.0) + (zeros * math.log1p(-q) if zeros > 0.0 else 0.0)
 
 
 def _reals(mechanism: Mechanism, total: float, count: int, miss: float) -> tuple[float, float, float]:
@@ -141,6 +150,8 @@ def _edge(covered: Callable[[float], bool], inside: float, outside: float) -> fl
     if covered(outside):
         return outside
     for _ in range(80):
+        if abs(outside - inside) <= _NEAR:
+            break
         middle = 0.5 * (inside + outside)
         if covered(middle):
             inside = middle
