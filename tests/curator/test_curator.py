@@ -335,7 +335,7 @@ def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, monkeypa
         stored.write_bytes((tmp_path / "another" / "curator" / "weights-2").read_bytes())
     else:
         flipped = whole[:700] + bytes([whole[700] ^ 1]) + whole[701:]
-        stored.write_bytes({"cut off": whole[:-40], "empty": b"", "one byte": flipped, "from before": old}[damage])
+        stored.write_bytes({"cut off": whole[:-40], "emptied": b"", "one byte": flipped, "from before": old}[damage])
     caplog.clear()
     with Bench(folder) as bench:
         assert [bench.perform(n, operation).result for n, operation in enumerate(SCRIPT)] == undisturbed
