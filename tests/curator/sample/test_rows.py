@@ -13,7 +13,7 @@ from common.hypotheses.stump import Stump
 from common.losses import count
 from common.people import People
 from common.records import Records
-from curator.sample.fixed import FixedRows, Grid
+from curator.sample.fixed import FixedRows, Grid, _mistakes
 from curator.sample.single import SingleRows
 
 N = 1000
@@ -181,7 +181,21 @@ def test_codes_of_another_shape_are_refused(codes):
         FixedRows(codes, GRID)
 
 
-@given(st.integers(0, 1 << 30), st.integers(1, 20))
+@pytest.mark.parametrize("d", [17, 200, 1000])
+def test_sums_that_single_precision_cannot_tell_from_the_threshold_are_taken_exactly(d):
+    generator = np.random.default_rng(d)
+    codes = generator.integers(0, 65536, (50, d), dtype=np.uint16)
+    bits = 53 - 16 - d.bit_length()
+    weights = generator.integers(-(1 << bits), 1 << bits, d)
+    exact = np.hstack([codes[:, :1] >> 1, codes[:, 1:]]).astype(np.int64) @ weights
+    for row, total in enumerate(exact):
+        for threshold in (total - 1, total, total + 1):
+            wrong = np.empty(1, dtype=np.uint8)
+            _mistakes(codes[row : row + 1], weights.astype(np.float64), float(threshold), wrong)
+            assert wrong[0] == int(total > threshold) ^ (codes[row, 0] & 1)
+
+
+@given(st.integers(0, 1 << 30), st.integers(1, 40))
 @settings(deadline=None, max_examples=40)
 def test_integer_mistakes_are_those_of_exact_arithmetic(seed, d):
     # Oracle: Python's integers, with weights rounded to 2^-30 of the largest.
