@@ -1,6 +1,6 @@
 """Is a run over a cluster the same run, also when a worker of it is killed? A record for whoever asks.
 
-    python -m benchmarks.cluster [--scenario ball] [--n 200000] [--workers 2] [--seed 1] [--set KEY=VALUE] [--json]
+    python -m benchmarks.cluster [--scenario ball] [--workers 2] [--seed 1] [--set KEY=VALUE] [--json]
 
 Runs a scenario embedded, once with the whole sample in this process and once with a shard in each of several Ray
 workers on this machine. In the second run one worker's process is killed (SIGKILL) after the first round. Printed are
@@ -66,13 +66,12 @@ def main() -> None:
     """Run, print, and exit with 1 if the runs differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenario", default="ball")
-    parser.add_argument("--n", type=int, default=200_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    found = compare(given.scenario, given.workers, given.seed, [f"curator.n={given.n}", *given.set])
+    found = compare(given.scenario, given.workers, given.seed, given.set)
     if given.json:
         print(json.dumps(found))
     else:
