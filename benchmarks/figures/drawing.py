@@ -52,7 +52,7 @@ def boxes(axis: Axes, groups: Sequence[Sequence[float]], labels: Sequence[str], 
         # Spread over the box's width by rank, so that no two repetitions hide each other.
         offsets = np.linspace(-0.12, 0.12, len(group)) if len(group) > 1 else np.zeros(1)
         axis.plot(place + offsets, list(group), ".", color=colour, markersize=3, alpha=0.5)
-    axis.set_xticks(np.arange(1, len(groups) + 1), labels)
+    axis.set_xticks(np.arange(1, len(groups) + 1), labels, fontsize=9 if len(groups) < 10 else 7)
     return drawn
 
 
@@ -73,4 +73,5 @@ def band(
         grid = np.unique(np.geomspace(grid[0], grid[-1], 300))
     values = np.stack([np.interp(grid, x, y) for x, y in known])
     axis.fill_between(grid, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-    axis.plot(grid, values.mean(axis=0), color=colour, label=label, linestyle=style, linewidth=1.5)
+    marker = "o" if len(grid) == 1 else None
+    axis.plot(grid, values.mean(axis=0), color=colour, label=label, linestyle=style, marker=marker, linewidth=1.5)

@@ -95,10 +95,10 @@ def draw(results: Results, path: Path) -> None:
         middle.set_ylim(bottom=0.0)
         for axis in (left, middle):
             axis.set_xlabel("thousand people at the curator, n")
-        for place, (point, group) in enumerate(results.items()):
-            if point in ("10K", "50K", "90K", "140K"):
-                curves = [(_middles(m), m["curve"]) for m in group]
-                band(right, curves, COLOURS[place % len(COLOURS)], f"n = {point}")
+        for point, colour in zip(("10K", "50K", "90K", "140K"), COLOURS, strict=False):
+            if point in results:
+                curves = [(_middles(m), m["curve"]) for m in results[point]]
+                band(right, curves, colour, f"n = {point}")
         right.axhline(0.02, color="black", linewidth=0.8, linestyle="--")
         right.set_xlabel("round")
         right.legend(frameon=False)
