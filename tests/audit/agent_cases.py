@@ -108,7 +108,7 @@ def hosted(
             if lies:
                 broken.enter_context(patch.object(type(query), "evaluate", lie))
             if not clamps:
-                broken.enter_context(patch("local_agent.population.evaluate", lambda q, r, s: q.evaluate(r, s)))
+                broken.enter_context(patch("local_agent.answering.evaluate", lambda q, r, s: q.evaluate(r, s)))
                 broken.enter_context(patch("common.mechanisms.base.bounded", lambda values: values))
             policy = Policy(REFEREE.public, EPSILON, queries=ALL_QUERIES)
             population = kind(TableCrowd(people(person, runs)), policy, Path(folder), source)

@@ -31,7 +31,7 @@ def test_by_default_graphs_are_refused_unparsed(monkeypatch):
 
 
 def test_who_accepts_graphs_gets_them_checked_in_full():
-    assert check(WILLING, GRAPH).query.wire() == GRAPH
+    assert check(WILLING, GRAPH).query.wire() == {**GRAPH, "loss": "zero-one"}
     with pytest.raises(BadMessage, match="base64"):
         check(WILLING, {"kind": "loss", "hypothesis": {"kind": "onnx", "model": "****"}})
     with pytest.raises(PolicyRefused, match="needs 9 features"):
