@@ -65,16 +65,16 @@ def fill(key: AnyArray, nonce: Any, stream: Any, blocks: AnyArray) -> None:
 @njit_fused
 def _double_round(state: Any) -> Any:
     """Return the state, a tuple of 16 words, after a round down its columns and one down its diagonals."""
-    a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = state  # noqa: E741
-    a, e, i, m = _quarter_round(a, e, i, m)
-    b, f, j, n = _quarter_round(b, f, j, n)
-    c, g, k, o = _quarter_round(c, g, k, o)
-    d, h, l, p = _quarter_round(d, h, l, p)  # noqa: E741
-    a, f, k, p = _quarter_round(a, f, k, p)
-    b, g, l, m = _quarter_round(b, g, l, m)  # noqa: E741
-    c, h, i, n = _quarter_round(c, h, i, n)
-    d, e, j, o = _quarter_round(d, e, j, o)
-    return a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p
+    a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3 = state
+    a0, b0, c0, d0 = _quarter_round(a0, b0, c0, d0)
+    a1, b1, c1, d1 = _quarter_round(a1, b1, c1, d1)
+    a2, b2, c2, d2 = _quarter_round(a2, b2, c2, d2)
+    a3, b3, c3, d3 = _quarter_round(a3, b3, c3, d3)
+    a0, b1, c2, d3 = _quarter_round(a0, b1, c2, d3)
+    a1, b2, c3, d0 = _quarter_round(a1, b2, c3, d0)
+    a2, b3, c0, d1 = _quarter_round(a2, b3, c0, d1)
+    a3, b0, c1, d2 = _quarter_round(a3, b0, c1, d2)
+    return a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3
 
 
 @njit_fused

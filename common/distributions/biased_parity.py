@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -11,6 +10,7 @@ from pydantic import Field, model_validator
 from common.arrays import Floats, Indices
 from common.distributions import counter
 from common.distributions.base import DISTRIBUTIONS, Distribution
+from common.hypotheses.features import FeatureSet
 from common.hypotheses.parity import Parity
 from common.records import Records
 
@@ -41,14 +41,12 @@ class BiasedParity(Distribution):
     name: Literal["biased-parity"] = "biased-parity"
     side: Literal["source", "target"]
     d: int = Field(ge=1, le=4096)
-    secret: tuple[Annotated[int, Field(ge=0)], ...]
+    secret: FeatureSet
     biased: int = Field(default=0, ge=0)
     rate: float = Field(default=0.5, gt=0, lt=1)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if any(after <= before for before, after in pairwise(self.secret)):
-            raise ValueError("the secret must be strictly increasing")
         if self.secret and self.secret[-1] >= self.d:
             raise ValueError(f"feature {self.secret[-1]} of the secret is not in 0..{self.d - 1}")
         if self.biased > self.d:

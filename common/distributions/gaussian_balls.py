@@ -29,7 +29,7 @@ class GaussianBalls(GaussianBall):
         In (0, 1).
     """
 
-    name: Literal["gaussian-balls"] = "gaussian-balls"  # type: ignore[assignment]
+    name: Literal["gaussian-balls"] = "gaussian-balls"  # type: ignore[assignment]  # a Literal names one kind, and this is another
     second: float = Field(gt=0, lt=1)
 
     @property

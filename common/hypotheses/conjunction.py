@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from common.arrays import AnyArray
 from common.hypotheses.base import HYPOTHESES, Hypothesis
-from common.hypotheses.linear import MOST_WEIGHTS
+from common.hypotheses.features import FeatureSet
 
 MOST_LITERALS = 64
 
@@ -26,14 +25,7 @@ class Conjunction(Hypothesis):
     """
 
     kind: Literal["conjunction"] = "conjunction"
-    features: tuple[Annotated[int, Field(ge=0, lt=MOST_WEIGHTS)], ...] = Field(min_length=1, max_length=MOST_LITERALS)
-
-    @field_validator("features")
-    @classmethod
-    def _increasing(cls, features: tuple[int, ...]) -> tuple[int, ...]:
-        if any(after <= before for before, after in pairwise(features)):
-            raise ValueError("features must be strictly increasing")
-        return features
+    features: FeatureSet = Field(min_length=1, max_length=MOST_LITERALS)
 
     @property
     def least_dimension(self) -> int:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from common.arrays import AnyArray, Bits
 from common.hypotheses.base import HYPOTHESES, Hypothesis
-from common.hypotheses.linear import MOST_WEIGHTS
+from common.hypotheses.features import FeatureSet
 from common.kernels import njit
 
 MOST_FEATURES = 4096
@@ -28,14 +27,7 @@ class Parity(Hypothesis):
     """
 
     kind: Literal["parity"] = "parity"
-    features: tuple[Annotated[int, Field(ge=0, lt=MOST_WEIGHTS)], ...] = Field(max_length=MOST_FEATURES)
-
-    @field_validator("features")
-    @classmethod
-    def _increasing(cls, features: tuple[int, ...]) -> tuple[int, ...]:
-        if any(after <= before for before, after in pairwise(features)):
-            raise ValueError("features must be strictly increasing")
-        return features
+    features: FeatureSet = Field(max_length=MOST_FEATURES)
 
     @property
     def least_dimension(self) -> int:
