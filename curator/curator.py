@@ -219,7 +219,7 @@ class Curator:
             If the operation does not fit into what is left; says spent, requested and budget.
         PolicyRefused
             If the policy's rounds are used up, a hypothesis needs features that the records lack, or is of a kind that
-            a curator takes only if its own learner gives it.
+            a curator takes only if its own learner gives it; if memory does not suffice.
         """
         request, operation = self.admit(signed)
         with self._lock:
@@ -254,6 +254,7 @@ class Curator:
         if known is None:
             self._budget.admit(self._book.events, event)
             self._check_rounds(operation)
+            act.check(operation, self._workspace)
             self._book.charge(request.run, charge)
         # Keys and run names stay out of it, so that a seeded run is the same run in every deployment.
         source = self._vault.randomness.derive(self._book.lineage(request.operation_id))

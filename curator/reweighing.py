@@ -17,7 +17,7 @@ from common.privacy.calibration import LEAST_SUPPORT, sampling_schedule
 from common.records import Records
 from curator.sample.base import Sample
 from curator.sample.local import LocalSample
-from curator.sample.shard import MOST_SCORE, Census
+from curator.sample.shard import MOST_SCORE, Census, widened
 from curator.sampling import Density, Sampler
 
 HEADROOM = 2.0**-20
@@ -138,6 +138,11 @@ class Reweighing:
             self._parts = parts
         self._census = sample.reweigh(hypothesis, loss, parts, most)
         self._updates += 1
+
+    def widening(self, loss: Loss) -> int:
+        """Return how many more bytes a record a reweigh by such a loss needs for a while: 0 if counts stay as wide."""
+        parts = max(self._parts, grain(loss))
+        return widened(self._updates * self._parts, (self._updates + 1) * parts)
 
     def density(self) -> Density:
         """Return mu as it stands."""

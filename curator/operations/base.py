@@ -35,6 +35,15 @@ class Act(ABC, Generic[Kind]):
     def event(self, operation: Kind, workspace: Workspace) -> Event:
         """Declare what the operation costs, from public numbers alone."""
 
+    def check(self, operation: Kind, workspace: Workspace) -> None:
+        """Refuse what could not be carried out here, before anything is charged or changed.
+
+        Raises
+        ------
+        PolicyRefused
+            Saying what is missing.
+        """
+
     @abstractmethod
     def run(self, operation: Kind, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
         """Carry it out and return what is released (JSON)."""

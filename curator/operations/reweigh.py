@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from common.errors import BadScenario, PolicyRefused
 from common.operations import Reweigh
 from common.privacy.events import Event, NoEvent
 from common.randomness import RandomSource
@@ -21,6 +22,15 @@ class ReweighAct(Act[Reweigh]):
     def event(self, operation: Reweigh, workspace: Workspace) -> Event:
         """Return the empty event."""
         return NoEvent()
+
+    def check(self, operation: Reweigh, workspace: Workspace) -> None:
+        """Refuse counts that there is no room for: real losses widen them sooner than was planned."""
+        grown = workspace.reweighing.widening(operation.loss)
+        if grown:
+            try:
+                workspace.sample.check_room(grown)
+            except BadScenario as full:
+                raise PolicyRefused(full.detail) from None
 
     def run(self, operation: Reweigh, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
         """Update the weights; the result is empty."""

@@ -94,6 +94,10 @@ class Sample(ABC):
         """Multiply every score by a factor; see :meth:`Shard.refine`."""
         self._all(Shard.refine, factor, most)
 
+    def check_room(self, each: int) -> None:
+        """Refuse what needs more bytes a record than there are where the shards live; see :meth:`Shard.check_room`."""
+        self._all(Shard.check_room, each)
+
     def scores(self) -> Iterator[AnyArray]:
         """Yield each shard's scores, to be stored (private)."""
         for shard in range(len(self.sizes)):

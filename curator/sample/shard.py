@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from common.arrays import AnyArray, Indices, Words
+from common.capacity import check_memory
 from common.errors import BadData
 from common.hypotheses.base import Hypothesis
 from common.kernels import njit
@@ -182,6 +183,16 @@ class Shard:
         with ThreadPoolExecutor(self._threads, "shard") as pool:
             return Census.merged(list(pool.map(share, starts)))
 
+    def check_room(self, each: int) -> None:
+        """Refuse work for which so many more bytes a record are needed and not there.
+
+        Raises
+        ------
+        BadScenario
+            Saying how many are needed and available.
+        """
+        check_memory(f"widening the counts of {len(self):,} people", each * len(self), "reweigh by mistakes (zero-one)")
+
     # Draws ----------------------------------------------------------------------------------------------------------
 
     def pick(self, words: Words, ties: Words, size: int, chances: Chances, gather: bool) -> Picked:
@@ -232,6 +243,12 @@ class Shard:
     def _picked(self, places: Indices, rows: Indices, undecided: int, gather: bool) -> Picked:
         records = self._rows.take(rows) if gather else None
         return Picked(places, rows + self._first, records, undecided)
+
+
+def widened(before: int, after: int) -> int:
+    """Return the bytes a record of counts up to ``after``, where those up to ``before`` are narrower; else 0."""
+    wide = np.dtype(_width(min(after, MOST_SCORE)))
+    return wide.itemsize if wide != np.dtype(_width(before)) else 0
 
 
 def _width(most: int) -> type[np.unsignedinteger[Any]]:

@@ -217,6 +217,18 @@ def test_rounds_beyond_the_policy_are_refused_even_where_nothing_is_charged(benc
     assert len(ledger(bench)) == 3
 
 
+def test_a_reweigh_that_there_is_no_memory_for_is_refused_and_changes_nothing(bench, monkeypatch):
+    bench.open()
+    with monkeypatch.context() as short:
+        short.setattr("common.capacity.available_memory", lambda: 100 << 20)
+        with pytest.raises(PolicyRefused, match=r"widening the counts .* MiB are available"):
+            bench.perform(0, {**reweigh(), "loss": "hinge"})
+        assert ledger(bench) == []
+        bench.perform(0, reweigh())  # counts stay as narrow as they were planned
+    bench.perform(1, {**reweigh(), "loss": "hinge"})
+    assert len(ledger(bench)) == 2
+
+
 def test_a_repeated_request_gets_the_stored_release_and_is_charged_once(bench):
     bench.open()
     first = bench.perform(0, LEARN)
