@@ -19,6 +19,7 @@ from common.arrays import AnyArray
 from common.hypotheses.base import Hypothesis
 from common.hypotheses.conjunction import Conjunction
 from common.hypotheses.linear import Linear
+from common.hypotheses.relabelled import Relabelled
 from common.hypotheses.stump import Stump
 from common.identity import Signed
 from common.losses import Loss
@@ -28,6 +29,7 @@ from common.privacy.calibration import sampling_schedule
 from common.randomness import RandomSource
 from common.records import Records
 from common.scenario import Scenario
+from common.tasks import Task
 from curator.curator import Curator, planned_events
 from curator.learners.base import Learner, parse_learner
 from curator.learners.exponential import choose
@@ -36,6 +38,7 @@ from curator.reweighing import Reweighing
 from curator.sample.base import Sample
 from curator.sample.local import LocalSample
 from curator.sampling import Sampler
+from curator.viewing import TaskSampler
 from tests.audit.auditor import Subject
 from tests.audit.case import Case
 from tests.audit.office import Office, office, policy
@@ -139,6 +142,26 @@ def lazy_case() -> Case:
     return Case("a draw, lazy weights", 0.0, MISTAKES, drawn_after(Reweighing), 100_000, delta=s, twins=twins)
 
 
+ABOUT_ANOTHER_LABEL = Relabelled(column=2, hypothesis=Conjunction(features=(0, 1)))
+"""About the last feature: wrong on one of the two replaced records, right on everybody else's."""
+
+
+def second_task_case() -> Case:
+    """A draw as a second task sees it, after a first task's malicious reweighs about another label.
+
+    The price is that of all reweighs before it, whichever task they were for.
+    """
+
+    def subject(replaced: tuple[int, int, int], runs: int, source: RandomSource) -> AnyArray:
+        weights, sample = Reweighing(N, KAPPA, ETA), LocalSample.of(booleans(replaced))
+        for _ in range(REWEIGHS):
+            weights.update(sample, ABOUT_ANOTHER_LABEL)
+        drawn = TaskSampler(sample, weights.density(), Task(features=2)).draws(runs, source)
+        return np.asarray(drawn.features @ np.array([1, 2]))
+
+    return Case("a draw of a second task", 0.0, BOOLEANS, subject, 100_000, delta=claimed_sampling())
+
+
 # Learners ------------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +197,31 @@ def sgd_case() -> Case:
     claim = cost([(learner.event(claimed_sampling()), 1)], DELTA)
     twins = {"gradients that nobody clipped": learned(unclipped, sampler)}
     return Case("sgd", claim, (1, -1), learned(learner, sampler), 6000, delta=DELTA, twins=twins, least=0.3)
+
+
+WIDTH = 64
+"""Coordinates from which on SGD keeps its iterate in single precision."""
+
+
+def single_case() -> Case:
+    """SGD of one step in single precision, on one record: the iterate is its gradient, cut from 500 to 1, and noise.
+
+    The twin cuts it, too, but to four times the length that its noise is for.
+    """
+    settings = {"name": "sgd", "steps": 1, "clip": 1.0, "noise": 3.0, "diameter": 1e3, "intercept": 0.0}
+    learner = parse_learner({**settings, "loss": "hinge", "output": "last"})
+    longer = learner.model_copy(update={"clip": 4.0, "noise": 0.75})
+
+    def sampler(side: int) -> Sampler:
+        features = np.zeros((1, WIDTH), dtype=np.float32)
+        features[0, 0] = side * 500.0
+        return Reweighing(1, None, ETA).sampler(Records(features, np.ones(1, dtype=np.int8)))
+
+    claim = cost([(learner.event(1.0), 1)], DELTA)
+    twins = {"gradients four times as long": learned(longer, sampler)}
+    return Case(
+        "sgd, single precision", claim, (1, -1), learned(learner, sampler), 6000, delta=DELTA, twins=twins, least=0.5
+    )
 
 
 def exponential(epsilon: float) -> Learner:
@@ -288,4 +336,7 @@ def run_case() -> Case:
 
 def cases() -> list[Case]:
     """Return every case of the curator's side."""
-    return [projection_case(), lazy_case(), sgd_case(), exponential_case(), retry_case(), run_case()]
+    return [
+        projection_case(), lazy_case(), second_task_case(), sgd_case(), single_case(), exponential_case(),
+        retry_case(), run_case(),
+    ]  # fmt: skip

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from common.privacy.calibration import sampling_schedule
 from tests.audit import agent_cases, curator_cases
 from tests.audit.auditor import Subject
 from tests.audit.case import Case
@@ -31,3 +32,10 @@ def test_without_a_safeguard_the_claim_is_broken(case: Case, twin: Subject) -> N
 def test_the_sampling_bound_is_what_a_draw_costs_and_not_more() -> None:
     case = curator_cases.projection_case()
     assert replace(case, delta=0.9 * case.delta).measure(case.honest).epsilon > 0.0
+
+
+def test_a_second_task_that_is_charged_as_if_it_were_the_first_is_caught() -> None:
+    case = curator_cases.second_task_case()
+    fresh = sampling_schedule(curator_cases.N, curator_cases.KAPPA, curator_cases.ETA, 1)[0]
+    assert fresh < case.delta
+    assert replace(case, delta=fresh).measure(case.honest).epsilon > 0.0
