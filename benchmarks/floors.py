@@ -36,6 +36,7 @@ from curator.equations import Equations
 from curator.learners.base import parse_learner
 from curator.learners.sgd import Sgd
 from curator.reweighing import Reweighing
+from curator.sample.draws import Draws
 from curator.sample.fixed import FixedRows, Grid
 from curator.sample.local import LocalSample
 from curator.sample.opening import open_sample
@@ -73,9 +74,9 @@ class Drawn(Sampler):
         """Number of features."""
         return self._records.dimension
 
-    def draws(self, count: int, source: RandomSource) -> Records:
+    def located(self, count: int, source: RandomSource) -> Draws:
         """Return the same records again and again."""
-        return Records(self._records.features[:count], self._records.labels[:count])
+        return Draws.of(Records(self._records.features[:count], self._records.labels[:count]))
 
 
 def seconds(work: Callable[[], object], runs: int = 3) -> float:
@@ -139,7 +140,7 @@ def wide_descent() -> list[Row]:
     learner = Sgd(steps=1_000_000, noise=2.0, diameter=10.0, loss="hinge")
     own, whole = (
         seconds(partial(learner.learn, given, source, None))
-        for given in (Drawn(sampler.draws(1 << 12, source)), sampler)
+        for given in (Drawn(sampler.draws(1 << 13, source)), sampler)
     )
     return [
         Row("private SGD, d=200, 75,000 people, on one core", learner.steps / whole, 5e6, "steps/s"),

@@ -41,30 +41,37 @@ def njit_reordered(function: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], numba.njit(function, fastmath={"contract", "reassoc"}, **_INLINED))
 
 
-def _prefetch(typingctx: Any, array: Any, place: Any) -> Any:
-    if not (isinstance(array, types.Array) and array.layout == "C" and isinstance(place, types.Integer)):
-        return None
+def _prefetched(level: int) -> Any:
+    """Return an intrinsic that asks memory for an item, to be brought to the first or to the second level."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        tools: Any = cgutils
-        data = tools.create_struct_proxy(array)(context, builder, arguments[0]).data
-        item = builder.gep(data, [arguments[1]])
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        hint = tools.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [byte, word, word, word]), "llvm.prefetch.p0i8"
-        )
-        read, keep, of_data = word(0), word(3), word(1)
-        builder.call(hint, [builder.bitcast(item, byte), read, keep, of_data])
-        return context.get_dummy_value()
+    def ask(typingctx: Any, array: Any, place: Any) -> Any:
+        if not (isinstance(array, types.Array) and array.layout == "C" and isinstance(place, types.Integer)):
+            return None
 
-    return types.void(array, place), generate
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            tools: Any = cgutils
+            data = tools.create_struct_proxy(array)(context, builder, arguments[0]).data
+            item = builder.gep(data, [arguments[1]])
+            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+            hint = tools.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.VoidType(), [byte, word, word, word]), "llvm.prefetch.p0i8"
+            )
+            read, locality, of_data = word(0), word(4 - level), word(1)
+            builder.call(hint, [builder.bitcast(item, byte), read, locality, of_data])
+            return context.get_dummy_value()
+
+        return types.void(array, place), generate
+
+    return intrinsic(ask)
 
 
-prefetch = cast(Callable[[AnyArray, Any], None], intrinsic(_prefetch))
+prefetch = cast(Callable[[AnyArray, Any], None], _prefetched(1))
 """Within compiled loops: ask memory for the cache line of item ``place`` of a C-contiguous array, and go on.
 
 A hint without effect on any value; a place outside the array is harmless.
 """
+prefetch_near = cast(Callable[[AnyArray, Any], None], _prefetched(2))
+"""The same, into the second-level cache only: for what is needed later than the first level would keep it."""
 
 
 def _reinterpreted(wanted: Any, given: Any) -> Any:

@@ -16,6 +16,7 @@ from common.randomness import RandomSource
 from common.records import Records
 from curator.sample.base import Sample
 from curator.sample.drawing import Chances, Picked
+from curator.sample.draws import Draws
 from curator.sample.shard import BLOCK, Census
 
 LEAST_ACCEPTANCE = 1 / 64
@@ -168,6 +169,16 @@ class Sampler:
         if not parts:
             return Records(np.empty((0, self._sample.dimension), dtype=self.dtype), np.empty(0, dtype=np.int8))
         return Records.joined(parts, count)
+
+    def located(self, count: int, source: RandomSource) -> Draws:
+        """Draw ``count`` records independently from mu, the same as :meth:`draws`, for one compiled loop.
+
+        Long records in memory stay where they are: copying them would take longer than the loop.
+        """
+        rows = self._sample.in_place
+        if rows is None:
+            return self._sample.copied(self.draws(count, source))
+        return rows.located(self.indices(count, source))
 
     def blocks(self, count: int, size: int, source: RandomSource) -> Iterator[Records]:
         """Yield ``count`` independent draws in blocks of ``size`` (the last may be shorter)."""

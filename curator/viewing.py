@@ -10,6 +10,7 @@ from common.randomness import RandomSource
 from common.records import Records
 from common.tasks import Task
 from curator.sample.base import Sample
+from curator.sample.draws import Draws
 from curator.sampling import Density, Distinct, Sampler
 
 
@@ -39,6 +40,10 @@ class TaskSampler(Sampler):
     def draws(self, count: int, source: RandomSource) -> Records:
         """Draw ``count`` records independently from mu, seen through the task."""
         return self._task.of(super().draws(count, source))
+
+    def located(self, count: int, source: RandomSource) -> Draws:
+        """Do the same, for one compiled loop."""
+        return Draws.of(self.draws(count, source))
 
     def distinct(self, count: int, source: RandomSource) -> Distinct:
         """Draw ``count`` records independently from mu, as the distinct ones among them, seen through the task."""

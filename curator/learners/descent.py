@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common.arrays import AnyArray, Labels
+from common.arrays import AnyArray
 from common.kernels import njit_fused, njit_reordered
+from curator.sample.draws import ask_ahead, feature, feature_again, how_many, label, row_of
 
 LOSSES = ("logistic", "hinge", "perceptron")
 _POWERS = 2.0 ** np.arange(-64, 65)
@@ -65,10 +66,8 @@ def coordinates(width: int, dtype: type[Any]) -> AnyArray:
 
 
 @njit_reordered
-def descend(
-    features: AnyArray, labels: Labels, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any
-) -> None:
-    """Make one step a record, in place, after ``done`` earlier ones.
+def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any) -> None:
+    """Make one step a draw, in place, after ``done`` earlier ones.
 
     A step waits for its margin, and so for the whole step before it: that chain decides the speed. The dot product
     with the next record is therefore summed up in the loop that moves the iterate, together with the distance from
@@ -80,10 +79,8 @@ def descend(
 
     Parameters
     ----------
-    features
-        Shape (k, d), float32 or uint8.
-    labels
-        Shape (k,).
+    draws
+        k :class:`~curator.sample.draws.Draws` of d features.
     noise
         Shape (k, width), integers in units; None without noise.
     away
@@ -93,26 +90,29 @@ def descend(
     rule
         A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
     """
-    count, dimension = features.shape
+    matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
+    count, dimension = how_many(matrix, rows), matrix.shape[1]
     intercepted = len(away) > dimension
     intercept = rule.intercept if intercepted else 0.0
     inverse = 1.0 / rule.unit
     last = float(away[dimension]) if intercepted else 0.0
     last_total = 0.0
-    product, square = _products(features, 0, away, _origin(rule.start, rule.radius))
+    following = row_of(rows, 0)
+    product, square = _products(matrix, codes, following, away, _origin(rule.start, rule.radius))
     shrink = 1.0
     for k in range(count):
         rank = done + k + 1
-        following = min(k + 1, count - 1)
+        ask_ahead(matrix, labels, rows, k)
+        row, following = following, row_of(rows, min(k + 1, count - 1))
         margin = shrink * (product + intercept * last)
         if rule.start != 0.0:
             margin += rule.start * intercept
             if rule.radius is not None:
-                margin += rule.start * _sum(features, k)
-        label = np.float64(labels[k])
-        slope, counts = _slope(rule.loss, label * margin)
+                margin += rule.start * _sum(matrix, codes, row, k)
+        sign = label(matrix, labels, row)
+        slope, counts = _slope(rule.loss, sign * margin)
         bound = rule.clip / np.sqrt(square + intercept * intercept + _LEAST)
-        slope = -label * min(inverse * slope, bound)
+        slope = -sign * min(inverse * slope, bound)
         step = rule.scale / np.sqrt(np.float64(rank))
         decay = 1.0
         if rule.regularization > 0.0:
@@ -121,7 +121,7 @@ def descend(
         length = step * rule.unit
         kept = shrink if rank - 1 > rule.burn else 0.0
         product, distance, square = _move(
-            features, noise, k, following, away, total, slope, counts, length, decay * shrink, kept,
+            matrix, codes, row, following, noise, k, away, total, slope, counts, length, decay * shrink, kept,
             rule.start, _threshold(rule.lasso, step), rule.radius,
         )  # fmt: skip
         if intercepted:
@@ -193,48 +193,48 @@ def _shrink(distance: float, radius: float | None) -> float:
 
 
 @njit_reordered
-def _sum(features: AnyArray, k: int) -> float:
+def _sum(matrix: AnyArray, codes: Any, row: int, k: int) -> float:
     total = 0.0
-    for j in range(features.shape[1]):
-        total += np.float64(features[k, j])
+    for j in range(matrix.shape[1]):
+        total += np.float64(feature_again(matrix, codes, row, k, j))
     return total
 
 
 @njit_reordered
-def _products(features: AnyArray, k: int, away: AnyArray, origin: float) -> tuple[float, float]:
+def _products(matrix: AnyArray, codes: Any, row: int, away: AnyArray, origin: float) -> tuple[float, float]:
     """Return <away + origin, record> and <record, record> over the features' coordinates."""
     product = square = 0.0
-    for j in range(features.shape[1]):
-        feature = np.float64(features[k, j])
-        product += (away[j] + origin) * feature
-        square += feature * feature
+    for j in range(matrix.shape[1]):
+        value = np.float64(feature(matrix, codes, row, 0, j))
+        product += (away[j] + origin) * value
+        square += value * value
     return product, square
 
 
 @njit_reordered
 def _move(
-    features: AnyArray, noise: AnyArray | None, k: int, following: int, away: AnyArray, total: AnyArray, slope: float,
-    counts: float, length: float, decay: float, kept: float, start: float, threshold: float | None,
-    radius: float | None,
+    matrix: AnyArray, codes: Any, row: int, following: int, noise: AnyArray | None, k: int, away: AnyArray,
+    total: AnyArray, slope: float, counts: float, length: float, decay: float, kept: float, start: float,
+    threshold: float | None, radius: float | None,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Move the features' coordinates: one loop, twice, so that up to eight features have vectors of their length."""
-    dimension = features.shape[1]
+    dimension = matrix.shape[1]
     if dimension <= _FEW:
         return _move_some(
-            features, noise, k, following, min(dimension, _FEW), away, total, slope, counts, length, decay, kept,
-            start, threshold, radius,
+            matrix, codes, row, following, min(dimension, _FEW), noise, k, away, total, slope, counts, length, decay,
+            kept, start, threshold, radius,
         )  # fmt: skip
     return _move_some(
-        features, noise, k, following, dimension, away, total, slope, counts, length, decay, kept,
+        matrix, codes, row, following, dimension, noise, k, away, total, slope, counts, length, decay, kept,
         start, threshold, radius,
     )  # fmt: skip
 
 
 @njit_reordered
 def _move_some(
-    features: AnyArray, noise: AnyArray | None, k: int, following: int, dimension: int, away: AnyArray,
-    total: AnyArray, slope: float, counts: float, length: float, decay: float, kept: float, start: float,
-    threshold: float | None, radius: float | None,
+    matrix: AnyArray, codes: Any, row: int, following: int, dimension: int, noise: AnyArray | None, k: int,
+    away: AnyArray, total: AnyArray, slope: float, counts: float, length: float, decay: float, kept: float,
+    start: float, threshold: float | None, radius: float | None,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return the product with the next record, the squared distance from the start, and that record's square."""
     real = away.dtype.type
@@ -242,14 +242,14 @@ def _move_some(
     slope, counts, length, decay, kept = real(slope), real(counts), real(length), real(decay), real(kept)
     product = distance = square = real(0.0)
     for j in range(dimension):
-        move = _on_grid(slope * real(features[k, j]), counts, noise, k, j, one)
+        move = _on_grid(slope * real(feature_again(matrix, codes, row, k, j)), counts, noise, k, j, one)
         place = away[j]
         total[j] += kept * place
         place = _projected(decay * place - length * move, start, threshold, radius)
         away[j] = place - origin
-        feature = real(features[following, j])
-        product += place * feature
-        square += feature * feature
+        value = real(feature(matrix, codes, following, k + 1, j))
+        product += place * value
+        square += value * value
         if radius is not None:
             distance += place * place
     return product, distance, square

@@ -14,11 +14,11 @@ from common.hypotheses.base import Hypothesis
 from common.hypotheses.linear import Linear
 from common.privacy.events import Event, NonPrivate, SubsampledSteps
 from common.randomness import RandomSource
-from common.records import Records
 from curator.ahead import ahead
 from curator.gaussian import FINE_GRID, GRID, fine_normals, normals
 from curator.learners.base import LEARNERS, Learner
 from curator.learners.descent import LOSSES, Rule, coordinates, descend
+from curator.sample.draws import Draws
 from curator.sampling import Sampler
 
 SHRINK = 2.0**-32
@@ -34,6 +34,8 @@ _ROOM = 8.0
 """The grid is fine enough if the clip has this many cells for the square root of the width."""
 _CELLS = 1 << 19
 """Coordinates in a block: draws, noise and their blocks ahead stay in the third-level cache."""
+_MANY_CELLS = 3 << 19
+"""The same in single precision: records are long then and stay where they are, and a block is little but noise."""
 
 
 @LEARNERS.register("sgd")
@@ -125,11 +127,12 @@ class Sgd(Learner):
         away[:] = self._first(start, previous) - start
         total = np.zeros(width)
         done = 0
-        for records, noise in self._blocks(sampler, source, width):
-            descend(records.features, records.labels, noise, away, part, done, rule)
+        for draws, noise in self._blocks(sampler, source, width):
+            descend(draws, noise, away, part, done, rule)
             total += part
             part[:] = 0.0
-            done += len(records)
+            done += draws.size
+            del draws, noise  # the next block's then take their memory, which is in the cache
         answer = start + total / (self.steps - rule.burn)
         threshold = -self.intercept * answer[-1] if self.intercept != 0.0 else 0.0
         return Linear(weights=tuple(answer[: sampler.dimension].tolist()), threshold=float(threshold))
@@ -181,15 +184,15 @@ class Sgd(Learner):
         away = np.asarray(known) - start
         return np.asarray(start + away * min(1.0, 0.5 * self.diameter / max(float(np.linalg.norm(away)), 1e-300)))
 
-    def _blocks(self, sampler: Sampler, source: RandomSource, width: int) -> Iterator[tuple[Records, AnyArray | None]]:
+    def _blocks(self, sampler: Sampler, source: RandomSource, width: int) -> Iterator[tuple[Draws, AnyArray | None]]:
         """Yield draws with their noise."""
-        size = max(1, _CELLS // width)
+        size = max(1, (_MANY_CELLS if self._single(width) else _CELLS) // width)
 
-        def prepare(block: int) -> tuple[Records, AnyArray | None]:
+        def prepare(block: int) -> tuple[Draws, AnyArray | None]:
             count = min(size, self.steps - block * size)
             words = source.derive("draws", block)
-            records = sampler.draws(count, words)
-            return records, self._noise((count, width), words)
+            draws = sampler.located(count, words)
+            return draws, self._noise((count, width), words)
 
         return ahead(prepare, -(-self.steps // size))
 

@@ -16,7 +16,11 @@ from common.hypotheses.base import Hypothesis
 from common.losses import Loss
 from common.records import Records
 from curator.sample.drawing import Chances, Picked
+from curator.sample.draws import Draws
+from curator.sample.fixed import FixedRows, Grid
+from curator.sample.rows import Rows
 from curator.sample.shard import Census, Shard
+from curator.sample.single import SingleRows
 
 Answer = TypeVar("Answer")
 
@@ -37,6 +41,8 @@ class Sample(ABC):
         Number of features d.
     dtype
         Type of the features as learners see them, float32 or uint8.
+    grid
+        What codes stand for, where records are kept as codes.
 
     Raises
     ------
@@ -44,13 +50,14 @@ class Sample(ABC):
         If there are no records, or 2^32 or more.
     """
 
-    def __init__(self, sizes: Sequence[int], dimension: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, sizes: Sequence[int], dimension: int, dtype: np.dtype[Any], grid: Grid | None = None) -> None:
         if not 1 <= sum(sizes) <= MOST_RECORDS:
             raise BadData(f"a sample must hold between 1 and {MOST_RECORDS} records, found {sum(sizes)}")
         self.sizes = tuple(sizes)
         self._opened = ExitStack()
         self.dimension = dimension
         self.dtype = dtype
+        self.grid = grid
 
     def __len__(self) -> int:
         return sum(self.sizes)
@@ -119,6 +126,20 @@ class Sample(ABC):
         return Census.merged(counted)
 
     # Records --------------------------------------------------------------------------------------------------------
+
+    @property
+    def in_place(self) -> Rows | None:
+        """All rows, where a loop in this process had better read single ones where they lie; else None."""
+        return None
+
+    def copied(self, records: Records) -> Draws:
+        """Return copies of some of these records as :meth:`Rows.located` returns the same ones.
+
+        What a loop makes of them is then the same, bit for bit: it is compiled for each type of its input, and another
+        time it may add in another order.
+        """
+        rows = SingleRows(records) if self.grid is None else FixedRows.of(records, self.grid)
+        return rows.located(np.arange(len(records))) if rows.long else Draws.of(records)
 
     def check(self) -> None:
         """Refuse what no computation should see.

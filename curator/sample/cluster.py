@@ -93,7 +93,7 @@ class Cluster(Sample):
 
     def __init__(self, source: Source, sizes: list[int], crowd: Crowd, threads: int, tell: Tell) -> None:
         layout = source.layout(crowd)
-        super().__init__(sizes, layout.dimension, layout.dtype)
+        super().__init__(sizes, layout.dimension, layout.dtype, layout.grid)
         self._source = source
         self._threads = threads
         self._tell = tell

@@ -18,7 +18,8 @@ from common.kernels import njit, njit_reordered
 from common.losses import Loss
 from common.people import People
 from common.records import Records
-from curator.sample.rows import Rows, gather
+from curator.sample.draws import Codes, Draws
+from curator.sample.rows import Rows, gather, is_long
 
 _UNROLLED = 16
 """Up to so many features the compiler gets a loop of its own for each number of them."""
@@ -111,6 +112,7 @@ class FixedRows(Rows):
         if codes.ndim != 2 or codes.shape[1] == 0 or codes.dtype != np.uint16 or not codes.flags.c_contiguous:
             raise BadData(f"codes must be a C-contiguous matrix of uint16, found {codes.dtype} {codes.shape}")
         self._codes = np.asarray(codes)
+        self._mapped = isinstance(codes, np.memmap)
         self.grid = grid
 
     @classmethod
@@ -140,6 +142,23 @@ class FixedRows(Rows):
         codes = np.empty((len(rows), self.dimension), dtype=np.uint16)
         gather(self._codes, rows, codes)
         return self._decoded(codes)
+
+    @property
+    def long(self) -> bool:
+        """Whether a row takes several cache lines."""
+        return is_long(self._codes)
+
+    @property
+    def mapped(self) -> bool:
+        """Whether they are mapped from a file."""
+        return self._mapped
+
+    def located(self, rows: Indices) -> Draws:
+        """Return the codes where they lie: loops decode them."""
+        bits = np.full(self.dimension, 0xFFFF, dtype=np.uint16)
+        bits[0] = 0xFFFE
+        room = np.empty((2, self.dimension), dtype=np.float32)
+        return Draws(self._codes, None, rows, Codes(np.float32(self.grid.low), np.float32(self.grid.step), bits, room))
 
     def _decoded(self, codes: AnyArray) -> Records:
         features = np.empty(codes.shape, dtype=np.float32)

@@ -8,6 +8,7 @@ from typing import Any
 
 from common.records import Records
 from curator.sample.base import Answer, Sample
+from curator.sample.fixed import FixedRows
 from curator.sample.rows import Rows
 from curator.sample.shard import Shard
 from curator.sample.single import SingleRows
@@ -26,14 +27,21 @@ class LocalSample(Sample):
 
     def __init__(self, rows: Sequence[Rows], threads: int | None = None) -> None:
         sizes = [len(part) for part in rows]
-        super().__init__(sizes, rows[0].dimension, rows[0].dtype)
+        grid = rows[0].grid if isinstance(rows[0], FixedRows) else None
+        super().__init__(sizes, rows[0].dimension, rows[0].dtype, grid)
         firsts = [0, *accumulate(sizes)]
+        self._in_place = rows[0] if len(rows) == 1 and rows[0].long and not rows[0].mapped else None
         self._shards = [Shard(part, first, threads) for part, first in zip(rows, firsts, strict=False)]
 
     @classmethod
     def of(cls, records: Records) -> LocalSample:
         """Return the sample of these records, in one shard."""
         return cls([SingleRows(records)])
+
+    @property
+    def in_place(self) -> Rows | None:
+        """The rows, if they are in one piece, long, and in memory."""
+        return self._in_place
 
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
         """Ask the shards one after the other."""

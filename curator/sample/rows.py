@@ -13,11 +13,14 @@ from common.hypotheses.base import Hypothesis
 from common.kernels import njit, njit_fused, prefetch
 from common.losses import Loss, count
 from common.records import Records
+from curator.sample.draws import Draws
 
 _AHEAD = 96
 """How many cache lines ahead memory is asked for one, so that it is there when its turn comes."""
 _LINE = 64
 """Bytes in a cache line."""
+_LONG = 128
+"""Bytes from which on a row is better read where it lies than copied: shorter ones must be asked for many at a time."""
 
 
 class Rows(ABC):
@@ -49,6 +52,20 @@ class Rows(ABC):
     def take(self, rows: Indices) -> Records:
         """Return the given rows in the given order (a copy); the numbers must be in 0..n-1."""
 
+    @property
+    @abstractmethod
+    def long(self) -> bool:
+        """Whether loops had better read single rows where they lie, if these are in memory."""
+
+    @property
+    @abstractmethod
+    def mapped(self) -> bool:
+        """Whether they are mapped from a file: a loop that reads single rows would wait for the disk."""
+
+    @abstractmethod
+    def located(self, rows: Indices) -> Draws:
+        """Return the given rows in the given order, for a loop that reads them where they lie."""
+
     @abstractmethod
     def check(self) -> None:
         """Refuse what no computation should see.
@@ -65,6 +82,11 @@ class Rows(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={len(self)}, d={self.dimension})"
+
+
+def is_long(matrix: AnyArray) -> bool:
+    """Return whether rows of a matrix are long."""
+    return bool(matrix.shape[1] * matrix.itemsize >= _LONG)
 
 
 @njit

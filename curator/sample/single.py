@@ -8,7 +8,8 @@ import numpy as np
 
 from common.arrays import Indices
 from common.records import Records
-from curator.sample.rows import Rows, gather
+from curator.sample.draws import Draws
+from curator.sample.rows import Rows, gather, is_long
 
 
 class SingleRows(Rows):
@@ -24,6 +25,7 @@ class SingleRows(Rows):
         # numba wants plain arrays; these are views of what may be memory maps.
         self._features = np.asarray(records.features)
         self._labels = np.asarray(records.labels)
+        self._mapped = isinstance(records.features, np.memmap)
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -49,6 +51,20 @@ class SingleRows(Rows):
         gather(self._features, rows, features)
         gather(self._labels.reshape(-1, 1), rows, labels)
         return Records(features, labels[:, 0])
+
+    @property
+    def long(self) -> bool:
+        """Whether a row takes several cache lines."""
+        return is_long(self._features)
+
+    @property
+    def mapped(self) -> bool:
+        """Whether they are mapped from a file."""
+        return self._mapped
+
+    def located(self, rows: Indices) -> Draws:
+        """Return the features where they lie."""
+        return Draws(self._features, self._labels, rows, None)
 
     def check(self) -> None:
         """Check all records, block by block."""

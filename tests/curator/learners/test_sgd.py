@@ -15,6 +15,7 @@ from curator.gaussian import fine_normals, normals
 from curator.learners.descent import coordinates, descend
 from curator.learners.sgd import Sgd
 from curator.reweighing import Reweighing
+from curator.sample.draws import Draws
 
 
 def sampler(n=300, d=4, seed=1, scale=1.0):
@@ -124,7 +125,9 @@ def test_no_gradient_in_single_precision_is_longer_than_the_clip(scale, intercep
     features = (scale * np.random.default_rng(2).standard_cauchy((50, d))).astype(np.float32)
     for record in features:
         away, total = coordinates(width, np.float32), coordinates(width, np.float32)
-        descend(record[None], np.ones(1, np.int8), np.zeros((1, width), np.int16), away, total, 0, rule)
+        descend(
+            Draws.of(Records(record[None], np.ones(1, np.int8))), np.zeros((1, width), np.int16), away, total, 0, rule
+        )
         cells = away.astype(float) * 1024
         np.testing.assert_array_equal(cells, np.rint(cells))
         assert np.linalg.norm(cells) <= 1024
