@@ -18,7 +18,7 @@ from common.records import Records
 from curator.sample.drawing import Chances, Picked
 from curator.sample.draws import Draws
 from curator.sample.fixed import FixedRows, Grid
-from curator.sample.rows import Rows
+from curator.sample.rows import Rows, is_long
 from curator.sample.shard import Census, Shard
 from curator.sample.single import SingleRows
 
@@ -138,8 +138,10 @@ class Sample(ABC):
         What a loop makes of them is then the same, bit for bit: it is compiled for each type of its input, and another
         time it may add in another order.
         """
+        if not is_long(self.dimension, self.dtype if self.grid is None else np.dtype(np.uint16)):
+            return Draws.of(records)
         rows = SingleRows(records) if self.grid is None else FixedRows.of(records, self.grid)
-        return rows.located(np.arange(len(records))) if rows.long else Draws.of(records)
+        return rows.located(np.arange(len(records)))
 
     def check(self) -> None:
         """Refuse what no computation should see.

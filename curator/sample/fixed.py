@@ -146,7 +146,7 @@ class FixedRows(Rows):
     @property
     def long(self) -> bool:
         """Whether a row takes several cache lines."""
-        return is_long(self._codes)
+        return is_long(self.dimension, self._codes.dtype)
 
     @property
     def mapped(self) -> bool:

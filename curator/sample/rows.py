@@ -84,9 +84,9 @@ class Rows(ABC):
         return f"{type(self).__name__}(n={len(self)}, d={self.dimension})"
 
 
-def is_long(matrix: AnyArray) -> bool:
-    """Return whether rows of a matrix are long."""
-    return bool(matrix.shape[1] * matrix.itemsize >= _LONG)
+def is_long(width: int, dtype: np.dtype[Any]) -> bool:
+    """Return whether rows of so many columns are long."""
+    return width * dtype.itemsize >= _LONG
 
 
 @njit

@@ -55,7 +55,7 @@ class SingleRows(Rows):
     @property
     def long(self) -> bool:
         """Whether a row takes several cache lines."""
-        return is_long(self._features)
+        return is_long(self.dimension, self._features.dtype)
 
     @property
     def mapped(self) -> bool:
