@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from common import strictyaml
 from common.errors import BadScenario, TandemError
 from common.losses import Loss
-from common.mechanisms.base import AnyMechanism
+from common.mechanisms.base import AnyMechanism, Mechanism
 from common.people import People, locate
 from common.tasks import Task
 from common.values import Value, explain
@@ -132,6 +132,22 @@ class AgentsSection(Value):
     batch: int = Field(default=1000, ge=1, le=10_000_000)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     deadline: float = Field(default=60.0, gt=0)
+
+    @property
+    def value_mechanism(self) -> Mechanism:
+        """The mechanism, of protocols that ask for values in [0, 1].
+
+        Raises
+        ------
+        BadScenario
+            If it randomizes items.
+        """
+        if not isinstance(self.mechanism, Mechanism):
+            raise BadScenario(
+                f"agents.mechanism: {self.mechanism.name} randomizes items, this protocol asks for values in "
+                f"[0, 1]: take warner"
+            )
+        return self.mechanism
 
 
 class Scenario(Value):

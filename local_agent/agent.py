@@ -96,7 +96,7 @@ class Agent:
             digest=asked.digest,
             question=asked.question,
             assignment=asked.fingerprint(),
-            answer=randomize_one(float(value[0]), question.mechanism, source),
+            answer=randomize_one(question.query, value, question.mechanism, slots, source),
         )
         signed = self.identity.sign(report.KIND, report.wire())
         epsilon, delta = question.mechanism.guarantee

@@ -9,11 +9,14 @@ from opendp.measurements import make_randomized_response_bool
 from opendp.mod import enable_features
 
 from common import canonical
-from common.arrays import AnyArray, Floats, Indices
-from common.mechanisms.base import Mechanism
+from common.arrays import AnyArray, Indices
+from common.errors import PolicyRefused
+from common.mechanisms.base import LocalRandomizer, Mechanism
+from common.mechanisms.frequency import FrequencyOracle, public_words, within
 from common.mechanisms.warner import Warner
+from common.packing import answer_type
 from common.people import Crowd
-from common.queries.base import Query
+from common.queries.base import FrequencyQuery, Query
 from common.randomness import RandomSource
 from common.records import Records
 
@@ -22,36 +25,45 @@ enable_features("contrib")
 BLOCK = 1 << 18
 """People of a crowd whose records are in memory at the same time."""
 
-CONSTANT = 0.0
-"""What a value becomes that cannot be computed; randomized and sent like any other."""
+CONSTANT = 0
+"""What a value or an item becomes that cannot be computed; randomized and sent like any other."""
 
 
-def evaluate(query: Query, records: Records, slots: Indices) -> Floats:
-    """Evaluate a query on records, clamped to [0, 1]; whatever goes wrong becomes :data:`CONSTANT`.
+def evaluate(query: Query, records: Records, slots: Indices) -> AnyArray:
+    """Evaluate a query on records, clamped to [0, 1] or its domain; whatever goes wrong becomes :data:`CONSTANT`.
 
     What goes wrong for one person changes nobody else's value: records that cannot be evaluated together are evaluated
     one by one.
     """
+    wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
     try:
         with np.errstate(all="ignore"):
-            values = np.asarray(query.evaluate(records, slots), dtype=np.float64)
+            values = np.asarray(query.evaluate(records, slots)).astype(wanted, casting="same_kind", copy=False)
     except Exception:  # noqa: BLE001 - whether the query fails may depend on the record: nobody may see that it did
-        values = np.empty(0)
+        values = np.empty(0, dtype=wanted)
     if values.shape != (len(records),):
         if len(records) == 1:
-            return np.array([CONSTANT])
+            return np.array([CONSTANT], dtype=wanted)
         rows = range(len(records))
         return np.concatenate([evaluate(query, records.take(np.array([i])), slots[i : i + 1]) for i in rows])
+    if query.domain is not None:
+        return within(np.asarray(values, dtype=np.uint64), query.domain)
     return np.clip(np.nan_to_num(values, nan=CONSTANT, posinf=1.0, neginf=0.0), 0.0, 1.0)
 
 
-def randomize(values: Floats, mechanism: Mechanism, source: RandomSource) -> AnyArray:
-    """Randomize many bounded values with the mechanism."""
+def randomize(
+    query: Query, values: AnyArray, mechanism: LocalRandomizer, slots: Indices, source: RandomSource
+) -> AnyArray:
+    """Randomize many bounded values, or items, with a mechanism that can (see :meth:`LocalRandomizer.answer_kind`)."""
+    if isinstance(query, FrequencyQuery) and isinstance(mechanism, FrequencyOracle):
+        return mechanism.randomize(values, query.domain, public_words(query.public, slots), source)
+    if isinstance(query, FrequencyQuery) or not isinstance(mechanism, Mechanism):
+        raise PolicyRefused(f"mechanism {mechanism.name!r} cannot randomize what query {query.kind!r} says")
     return mechanism.randomize(values, source)
 
 
 def answer_together(
-    query: Query, mechanism: Mechanism, crowd: Crowd, people: Indices, slots: Indices, source: RandomSource
+    query: Query, mechanism: LocalRandomizer, crowd: Crowd, people: Indices, slots: Indices, source: RandomSource
 ) -> AnyArray:
     """Return the randomized answers of some people of a crowd, in their order, :data:`BLOCK` records at a time.
 
@@ -60,18 +72,20 @@ def answer_together(
     """
     what = canonical.digest([query.wire(), mechanism.wire()])
     own = source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
-    answers: AnyArray = np.empty(len(people), dtype=np.float64 if mechanism.answers == "real" else np.uint8)
+    answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
     for begin in range(0, len(people), BLOCK):
         block = slice(begin, min(begin + BLOCK, len(people)))
         values = evaluate(query, crowd.records(people[block]), slots[block])
-        answers[block] = randomize(values, mechanism, own)
+        answers[block] = randomize(query, values, mechanism, slots[block], own)
     return answers
 
 
-def randomize_one(value: float, mechanism: Mechanism, source: RandomSource) -> float:
-    """Randomize one person's value; randomized response is sampled by OpenDP, exactly and in constant time."""
+def randomize_one(
+    query: Query, value: AnyArray, mechanism: LocalRandomizer, slots: Indices, source: RandomSource
+) -> float:
+    """Randomize one person's value, shape (1,); randomized response is OpenDP's, exact and in constant time."""
     if not isinstance(mechanism, Warner):
-        return float(mechanism.randomize(np.array([value]), source)[0])
-    rounded = bool(source.bernoullis(value, 1)[0])
+        return float(randomize(query, value, mechanism, slots, source)[0])
+    rounded = bool(source.bernoullis(float(value[0]), 1)[0])
     measurement = make_randomized_response_bool(prob=mechanism.truth, constant_time=True)
     return float(measurement(rounded))

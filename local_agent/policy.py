@@ -9,7 +9,7 @@ from common import messages
 from common.errors import ConfigurationMismatch, PolicyRefused
 from common.hypotheses.base import HYPOTHESES, hypothesis_kind, ordinary_kinds
 from common.identity import Signed, verify
-from common.mechanisms.base import Mechanism, parse_mechanism
+from common.mechanisms.base import LocalRandomizer, parse_mechanism
 from common.queries.base import QUERIES, Query
 
 
@@ -19,7 +19,7 @@ class Question:
 
     assignment: messages.Assignment
     query: Query
-    mechanism: Mechanism
+    mechanism: LocalRandomizer
     fingerprint: str
 
 
@@ -64,8 +64,8 @@ class Policy:
         BadMessage
             If either is malformed: unknown kind or field, non-finite number, too large.
         PolicyRefused
-            If the kind of query or hypothesis or the mechanism's cost is not accepted, or the query needs features
-            that the record lacks.
+            If the kind of query or hypothesis or the mechanism's cost is not accepted, the query needs features that
+            the record lacks, or the mechanism cannot randomize what the query says.
         """
         agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee))
         message = verify(assignment, messages.Assignment.KIND, self.referee)
@@ -87,6 +87,7 @@ class Policy:
             raise PolicyRefused(f"the query needs {query.least_dimension} features, the record has {dimension}")
         agents = agreed.scenario.get("agents")
         mechanism = parse_mechanism(agents.get("mechanism") if isinstance(agents, dict) else None)
+        mechanism.answer_kind(query.domain)
         epsilon, delta = mechanism.guarantee
         if epsilon > self.epsilon or (delta > self.delta and math.isfinite(self.epsilon)):
             raise PolicyRefused(

@@ -148,7 +148,8 @@ class Population:
 
     def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
         answers = answer_together(question.query, question.mechanism, self._crowd, people, slots, self._source)
-        return pack_answers(self._speaks(people), answers, question.mechanism.answers)
+        kind = question.mechanism.answer_kind(question.query.domain)
+        return pack_answers(self._speaks(people), answers, kind)
 
     def _speaks(self, people: Indices) -> NDArray[np.bool_]:
         if self._dropout == 0.0:

@@ -35,7 +35,7 @@ def examine(query: Query, scenario: Scenario, rounds: int) -> Script:
     The levels are ``accuracy.reweigh_above`` and ``accuracy.halt_below`` times alpha. Each of ``rounds`` tests may be
     wrong with probability beta / rounds, and all their intervals hold together with probability 1 - beta.
     """
-    mechanism = scenario.agents.mechanism
+    mechanism = scenario.agents.value_mechanism
     low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
     test = _open_test(scenario, low, high, scenario.beta / rounds)
     asked = 0
@@ -50,7 +50,7 @@ def examine(query: Query, scenario: Scenario, rounds: int) -> Script:
 
 
 def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> LossTest:
-    mechanism = scenario.agents.mechanism
+    mechanism = scenario.agents.value_mechanism
     if scenario.bounds == "paper":
         return FixedTest(mechanism, low, high, beta, size=int(plan(scenario, "paper").answers.value))
     if scenario.agents.test == "fixed":
@@ -62,8 +62,8 @@ def survey(query: Query, scenario: Scenario, count: int, among: int) -> Script:
     """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
     answers = yield AskAgents(query, count)
     found = estimate(
-        scenario.agents.mechanism,
-        *tally(scenario.agents.mechanism, answers.values),
+        scenario.agents.value_mechanism,
+        *tally(scenario.agents.value_mechanism, answers.values),
         confidence=1.0 - scenario.beta,
         among=among,
     )

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from common import canonical, messages, scenario
 from common.errors import AuditFailed, TandemError
 from common.hypotheses.base import parse_hypothesis
 from common.identity import Signed, verify
-from common.packing import pack_answers, unpack_answers
+from common.packing import pack_one, unpack_answers
 from common.privacy.budget import cost
 from common.privacy.events import Event, NoEvent, parse_event
 from common.queries.base import Query
@@ -257,7 +256,7 @@ class _Auditor:
         batch = self._asked_of(self._next("question", number), number, step)
         self._asked += len(batch.members)
         answered = self._next("answers", number)
-        kind = self._scenario.agents.mechanism.answers
+        kind = self._scenario.agents.mechanism.answer_kind(step.query.domain)
         reports = self._read_reports(number, batch, step.query)
         answers = assemble(batch, reports, kind)
         claimed = {name: answered.body[name] for name in ("question", "asked", "answered", "root")}
@@ -297,14 +296,14 @@ class _Auditor:
     def _read_reports(self, number: int, batch: Batch, query: Query) -> list[StoredReport]:
         """Read the reports on a question; each must be signed, for exactly it, by the participant it counts for."""
         found: dict[str, StoredReport] = {}
-        kind = self._scenario.agents.mechanism.answers
+        kind = self._scenario.agents.mechanism.answer_kind(query.domain)
         for header, body in unpack_reports(read_file(self._folder, f"reports/{number}.reports")):
             signed = Signed.parse(header)
             people = len(batch.slots(signed.key))
             report: messages.Report | messages.PackedReport
             if signed.kind == messages.Report.KIND:
                 report = messages.Report.parse(verify(signed, messages.Report.KIND))
-                if body != pack_answers(np.ones(1, dtype=np.bool_), np.array([report.answer]), kind):
+                if body != pack_one(report.answer, kind):
                     raise AuditFailed(f"{self.where}: an answer is not the one that was signed")
             else:
                 report = messages.PackedReport.parse(verify(signed, messages.PackedReport.KIND))

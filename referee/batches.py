@@ -11,7 +11,7 @@ import numpy as np
 
 from common.arrays import AnyArray, Indices
 from common.messages import Assignment, pack_indices
-from common.packing import AnswerKind, unpack_answers
+from common.packing import AnswerKind, answer_type, unpack_answers
 from common.transcript import merkle_root
 from referee.order import Order
 from referee.protocols.base import Answers
@@ -98,7 +98,7 @@ def assign(batch: Batch, key: str, run: str, digest: str, number: int, query: An
 def assemble(batch: Batch, reports: Iterable[StoredReport], kind: AnswerKind) -> Answers:
     """Put the answers of all reports into the order of their slots."""
     answered = np.zeros(len(batch.members), dtype=np.bool_)
-    values: AnyArray = np.zeros(len(batch.members), dtype=np.uint8 if kind == "bit" else np.float64)
+    values: AnyArray = np.zeros(len(batch.members), dtype=answer_type(kind))
     for report in reports:
         slots = batch.slots(report.participant)
         answered[slots], values[slots] = unpack_answers(report.body, len(slots), kind)

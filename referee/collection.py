@@ -22,9 +22,9 @@ from common.errors import (
     PeerUnavailable,
 )
 from common.identity import Identity, Signed, verify
-from common.mechanisms.base import Mechanism
-from common.packing import AnswerKind, pack_answers, unpack_answers
-from common.queries.base import Query
+from common.mechanisms.base import LocalRandomizer
+from common.packing import AnswerKind, pack_one, unpack_answers
+from common.queries.base import Query, parse_query
 from common.scenario import parse
 from common.transcript import append
 from referee.batches import Batch, assemble, assign, form_batch, report_root, take
@@ -53,7 +53,7 @@ class Collection:
         self._identity = identity
         self._arrived = threading.Condition()
         self._batches: dict[tuple[str, int], Batch] = {}
-        self._runs: dict[str, tuple[str, Mechanism]] = {}
+        self._runs: dict[str, tuple[str, LocalRandomizer]] = {}
         self.rejected: Counter[str] = Counter()
         self.opened = 0
 
@@ -89,7 +89,8 @@ class Collection:
             wait(left)
         self._store.close_question(run, number)
         self._batches.pop((run, number), None)
-        return assemble(batch, self._store.reports(run, number), self._agreed(run)[1].answers)
+        kind = self._agreed(run)[1].answer_kind(query.domain)
+        return assemble(batch, self._store.reports(run, number), kind)
 
     def wait(self, seconds: float) -> None:
         """Sleep until reports arrive, at most that long."""
@@ -160,11 +161,7 @@ class Collection:
             If it is not acceptable; nothing is changed and the reason is counted.
         """
         report = messages.Report.parse(verify(signed, messages.Report.KIND))
-        kind = self._agreed(report.run)[1].answers
-        if kind == "bit" and report.answer not in (0.0, 1.0):
-            raise BadMessage(f"answer must be 0 or 1 under this run's mechanism, found {report.answer:g}")
-        body = pack_answers(np.ones(1, dtype=np.bool_), np.array([report.answer]), kind)
-        self._take(signed, report, body, 1, kind)
+        self._take(signed, report, pack_one(report.answer, self._kind(report)), 1)
 
     def accept_packed(self, signed: Signed, body: bytes) -> None:
         """Take a hosted population's report: signed header and packed body.
@@ -177,9 +174,9 @@ class Collection:
         report = messages.PackedReport.parse(verify(signed, messages.PackedReport.KIND))
         if hashlib.sha256(body).hexdigest() != report.body_sha256:
             raise BadMessage("the packed body does not match the SHA-256 in its signed header")
-        self._take(signed, report, body, report.people, self._agreed(report.run)[1].answers)
+        self._take(signed, report, body, report.people)
 
-    def _agreed(self, run: str) -> tuple[str, Mechanism]:
+    def _agreed(self, run: str) -> tuple[str, LocalRandomizer]:
         """Return the digest of a run's configuration, and how its agents randomize; also right after a restart."""
         if run not in self._runs:
             wire = self._store.run(run).configuration
@@ -189,22 +186,23 @@ class Collection:
             self._runs[run] = (configuration.fingerprint(), parse(configuration.scenario).agents.mechanism)
         return self._runs[run]
 
-    def _take(
-        self,
-        signed: Signed,
-        report: messages.Report | messages.PackedReport,
-        body: bytes,
-        people: int,
-        kind: AnswerKind,
-    ) -> None:
-        digest, _ = self._agreed(report.run)
+    def _kind(self, report: messages.Report | messages.PackedReport) -> AnswerKind:
+        """Return what an answer to the question that a report names must be."""
+        digest, mechanism = self._agreed(report.run)
         if report.digest != digest:
             raise ConfigurationMismatch(
                 f"the report names configuration {report.digest[:12]}..., the run has {digest[:12]}..."
             )
+        return mechanism.answer_kind(parse_query(self._question(report).query).domain)
+
+    def _question(self, report: messages.Report | messages.PackedReport) -> Question:
         question = self._store.question(report.run, report.question)
         if question is None:
             raise NotFound(f"run {report.run!r} has no question {report.question}")
+        return question
+
+    def _take(self, signed: Signed, report: messages.Report | messages.PackedReport, body: bytes, people: int) -> None:
+        kind, question = self._kind(report), self._question(report)
         if self._repeats(signed, report, body):
             return
         if not question.open:

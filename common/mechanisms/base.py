@@ -1,4 +1,4 @@
-"""What every local mechanism can do."""
+"""What every local randomizer can do, and what those of one bounded value can."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
 
 from common.arrays import AnyArray, Bits, Floats
+from common.errors import PolicyRefused
+from common.packing import AnswerKind
 from common.randomness import RandomSource
 from common.registry import Vocabulary
 from common.values import Value
 
 
-class Mechanism(Value):
-    """A local randomizer for one value in [0, 1] with its privacy guarantee, as a frozen value.
+class LocalRandomizer(Value):
+    """How one agent answers: a randomized function of what a query says about its record, as a frozen value.
 
-    Bounding the value (:mod:`common.queries`) and adding randomness (here) are two steps: every mechanism
-    clamps its input to [0, 1] and reads NaN as 0 before it randomizes, so its guarantee holds for whatever a
-    query computed.
+    Queries say one of two things: a value in [0, 1] (:class:`Mechanism`), or an item of a public domain
+    (:class:`common.mechanisms.frequency.FrequencyOracle`).
     """
 
     name: str
-    answers: ClassVar[Literal["bit", "real"]]
-    """What one answer is: a bit (sent packed, eight to a byte) or a double."""
-
     for_real_people: ClassVar[bool] = True
     """Whether its answers protect real people as sampled by a computer, not only as real numbers would."""
 
@@ -33,6 +31,41 @@ class Mechanism(Value):
     @abstractmethod
     def guarantee(self) -> tuple[float, float]:
         """The (epsilon, delta) of one answer, for replacing the record; (inf, 1) if it gives none."""
+
+    @abstractmethod
+    def answer_kind(self, domain: int | None) -> AnswerKind:
+        """Return what one answer is.
+
+        Parameters
+        ----------
+        domain
+            Number of items, where the query says an item; None where it says a value in [0, 1].
+
+        Raises
+        ------
+        PolicyRefused
+            If it cannot randomize what the query says.
+        """
+
+
+class Mechanism(LocalRandomizer):
+    """A local randomizer for one value in [0, 1].
+
+    Bounding the value (:mod:`common.queries`) and adding randomness (here) are two steps: every mechanism
+    clamps its input to [0, 1] and reads NaN as 0 before it randomizes, so its guarantee holds for whatever a
+    query computed.
+    """
+
+    answers: ClassVar[Literal["bit", "real"]]
+    """What one answer is: a bit (sent packed, eight to a byte) or a double."""
+
+    def answer_kind(self, domain: int | None) -> AnswerKind:
+        """Return :attr:`answers`; items are refused."""
+        if domain is not None:
+            raise PolicyRefused(
+                f"mechanism {self.name!r} randomizes a value in [0, 1], the query says one of {domain} items"
+            )
+        return self.answers
 
     @abstractmethod
     def randomize(self, values: Floats | Bits, source: RandomSource) -> AnyArray:
@@ -126,7 +159,7 @@ def bounded(values: Floats) -> Floats:
     return np.asarray(np.fmin(np.fmax(values, 0.0), 1.0), dtype=np.float64)
 
 
-MECHANISMS: Vocabulary[Mechanism] = Vocabulary("mechanism", "common.mechanisms", "name")
+MECHANISMS: Vocabulary[LocalRandomizer] = Vocabulary("mechanism", "common.mechanisms", "name")
 parse_mechanism = MECHANISMS.parse
-AnyMechanism = Annotated[SerializeAsAny[Mechanism], BeforeValidator(MECHANISMS.accept)]
+AnyMechanism = Annotated[SerializeAsAny[LocalRandomizer], BeforeValidator(MECHANISMS.accept)]
 """A field of a value that holds any registered mechanism."""

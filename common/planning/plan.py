@@ -225,7 +225,7 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> Figure:
 
 
 def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[Figure, Figure]:
-    mechanism, alpha, beta = scenario.agents.mechanism, scenario.alpha, scenario.beta / rounds
+    mechanism, alpha, beta = scenario.agents.value_mechanism, scenario.alpha, scenario.beta / rounds
     epsilon, mechanism_delta = mechanism.guarantee
     delta = mechanism_delta or scenario.curator.delta
     if scenario.mode == "agnostic":

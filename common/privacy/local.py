@@ -7,6 +7,7 @@ sampler turns them into bits and doubles is the mechanism's business (:mod:`comm
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from scipy.special import erfcx, log_ndtr, ndtr
 
@@ -52,6 +53,25 @@ def randomized_response_probability(epsilon: float) -> float:
     while randomized_response_epsilon(probability) > epsilon and probability > 0.5:
         probability = math.nextafter(probability, 0.0)
     return probability
+
+
+def k_ary_response_probability(epsilon: float, symbols: int) -> float:
+    """Return the largest p that we can show to be epsilon-DP for k symbols: e^eps / (e^eps + k - 1), rounded down.
+
+    Telling one's own of k symbols with probability p, and each other with (1 - p)/(k - 1), is pure epsilon-DP iff
+    p (k - 1)/(1 - p) <= e^eps and p >= 1/k (Warner 1965 for k = 2). p is a whole multiple of 1/2^53, computed with
+    fractions from a lower bound on e^eps.
+
+    Raises
+    ------
+    BadInput
+        If epsilon is not a positive finite number, or there are fewer than 2 symbols.
+    """
+    _check_epsilon(epsilon)
+    if symbols < 2:
+        raise BadInput(f"there must be at least 2 symbols, found {symbols}")
+    least = Fraction(down(math.exp(epsilon)))
+    return math.floor(least / (least + symbols - 1) * 2**53) / 2**53
 
 
 def laplace_scale(epsilon: float, sensitivity: float) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated
 
-from pydantic import BeforeValidator, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from common.arrays import Floats, Indices
+from common.arrays import Floats, Indices, Words
 from common.records import Records
 from common.registry import Vocabulary
 from common.values import Value
@@ -19,12 +19,17 @@ class Query(Value):
     kind: str
 
     @property
+    def domain(self) -> int | None:
+        """Number of items, of a query that says an item; None of one that says a value in [0, 1]."""
+        return None
+
+    @property
     @abstractmethod
     def least_dimension(self) -> int:
         """Smallest number of features that a record must have."""
 
     @abstractmethod
-    def evaluate(self, records: Records, slots: Indices) -> Floats:
+    def evaluate(self, records: Records, slots: Indices) -> Floats | Words:
         """Evaluate on each record.
 
         Parameters
@@ -36,8 +41,30 @@ class Query(Value):
 
         Returns
         -------
-        Shape (n,), float64. Agents clamp to [0, 1] and treat NaN as 0: a query need not be trusted.
+        Shape (n,): float64, or uint64 items. Agents clamp them and treat NaN as 0: a query need not be trusted.
         """
+
+
+class FrequencyQuery(Query):
+    """A map from one record to an item of a public domain.
+
+    Attributes
+    ----------
+    public
+        Public randomness of the question: with the slot it determines each agent's public word, for the frequency
+        oracles that need one (:mod:`common.mechanisms.frequency`). Any value is safe.
+    """
+
+    public: int = Field(default=0, ge=0, lt=1 << 63)
+
+    @property
+    @abstractmethod
+    def domain(self) -> int:
+        """Number of items, from 2 to 2^64."""
+
+    @abstractmethod
+    def evaluate(self, records: Records, slots: Indices) -> Words:
+        """Return each record's item, shape (n,), uint64; see :meth:`Query.evaluate`."""
 
 
 QUERIES: Vocabulary[Query] = Vocabulary("query", "common.queries", "kind")

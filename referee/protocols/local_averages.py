@@ -58,7 +58,7 @@ class LocalAverages(Protocol):
         query = MomentQuery(dimension=target.dimension, bound=target.coordinate, norm=target.norm)
         answers = yield AskAgents(query, learning)
         yield Note("averages are in", {"round": 1, "rounds": 1, "asked": answers.asked})
-        hypothesis = discriminant(*averages(query, answers, scenario.agents.mechanism))
+        hypothesis = discriminant(*averages(query, answers, scenario.agents.value_mechanism))
         found = yield from survey(LossQuery(hypothesis=hypothesis), scenario, count - learning, 1)
         return Outcome("exhausted", 1, hypothesis, found.estimate, "every question was asked once")
 

@@ -53,7 +53,7 @@ class LocalGradientDescent(Protocol):
         # The logistic loss is (norm^2 + 1)/4-smooth in (w, b) on records of that norm.
         stride = 4.0 / (norm**2 + 1.0)
         for step in range(1, steps + 1):
-            gradient = yield from _gradient(iterate, bound, learning // steps, scenario.agents.mechanism)
+            gradient = yield from _gradient(iterate, bound, learning // steps, scenario.agents.value_mechanism)
             iterate = iterate - stride * gradient
             if 2 * step > steps:
                 total += iterate
