@@ -123,8 +123,9 @@ def single(query: Query, mechanism: Mechanism) -> Subject:
     """One agent's answer a run, sampled by OpenDP (which takes no seed)."""
 
     def subject(person: Person, runs: int, source: RandomSource) -> AnyArray:
-        values = evaluate(query, people(person, runs), np.zeros(runs, dtype=np.int64))
-        return np.array([randomize_one(value, mechanism, source) for value in values.tolist()])
+        slots = np.zeros(1, dtype=np.int64)
+        value = evaluate(query, people(person, 1), slots)
+        return np.array([randomize_one(query, value, mechanism, slots, source) for _ in range(runs)])
 
     return subject
 

@@ -134,7 +134,8 @@ def test_what_goes_wrong_becomes_the_constant_and_is_still_randomized(monkeypatc
     assert values.tolist() == [0.0]
     mechanism = parse_mechanism({"name": "warner", "epsilon": 2.0})
     source = RandomSource.seeded(1)
-    ones = sum(randomize_one(float(values[0]), mechanism, source) for _ in range(4000)) / 4000
+    slots = np.zeros(1, dtype=np.int64)
+    ones = sum(randomize_one(query, values, mechanism, slots, source) for _ in range(4000)) / 4000
     lie = 1 / (1 + np.exp(2))
     assert abs(ones - lie) < 6 * np.sqrt(lie * (1 - lie) / 4000)
 
@@ -148,7 +149,9 @@ def test_values_are_clamped_before_they_are_randomized(monkeypatch):
 
 def test_mechanisms_with_real_answers_are_sampled_too():
     mechanism = parse_mechanism({"name": "laplace", "epsilon": 1.0})
-    drawn = [randomize_one(0.5, mechanism, RandomSource.secure()) for _ in range(50)]
+    query = LossQuery(hypothesis=Linear.parse(LOSS["hypothesis"]))
+    value, slots, source = np.array([0.5]), np.zeros(1, dtype=np.int64), RandomSource.secure()
+    drawn = [randomize_one(query, value, mechanism, slots, source) for _ in range(50)]
     assert len(set(drawn)) > 4
     assert np.isfinite(drawn).all()
 

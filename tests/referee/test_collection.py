@@ -191,7 +191,7 @@ def test_an_individual_answer_must_be_a_bit_where_answers_are_bits(bench, answer
         report = messages.Report(
             report_id="2" * 32, assignment="0" * 64, run="run", digest=asked.digest, question=1, answer=answer
         )
-        with pytest.raises(BadMessage, match="0 or 1"):
+        with pytest.raises(BadMessage, match="one of 0 to 1 under"):
             bench.referee.report(seal(bench.population.identity, report))
 
     during(bench, attack)

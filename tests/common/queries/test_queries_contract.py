@@ -12,6 +12,7 @@ from common.records import Records
 LINEAR = {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.1}
 EXAMPLES = {
     "gradient": {"hypothesis": LINEAR, "bound": 1.0},
+    "item": {"bits": 5, "prefixes": [2, 5]},
     "loss": {"hypothesis": LINEAR},
     "moment": {"dimension": 3, "bound": 1.0, "norm": 2.0},
 }
@@ -34,13 +35,17 @@ def test_every_registered_query_is_covered():
 @pytest.mark.parametrize("kind", list(EXAMPLES))
 class TestEveryQuery:
     @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-    def test_gives_one_value_in_the_unit_interval_per_record(self, kind, dtype):
+    def test_gives_one_value_in_the_unit_interval_or_one_item_per_record(self, kind, dtype):
         query = example(kind)
         records = people(300, query.least_dimension, dtype)
         values = query.evaluate(records, np.arange(300))
         assert values.shape == (300,)
-        assert values.dtype == np.float64
-        assert np.all((values >= 0) & (values <= 1))
+        if query.domain is None:
+            assert values.dtype == np.float64
+            assert np.all((values >= 0) & (values <= 1))
+        else:
+            assert values.dtype == np.uint64
+            assert int(values.max()) < query.domain
 
     def test_looks_at_each_record_alone(self, kind):
         query = example(kind)
