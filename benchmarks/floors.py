@@ -154,7 +154,7 @@ def full_size() -> list[Row]:
     policy = chosen.curator
     with tempfile.TemporaryDirectory() as folder:
         sample = open_sample(chosen, Path(folder), 1, lambda text: None)
-        learner = parse_learner(policy.learner)
+        learner = parse_learner(policy.settings)
         weights = Reweighing(len(sample), float(policy.kappa or 1.0), float(policy.eta))
         source = RandomSource.seeded(1)
         weights.update(sample, PLANE)
@@ -167,7 +167,7 @@ def full_size() -> list[Row]:
             weights.update(sample, hypothesis)
 
         whole = seconds(iteration)
-    steps = int(policy.learner["steps"])
+    steps = int(policy.settings["steps"])
     return [
         Row(f"private SGD, d=8, end to end at n={len(sample):,}", steps / learned, 2.5e7, "steps/s"),
         Row(f"one whole iteration at n={len(sample):,}, R={steps:,}", whole, 3.0, "s"),

@@ -54,12 +54,12 @@ def promise(handed: Scenario, alone: Scenario) -> dict[str, dict[str, float]]:
 
 def promised(scenario: Scenario, rounds: int, runs: int) -> dict[str, float]:
     """Price so many runs of so many rounds each, all on the same people, at the scenario's settings."""
-    policy, planning = scenario.curator, planning_of(scenario.curator.learner)
+    policy, planning = scenario.curator, planning_of(scenario.curator.settings)
     n, kappa, eta = int(policy.n), float(policy.kappa or 1.0), float(policy.eta)
     epsilon, delta = float(policy.epsilon or 0.0), float(policy.delta or 0.0)
 
     def events(people: int) -> list[Any]:
-        return runs * list(planning.events(policy.learner, sampling_schedule(people, kappa, eta, rounds)) or [])
+        return runs * list(planning.events(policy.settings, sampling_schedule(people, kappa, eta, rounds)) or [])
 
     return {
         "calls": float(runs * rounds),

@@ -63,7 +63,7 @@ def success(
 ) -> dict[str, Any]:
     """Learn again and again, and count."""
     curator = planned(dimension, divergence, epsilon, bounds).curator
-    n, learner = int(curator.n), parse_learner(curator.learner)
+    n, learner = int(curator.n), parse_learner(curator.settings)
     assert isinstance(learner, ParityLearner)
     row: dict[str, Any] = {
         "d": dimension, "X": divergence, "epsilon": epsilon, "bounds": bounds, "n": n, "blocks": learner.blocks,

@@ -55,7 +55,46 @@ class Reweigh(Value):
         return self.hypothesis.least_dimension
 
 
-Operation = Learn | Reweigh
+class Select(Value):
+    """Select the feature that is 1 most often, among ``count`` ones from ``first`` on, and release its number.
+
+    Attributes
+    ----------
+    epsilon
+        What this costs.
+    """
+
+    kind: Literal["select"] = "select"
+    first: int = Field(default=0, ge=0, lt=1 << 20)
+    count: int = Field(ge=1, le=1 << 20)
+    epsilon: float = Field(gt=0, allow_inf_nan=False)
+
+    @property
+    def least_dimension(self) -> int:
+        """Smallest number of features that the records must have."""
+        return self.first + self.count
+
+
+class Count(Value):
+    """Count the records of which a feature is 1, and release the number with noise.
+
+    Attributes
+    ----------
+    epsilon
+        What this costs, in [0.001, 30].
+    """
+
+    kind: Literal["count"] = "count"
+    feature: int = Field(ge=0, lt=1 << 20)
+    epsilon: float = Field(ge=0.001, le=30.0)
+
+    @property
+    def least_dimension(self) -> int:
+        """Smallest number of features that the records must have."""
+        return self.feature + 1
+
+
+Operation = Learn | Reweigh | Select | Count
 _ADAPTER: TypeAdapter[Operation] = TypeAdapter(Annotated[Operation, Field(discriminator="kind")])
 
 

@@ -78,8 +78,15 @@ class Crowd(ABC):
         """Number of features d."""
 
     @abstractmethod
-    def records(self, people: Indices) -> Records:
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
         """Return the records of the given people, in that order (a copy).
+
+        Parameters
+        ----------
+        people
+            Their numbers.
+        columns
+            Which features, and in which order; None: all.
 
         Raises
         ------
@@ -118,14 +125,15 @@ class SimulatedCrowd(Crowd):
         """Number of features d of the distribution."""
         return self._distribution.dimension
 
-    def records(self, people: Indices) -> Records:
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
         """Draw the given people, many of them on all cores; the same person is always the same."""
         numbers = self._first + self._check(people)
+        draw = partial(self._distribution.draw_columns, self._seed, columns=columns)
         if len(numbers) <= _SHARE:
-            return self._distribution.draw(self._seed, numbers)
+            return draw(numbers)
         shares = [numbers[start : start + _SHARE] for start in range(0, len(numbers), _SHARE)]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "people") as pool:
-            return Records.joined(list(pool.map(partial(self._distribution.draw, self._seed), shares)))
+            return Records.joined(list(pool.map(draw, shares)))
 
     def fingerprint(self) -> str | None:
         """Return None: distribution and seed say all."""
@@ -150,9 +158,9 @@ class TableCrowd(Crowd):
         """Number of features d of the table."""
         return self._records.dimension
 
-    def records(self, people: Indices) -> Records:
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
         """Look the given people up."""
-        return self._records.take(self._check(people))
+        return self._records.take(self._check(people)).only(columns)
 
     def fingerprint(self) -> str | None:
         """Return SHA-256 of features and labels."""

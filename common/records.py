@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.arrays import AnyArray, Labels
+from common.arrays import AnyArray, Indices, Labels
 from common.errors import BadData
 
 _BLOCK = 1 << 16
@@ -48,6 +48,10 @@ class Records:
     def take(self, rows: AnyArray) -> Records:
         """Return the given rows, in the given order (a copy)."""
         return Records(np.ascontiguousarray(self.features[rows]), np.ascontiguousarray(self.labels[rows]))
+
+    def only(self, columns: Indices | None) -> Records:
+        """Return the same people with these features only, in this order (a copy); None: as they are."""
+        return self if columns is None else Records(np.ascontiguousarray(self.features[:, columns]), self.labels)
 
     @staticmethod
     def joined(parts: list[Records], most: int | None = None) -> Records:

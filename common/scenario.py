@@ -19,6 +19,8 @@ from common.errors import BadScenario, TandemError
 from common.losses import Loss
 from common.mechanisms.base import AnyMechanism, Mechanism
 from common.people import People, locate
+from common.privacy.rounding import down
+from common.problems.base import AnyProblem
 from common.tasks import Task
 from common.values import Value, explain
 
@@ -89,8 +91,9 @@ class Storage(Value):
 class CuratorSection(Value):
     """The curator's own policy: what it will do at most, for everybody to see.
 
-    ``learner`` is a mapping with the name of a registered learner and its settings; the curator parses it. Without
-    ``epsilon`` and ``delta`` nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1).
+    ``learner`` is a mapping with the name of a registered learner and its settings; the curator parses it. It is null
+    where the protocol asks for other operations; each may then cost ``epsilon / rounds``. Without ``epsilon`` and
+    ``delta`` nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1).
     """
 
     n: Annotated[int, Field(ge=1, lt=1 << 32)] | FromPlan = "plan"
@@ -100,7 +103,33 @@ class CuratorSection(Value):
     eta: Annotated[float, Field(gt=0)] | FromPlan = "plan"
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] | FromPlan = "plan"
     storage: Storage = Storage()
-    learner: dict[str, Any]
+    learner: dict[str, Any] | None = None
+
+    @property
+    def share(self) -> float:
+        """What one of ``rounds`` pure releases may cost: epsilon / rounds, rounded down.
+
+        Raises
+        ------
+        BadScenario
+            If there is no epsilon, or the rounds are still open.
+        """
+        if self.epsilon is None or self.rounds == "plan":
+            raise BadScenario("curator.epsilon: this protocol needs a private curator, and its rounds resolved")
+        return self.epsilon if self.rounds == 1 else down(self.epsilon / self.rounds)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The learner's settings.
+
+        Raises
+        ------
+        BadScenario
+            If there is no learner.
+        """
+        if self.learner is None:
+            raise BadScenario("curator.learner: give the name of a learner and its settings")
+        return self.learner
 
 
 class AgentsSection(Value):
@@ -177,6 +206,11 @@ class Scenario(Value):
         With several tasks: of all their losses together.
     tasks
         Protocol ``hand-over`` only: what to learn about these people, one after the other.
+    problem
+        What to find out, for protocols about something else than a hypothesis with a small loss.
+    alone
+        With a problem: leave the other side out, to see that it is needed. The curator's people, or the agents, stand
+        by and are never asked.
     """
 
     name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")
@@ -190,11 +224,13 @@ class Scenario(Value):
     people: Literal["simulated", "real"] = "simulated"
     experiment: bool = False
     data: str | None = None
-    divergence: Divergence
+    divergence: Divergence = Divergence(chi_squared=1.0)
     accuracy: Accuracy = Accuracy()
     vc_dimension: int | None = Field(default=None, ge=1)
     hypotheses: int | None = Field(default=None, ge=1)
     tasks: tuple[Task, ...] = ()
+    problem: AnyProblem | None = None
+    alone: Literal["curator", "agents"] | None = None
     source: People
     target: People
     curator: CuratorSection
@@ -210,6 +246,26 @@ class Scenario(Value):
             if any(isinstance(side, dict) and side.get("table") is not None for side in sides):
                 return {**tree, "people": "real"}
         return tree
+
+    @model_validator(mode="after")
+    def _problem_fits(self) -> Self:
+        if self.problem is None:
+            if self.alone is not None:
+                raise ValueError("alone is for scenarios with a problem: leave it out")
+            if self.curator.learner is None:
+                raise ValueError("curator.learner: give the name of a learner and its settings")
+            return self
+        if self.tasks or self.baselines:
+            raise ValueError(
+                "tasks and baselines are for hypotheses with a small loss: leave them out beside a problem"
+            )
+        for side, people in (("source", self.source), ("target", self.target)):
+            if people.dimension != self.problem.dimension:
+                raise ValueError(
+                    f"problem {self.problem.name} is about {self.problem.dimension} features, the {side} people have "
+                    f"{people.dimension}"
+                )
+        return self
 
     @model_validator(mode="after")
     def _tasks_fit(self) -> Self:

@@ -31,7 +31,7 @@ from common.identity import Signed, verify
 from common.operations import Operation, Reweigh, parse_operation
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
-from common.privacy.events import Event
+from common.privacy.events import Event, NonPrivate, SubsampledRelease
 from common.scenario import Scenario
 from curator.book import Book
 from curator.learners.base import Learner, parse_learner
@@ -42,8 +42,15 @@ from curator.sample.base import Sample
 from curator.vault import Vault
 
 
-def planned_events(learner: Learner, n: int, kappa: float | None, eta: float, rounds: int) -> Sequence[Event]:
-    """Return the events of ``rounds`` rounds of learning and reweighing: what the budget must hold."""
+def planned_events(
+    learner: Learner | None, share: float | None, n: int, kappa: float | None, eta: float, rounds: int
+) -> Sequence[Event]:
+    """Return the events of ``rounds`` rounds of learning and reweighing: what the budget must hold.
+
+    Without a learner: of as many releases, each of which costs its share.
+    """
+    if learner is None:
+        return rounds * [NonPrivate() if share is None else SubsampledRelease(draws=1, sampling=1.0, epsilon=share)]
     bounds = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds)
     return [learner.event(bound) for bound in bounds]
 
@@ -94,10 +101,12 @@ class Curator:
         if len(sample) != n:
             raise BadData(f"the curator's policy is for n = {n} records, found {len(sample)}")
         sample.check()
-        learner = parse_learner(policy.learner)
-        learner.check(sample.dtype, sample.dimension)
-        self._learner = learner
-        self._budget = open_budget(policy.epsilon, policy.delta, planned_events(learner, n, kappa, eta, rounds))
+        self._learner = None if policy.learner is None else parse_learner(policy.learner)
+        if self._learner is not None:
+            self._learner.check(sample.dtype, sample.dimension)
+        share = None if policy.epsilon is None else policy.share
+        planned = planned_events(self._learner, share, n, kappa, eta, rounds)
+        self._budget = open_budget(policy.epsilon, policy.delta, planned)
         self._lock = threading.Lock()
         self._numbers = (kappa, eta)
         self._rounds = rounds
@@ -128,6 +137,10 @@ class Curator:
                 f"this curator's budget belongs to referee {holder.referee[:16]}..., not to {str(referee)[:16]}..."
             )
         return holder.referee
+
+    @property
+    def _by_choice(self) -> frozenset[str]:
+        return frozenset() if self._learner is None else self._learner.by_choice
 
     @property
     def key(self) -> str:
@@ -195,7 +208,7 @@ class Curator:
         """
         request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee))
         kind = hypothesis_kind(request.operation)
-        if kind is not None and kind not in ordinary_kinds() | self._learner.by_choice:
+        if kind is not None and kind not in ordinary_kinds() | self._by_choice:
             # Before it is parsed: parsing is what this curator has not agreed to.
             raise PolicyRefused(f"this curator's learner gives no hypothesis of kind {kind!r}, so it takes none")
         operation = parse_operation(request.operation)

@@ -110,7 +110,7 @@ def _optimum(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
     sample = open_crowd(asked.target, None, subseed(seed, "optimum"), _OPTIMUM_PEOPLE)
     records = sample.records(np.arange(_OPTIMUM_PEOPLE))
     found: Hypothesis
-    if asked.curator.learner["name"] == "parity":
+    if asked.curator.settings["name"] == "parity":
         found, words = _parity(records), "equations solved"
     else:
         found, words = _half_space(records), "logistic regression"

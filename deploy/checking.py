@@ -17,13 +17,19 @@ def checked(asked: Scenario) -> Scenario:
     BadScenario
         If no learner or protocol has that name, a setting of the learner is wrong, or planning fails.
     """
+    learner = asked.curator.learner
     try:
-        LEARNERS[str(asked.curator.learner.get("name"))]
-        PROTOCOLS[asked.protocol]
+        if learner is not None:
+            LEARNERS[str(learner.get("name"))]
+        wanted = PROTOCOLS[asked.protocol].problem
     except BadInput as error:
         raise BadScenario(error.detail) from None
-    if "plan" not in asked.curator.learner.values():
-        parse_learner(asked.curator.learner)
+    found = asked.problem.name if asked.problem else None
+    if found != wanted:
+        raise BadScenario(f"protocol {asked.protocol} is about problem {wanted or 'none'}, found {found or 'none'}")
+    if learner is not None and "plan" not in learner.values():
+        parse_learner(learner)
     chosen = resolve(asked)
-    parse_learner(chosen.curator.learner)
+    if chosen.curator.learner is not None:
+        parse_learner(chosen.curator.learner)
     return chosen

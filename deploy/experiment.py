@@ -43,7 +43,10 @@ def complete(result: dict[str, Any], asked: Scenario, seed: int | None, folder: 
         The scenario as it was asked for, before planning. Where its people are not at hand, truth is null.
     """
     truth: dict[str, Any] | None = None
-    if result["answer"] is not None and can_judge(asked):
+    if asked.problem is not None:
+        if result["answer"] is not None and asked.target.distribution is not None:
+            truth = asked.problem.judge(result["answer"], asked, asked.target.distribution)
+    elif result["answer"] is not None and can_judge(asked):
         crowd = judge_crowd(asked, seed or 0)
         found = judge(parse_hypothesis(result["answer"]), crowd)
         truth = {

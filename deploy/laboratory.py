@@ -17,6 +17,7 @@ import numpy as np
 
 from common.errors import BadScenario
 from common.hypotheses.base import Hypothesis
+from common.messages import OrderCommitment
 from common.operations import Learn, Operation
 from common.people import TableCrowd, open_crowd
 from common.queries.base import Query
@@ -30,8 +31,9 @@ from curator.sample.base import Sample
 from curator.sample.opening import open_sample
 from local_agent.answering import answer_together
 from referee.driver import drive
-from referee.order import Order, simulated
+from referee.order import Order, commitment, public_randomness, simulated
 from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome, learned
+from referee.referee import public
 
 Hook = Callable[[int, Hypothesis], None]
 """Told of each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
@@ -56,8 +58,9 @@ class Desk:
     def __init__(self, scenario: Scenario, sample: Sample, seed: int) -> None:
         policy = scenario.curator
         kappa = None if policy.kappa is None else float(policy.kappa)
-        learner = parse_learner(policy.learner)
-        learner.check(sample.dtype, sample.dimension)
+        learner = None if policy.learner is None else parse_learner(policy.learner)
+        if learner is not None:
+            learner.check(sample.dtype, sample.dimension)
         self.workspace = Workspace(sample, Reweighing(len(sample), kappa, float(policy.eta)), learner)
         self._randomness = RandomSource.seeded(seed, "curator")
         self._lineage = ""
@@ -165,4 +168,8 @@ def conduct(
             return release
 
         protocol = PROTOCOLS[scenario.protocol]()
-        return drive(protocol.script(scenario), protocol.pattern, exchange, watch or (lambda note: None))
+        promised = OrderCommitment(
+            first=0, agents=int(scenario.agents.count), used=0, sha256=commitment(simulated(seed))
+        )
+        script = protocol.script(scenario, public_randomness(public(scenario), [promised]))
+        return drive(script, protocol.agreed(scenario), exchange, watch or (lambda note: None))

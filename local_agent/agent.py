@@ -89,7 +89,7 @@ class Agent:
                 raise AlreadyAnswered("this person has answered a question before; there is no second answer")
             return Signed.parse(stored["report"])
         source = RandomSource.secure()
-        value = evaluate(question.query, self._record, slots)
+        value = evaluate(question.query, self._record.only(question.query.columns), slots)
         report = messages.Report(
             report_id=secrets.token_hex(16),
             run=asked.run,

@@ -32,6 +32,7 @@ CONSTANT = 0
 def evaluate(query: Query, records: Records, slots: Indices) -> AnyArray:
     """Evaluate a query on records, clamped to [0, 1] or its domain; whatever goes wrong becomes :data:`CONSTANT`.
 
+    Records have the columns that the query reads (:attr:`~common.queries.base.Query.columns`).
     What goes wrong for one person changes nobody else's value: records that cannot be evaluated together are evaluated
     one by one.
     """
@@ -75,7 +76,7 @@ def answer_together(
     answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
     for begin in range(0, len(people), BLOCK):
         block = slice(begin, min(begin + BLOCK, len(people)))
-        values = evaluate(query, crowd.records(people[block]), slots[block])
+        values = evaluate(query, crowd.records(people[block], query.columns), slots[block])
         answers[block] = randomize(query, values, mechanism, slots[block], own)
     return answers
 

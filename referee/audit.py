@@ -33,8 +33,9 @@ from common.transcript import Entry, read, split
 from referee.batches import Batch, assemble, assign, form_batch, report_root
 from referee.driver import drive
 from referee.execution import check_release, check_terms
-from referee.order import commitment
-from referee.protocols.base import PROTOCOLS, AskAgents, AskCurator, Outcome, Protocol, Script
+from referee.order import commitment, public_randomness
+from referee.patterns import Pattern
+from referee.protocols.base import PROTOCOLS, AskAgents, AskCurator, Outcome, Script
 from referee.results import result_document
 from referee.runfolder import read_file, unpack_reports
 from referee.store import Cohort, Part, Participant, StoredReport
@@ -160,10 +161,12 @@ class _Auditor:
         """Feed the transcript's replies to a fresh generator; it must ask the same and end the same."""
         self._pending = list(self._entries[2:-1])
         protocol = PROTOCOLS[self._scenario.protocol]()
+        public = public_randomness(self._configuration.scenario, self._configuration.order)
+        script, pattern = protocol.script(self._scenario, public), protocol.agreed(self._scenario)
         if published["status"] not in ("done", "exhausted"):
-            self._replay_cut_off(protocol.script(self._scenario), protocol)
+            self._replay_cut_off(script, pattern)
             return None
-        outcome = drive(protocol.script(self._scenario), protocol.pattern, self._exchange, lambda note: None)
+        outcome = drive(script, pattern, self._exchange, lambda note: None)
         self.where = "the result"
         if self._pending:
             raise AuditFailed(
@@ -196,7 +199,7 @@ class _Auditor:
             if name not in found or canonical.encode(published.get(name)) != canonical.encode(found[name]):
                 raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
 
-    def _replay_cut_off(self, script: Script, protocol: Protocol) -> None:
+    def _replay_cut_off(self, script: Script, pattern: Pattern) -> None:
         """Replay a run that did not end by itself up to its last message; only an open question may be left."""
 
         class _Over(Exception):
@@ -211,7 +214,7 @@ class _Auditor:
             return self._exchange(number, step)
 
         try:
-            outcome = drive(script, protocol.pattern, exchange, lambda note: None)
+            outcome = drive(script, pattern, exchange, lambda note: None)
         except _Over:
             return
         raise AuditFailed(f"the protocol ends with {outcome.status!r} on these answers, the result hides it")

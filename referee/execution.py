@@ -17,7 +17,7 @@ from common.identity import Identity, Signed, verify
 from common.transcript import append
 from referee.collection import Collection
 from referee.driver import drive
-from referee.order import commitment, simulated
+from referee.order import commitment, public_randomness, simulated
 from referee.port import CuratorPort
 from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome
 from referee.results import result_document
@@ -76,7 +76,9 @@ class Execution:
             self._configuration = self.begin(watch)
             terms, self._curator_key = self._agree()
             protocol = PROTOCOLS[self._scenario.protocol]()
-            outcome = drive(protocol.script(self._scenario), protocol.pattern, self._exchange, watch)
+            public = public_randomness(self._configuration.scenario, self._configuration.order)
+            script, pattern = protocol.script(self._scenario, public), protocol.agreed(self._scenario)
+            outcome = drive(script, pattern, self._exchange, watch)
             status, reason = outcome.status, outcome.reason
         except (Refused, BadScenario, BadMessage) as error:
             status, reason = "refused", error.detail

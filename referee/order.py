@@ -8,10 +8,14 @@ seed when the run ends, so that nobody can pick a batch by its answers, and ever
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
+from common import canonical
 from common.arrays import Indices, Words
+from common.messages import OrderCommitment
 
 _ROUNDS = 8
 
@@ -61,6 +65,16 @@ def simulated(seed: int) -> str:
 def commitment(seed: str) -> str:
     """Return SHA-256 of the seed, hex: what is published before the order is used."""
     return hashlib.sha256(f"tandem order {seed}".encode()).hexdigest()
+
+
+def public_randomness(scenario: dict[str, Any], order: Iterable[OrderCommitment]) -> int:
+    """Return public randomness of a run, below 2^60: from its scenario and the commitments to the agents' order.
+
+    Fixed before anybody answers; where people are real the seeds committed to are secret random ones, so nobody knows
+    it before the agents are enrolled. The privacy of no party rests on it.
+    """
+    agreed = [scenario, [promised.wire() for promised in order]]
+    return int(canonical.digest(agreed)[:15], 16)
 
 
 def _mix(values: Words) -> Words:

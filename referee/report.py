@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,10 @@ def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bo
         f"| agents asked, answered, enrolled | {', '.join(format(result['agents'][k], ',') for k in _COUNTS)} |",
         f"| seconds | {result['seconds']['total']} |",
     ]
-    if result["truth"] is not None:
+    if result["truth"] is not None and "correct" in result["truth"]:
+        lines.append(f"| answer | `{json.dumps(result['answer'])}` |")
+        lines.append(f"| in truth | `{json.dumps(result['truth'])}` |")
+    elif result["truth"] is not None:
         lines.append(f"| true loss on T | {result['truth']['loss_on_target']:.4f} |")
         for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
             if result["truth"].get(key) is not None:
@@ -90,6 +94,7 @@ def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bo
             lines.append(f"| task {number}: true loss on T, rounds | {value:.4f}, {rounds_of} |")
         for name, found in result["truth"].get("baselines", {}).items():
             lines.append(f"| true loss, {name} | {found['loss_on_target']:.4f} ({found['note']}) |")
+    if result["truth"] is not None:
         if result["truth"].get("note"):
             lines += ["", f"True losses are {result['truth']['note']}."]
         if result["truth"].get("reading"):
@@ -104,7 +109,7 @@ def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bo
             f"| {r['round']:.0f} | {r['value']:.4f} | {r['low']:.4f} to {r['high']:.4f} | {r['asked']:,.0f} |"
             for r in rounds
         ]
-    if scenario.mode == "realizable":
+    if scenario.mode == "realizable" and scenario.problem is None:
         lines += [
             "",
             "Intervals are two-sided and hold for all rounds together; the run halts by a one-sided sequential test, "

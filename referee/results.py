@@ -30,7 +30,7 @@ def result_document(
         "reason": reason,
         "iterations": outcome.iterations if outcome else 0,
         "answer": outcome.answer.wire() if outcome else None,
-        "estimate": outcome.estimate.wire() if outcome else None,
+        "estimate": outcome.estimate.wire() if outcome and outcome.estimate else None,
         **several,
         "agents": agents,
         "privacy": {
@@ -47,5 +47,5 @@ def _task(ended: Outcome) -> dict[str, Any]:
         "reason": ended.reason,
         "iterations": ended.iterations,
         "answer": ended.answer.wire(),
-        "estimate": ended.estimate.wire(),
+        "estimate": ended.estimate.wire() if ended.estimate else None,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from common.planning.checks import violations
-from common.planning.plan import plan, rows
+from common.planning.plan import plan, rows, rows_of
+from common.planning.problems import figures
 from common.scenario import Scenario
 from referee.audit import Audit
 from referee.report import guarantee
@@ -79,13 +81,20 @@ def result(document: dict[str, Any]) -> None:
     table.add_column(overflow="fold")
     table.add_row("status", f"{document['status']}: {document['reason']}")
     table.add_row("iterations", str(document["iterations"]))
+    if document["truth"] and "correct" in document["truth"]:
+        table.add_row("answer", json.dumps(document["answer"]))
+        found = {name: value for name, value in document["truth"].items() if name != "correct"}
+        verdict = "correct" if document["truth"]["correct"] else "wrong"
+        table.add_row("in truth", f"{verdict}: {json.dumps(found)} (only an experiment can know)")
     if document["estimate"]:
         e = document["estimate"]
         table.add_row(
-            "loss on T, estimated",
+            "estimate of the agents"
+            if document["truth"] and "correct" in document["truth"]
+            else "loss on T, estimated",
             f"{e['value']:.4f}, in {e['low']:.4f} to {e['high']:.4f} at {e['confidence']:.0%}",
         )
-    if document["truth"]:
+    if document["truth"] and "loss_on_target" in document["truth"]:
         known = document["truth"].get("note", "only an experiment can know")
         table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
         for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
@@ -126,12 +135,21 @@ def listing(scenarios: list[Scenario], registered: dict[str, list[str]]) -> None
 
 def plans(scenario: Scenario) -> dict[str, Any]:
     """Return both plans of a scenario, the table's rows and what it violates, as JSON."""
-    paper, tight = plan(scenario, "paper"), plan(scenario, "tight")
+    if scenario.problem is not None:
+        paper, tight = (
+            {name: figure.wire() for name, figure in figures(scenario, scenario.problem, printed).items()}
+            for printed in (True, False)
+        )
+        beside = rows_of(scenario, scenario.problem)
+    else:
+        both = plan(scenario, "paper"), plan(scenario, "tight")
+        paper, tight = both[0].wire(), both[1].wire()
+        beside = rows(*both)
     return {
         "scenario": scenario.name,
-        "paper": paper.wire(),
-        "tight": tight.wire(),
-        "rows": [row.wire() for row in rows(paper, tight)],
+        "paper": paper,
+        "tight": tight,
+        "rows": [row.wire() for row in beside],
         "violations": violations(scenario),
     }
 

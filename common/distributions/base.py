@@ -42,6 +42,10 @@ class Distribution(Value):
     def draw(self, seed: int, people: Indices) -> Records:
         """Return the records of the given people (non-negative indices), in that order."""
 
+    def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
+        """Return the same with these features only, in this order; None: all."""
+        return self.draw(seed, people).only(columns)
+
 
 DISTRIBUTIONS: Vocabulary[Distribution] = Vocabulary("distribution", "common.distributions", "name")
 parse_distribution = DISTRIBUTIONS.parse

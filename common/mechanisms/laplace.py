@@ -53,8 +53,11 @@ class Laplace(Mechanism):
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Floats:
         """Answer for each value, shape (n,), float64 holding integers."""
         rounded = source.uniforms(len(values)) < bounded(np.asarray(values, dtype=np.float64))
-        noise = self._geometrics(len(values), source) - self._geometrics(len(values), source)
-        return np.asarray(rounded + noise, dtype=np.float64)
+        return np.asarray(rounded + self.noise(len(values), source), dtype=np.float64)
+
+    def noise(self, count: int, source: RandomSource) -> Floats:
+        """Draw ``count`` independent Z, float64 holding integers: each hides a change of 1 of an integer."""
+        return self._geometrics(count, source) - self._geometrics(count, source)
 
     def _geometrics(self, count: int, source: RandomSource) -> Floats:
         successes = np.zeros(count, dtype=np.float64)

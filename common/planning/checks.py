@@ -8,6 +8,7 @@ from common.errors import BadScenario
 from common.planning import formulas
 from common.planning.learners.base import planning_of, spent
 from common.planning.plan import Plan, plan, resolve
+from common.planning.problems import shortfalls
 from common.privacy.calibration import LEAST_SUPPORT
 from common.scenario import Scenario
 
@@ -18,6 +19,8 @@ def violations(scenario: Scenario) -> list[str]:
     Each sentence begins with what is at stake: ``privacy``, ``accuracy`` or ``agents``.
     """
     try:
+        if scenario.problem is not None:
+            return shortfalls(scenario, scenario.problem)
         found, resolved = plan(scenario), resolve(scenario)
     except BadScenario as error:
         return [f"accuracy: {error.detail}"]
@@ -30,13 +33,13 @@ def _privacy(scenario: Scenario) -> list[str]:
         return []
     n, eta, rounds = int(curator.n), float(curator.eta), int(curator.rounds)
     kappa = None if curator.kappa is None else float(curator.kappa)
-    if kappa is None and planning_of(curator.learner).reweighs:
+    if kappa is None and planning_of(curator.settings).reweighs:
         return ["privacy: kappa is null, so one record can have all the weight: give kappa a number or plan"]
     if kappa is not None and not kappa * n > LEAST_SUPPORT:
         return [f"privacy: kappa n must be above {LEAST_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
-    requested = spent(curator.learner, curator.delta, n, kappa, eta, rounds)
+    requested = spent(curator.settings, curator.delta, n, kappa, eta, rounds)
     if math.isinf(requested):
-        return [f"privacy: planning knows no guarantee of the learner {curator.learner['name']!r} with these settings"]
+        return [f"privacy: planning knows no guarantee of the learner {curator.settings['name']!r} with these settings"]
     if requested <= curator.epsilon:
         return []
     return [

@@ -9,6 +9,8 @@ from common.errors import BadInput, BadScenario, BudgetExceeded
 from common.planning import evidence, formulas
 from common.planning.figures import ERRATA, PAPER, Figure, fixed, follow
 from common.planning.learners.base import Task, lemma, planning_of
+from common.planning.problems import figures, resolve_problem
+from common.problems.base import Problem
 from common.scenario import Scenario
 from common.values import Value
 
@@ -90,17 +92,19 @@ def resolve(scenario: Scenario) -> Scenario:
     BadScenario
         As for :func:`plan`.
     """
+    if scenario.problem is not None:
+        return resolve_problem(scenario, scenario.problem)
     curator, agents = scenario.curator, scenario.agents
-    open_learner = [key for key, value in curator.learner.items() if value == "plan"]
+    open_learner = [key for key, value in curator.settings.items() if value == "plan"]
     open_numbers = "plan" in (curator.n, curator.kappa, curator.eta, curator.rounds, agents.count)
     if not open_learner and not open_numbers:
         return scenario
-    closed = [key for key in open_learner if key not in planning_of(curator.learner).open_settings]
+    closed = [key for key in open_learner if key not in planning_of(curator.settings).open_settings]
     if closed:
-        name = curator.learner.get("name")
+        name = curator.settings.get("name")
         raise BadScenario(f"curator.learner.{closed[0]} cannot be left at plan for the learner {name!r}")
     found = plan(scenario)
-    learner = {**curator.learner, **{key: found.learner[key] for key in open_learner}}
+    learner = {**curator.settings, **{key: found.learner[key] for key in open_learner}}
     return scenario.model_copy(
         update={
             "curator": curator.model_copy(
@@ -119,7 +123,16 @@ def resolve(scenario: Scenario) -> Scenario:
 
 def rows(paper: Plan, tight: Plan) -> tuple[Row, ...]:
     """Put both plans beside each other, one row a number, in the order of the fields."""
-    found, ones, others = [], _numbers(paper), _numbers(tight)
+    return tuple(_beside(_numbers(paper), _numbers(tight)))
+
+
+def rows_of(scenario: Scenario, problem: Problem) -> tuple[Row, ...]:
+    """Put both plans of a problem beside each other."""
+    return tuple(_beside(figures(scenario, problem, True), figures(scenario, problem, False)))
+
+
+def _beside(ones: dict[str, Figure], others: dict[str, Figure]) -> list[Row]:
+    found = []
     for name in ones | others:
         one, other = ones.get(name), others.get(name)
         found.append(
@@ -131,7 +144,7 @@ def rows(paper: Plan, tight: Plan) -> tuple[Row, ...]:
                 tight_source="" if other is None else f"{other.formula} ({other.source})",
             )
         )
-    return tuple(found)
+    return found
 
 
 def _numbers(plan: Plan) -> dict[str, Figure]:
@@ -147,7 +160,7 @@ def _numbers(plan: Plan) -> dict[str, Figure]:
 
 def _plan(scenario: Scenario, paper: bool) -> Plan:
     curator = scenario.curator
-    planning = planning_of(curator.learner)
+    planning = planning_of(curator.settings)
     rounds = planning.rounds(scenario, paper) or _rounds(scenario, paper)
     calls = int(rounds.value)
     kappa = None if curator.kappa is None else _kappa(scenario, paper)

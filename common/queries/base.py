@@ -28,6 +28,11 @@ class Query(Value):
     def least_dimension(self) -> int:
         """Smallest number of features that a record must have."""
 
+    @property
+    def columns(self) -> Indices | None:
+        """The features that it reads, of records that have very many; None: as many as it needs, from the first on."""
+        return None
+
     @abstractmethod
     def evaluate(self, records: Records, slots: Indices) -> Floats | Words:
         """Evaluate on each record.
@@ -35,7 +40,7 @@ class Query(Value):
         Parameters
         ----------
         records
-            n records.
+            n records, of which the features are :attr:`columns`, if there are such.
         slots
             Shape (n,): each agent's public position in its batch; a query may ask different positions different things.
 

@@ -57,18 +57,29 @@ class ItemQuery(FrequencyQuery):
         """The features up to the last bit."""
         return self.first + self.bits
 
+    @property
+    def columns(self) -> Indices:
+        """The bits."""
+        return np.arange(self.first, self.first + self.bits)
+
     def evaluate(self, records: Records, slots: Indices) -> Words:
         """Return each record's prefix, shape (n,), uint64."""
-        items = np.empty(len(records), dtype=np.uint64)
-        _pack(records.features, self.first, self.bits, items)
+        items = pack(records.features)
         cut = self.bits - np.array(self.lengths, dtype=np.uint64)[slots % len(self.lengths)]
         return np.asarray(items >> cut, dtype=np.uint64)
 
 
+def pack(features: AnyArray) -> Words:
+    """Return the integers of which rows are the bits, most significant first: shape (n, at most 64) to (n,)."""
+    items = np.empty(len(features), dtype=np.uint64)
+    _pack(features, items)
+    return items
+
+
 @njit
-def _pack(features: AnyArray, first: int, bits: int, items: Words) -> None:
+def _pack(features: AnyArray, items: Words) -> None:
     for i in range(len(items)):
         item = np.uint64(0)
-        for j in range(first, first + bits):
+        for j in range(features.shape[1]):
             item = (item << np.uint64(1)) | np.uint64(features[i, j] > 0)
         items[i] = item

@@ -20,11 +20,14 @@ Kind = TypeVar("Kind", bound=Operation)
 
 @dataclass
 class Workspace:
-    """What the curator works with: its sample, the law of its weights, its learner, and what it released last."""
+    """What the curator works with: its sample, the law of its weights, its learner, and what it released last.
+
+    ``learner`` is None where the policy has none.
+    """
 
     sample: Sample
     reweighing: Reweighing
-    learner: Learner
+    learner: Learner | None
     previous: Hypothesis | None = None
 
 

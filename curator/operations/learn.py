@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from common.errors import PolicyRefused
 from common.hypotheses.base import parse_hypothesis
 from common.operations import Learn
 from common.privacy.events import Event
 from common.randomness import RandomSource
+from curator.learners.base import Learner
 from curator.operations.base import ACTS, Act, Workspace
 from curator.viewing import TaskSampler
 
@@ -18,17 +20,23 @@ class LearnAct(Act[Learn]):
 
     def event(self, operation: Learn, workspace: Workspace) -> Event:
         """Return the learner's event at the present sampling bound."""
-        return workspace.learner.event(workspace.reweighing.sampling_bound())
+        return _learner(workspace).event(workspace.reweighing.sampling_bound())
 
     def run(self, operation: Learn, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
         """Learn, warm-started at the last released hypothesis."""
         sampler = workspace.reweighing.sampler(workspace.sample)
         if operation.task is not None:
             sampler = TaskSampler(workspace.sample, workspace.reweighing.density(), operation.task)
-        hypothesis = workspace.learner.learn(sampler, source, workspace.previous)
+        hypothesis = _learner(workspace).learn(sampler, source, workspace.previous)
         workspace.previous = hypothesis
         return {"hypothesis": hypothesis.wire()}
 
     def replay(self, operation: Learn, result: dict[str, Any], workspace: Workspace) -> None:
         """Remember what was released."""
         workspace.previous = parse_hypothesis(result["hypothesis"])
+
+
+def _learner(workspace: Workspace) -> Learner:
+    if workspace.learner is None:
+        raise PolicyRefused("this curator's policy has no learner")
+    return workspace.learner

@@ -19,6 +19,7 @@ from common.queries.base import Query
 from common.registry import Registry
 from common.scenario import Scenario
 from common.tasks import Task
+from common.values import Value
 from referee.estimation.intervals import Estimate
 from referee.patterns import Pattern
 
@@ -76,7 +77,7 @@ class Outcome:
     iterations
         Rounds that were used.
     answer, estimate, reason
-        What was found, what the agents say about it, and why it ended there.
+        What was found (a hypothesis, but for problems), what the agents say about it, and why it ended there.
     tasks
         Of a protocol that learns several things: how each ended, in order. The rest is then that of the last one, and
         the iterations are those of all.
@@ -84,8 +85,8 @@ class Outcome:
 
     status: Literal["done", "exhausted"]
     iterations: int
-    answer: Hypothesis
-    estimate: Estimate
+    answer: Value
+    estimate: Estimate | None
     reason: str
     tasks: tuple[Outcome, ...] = ()
 
@@ -118,10 +119,25 @@ class Protocol(ABC):
 
     title: ClassVar[str]
     pattern: ClassVar[Pattern]
+    problem: ClassVar[str | None] = None
+    """Name of the problem that its scenarios have; None: a hypothesis with a small loss."""
+
+    patterns_alone: ClassVar[dict[str, Pattern]] = {}
+    """The patterns of runs in which one side is left out, by the side that is alone."""
+
+    def agreed(self, scenario: Scenario) -> Pattern:
+        """Return the pattern of a run."""
+        return self.pattern if scenario.alone is None else self.patterns_alone[scenario.alone]
 
     @abstractmethod
-    def script(self, scenario: Scenario) -> Script:
-        """Start the protocol for a resolved scenario (no value is left at ``plan``)."""
+    def script(self, scenario: Scenario, public: int) -> Script:
+        """Start the protocol for a resolved scenario (no value is left at ``plan``).
+
+        Parameters
+        ----------
+        public
+            Public randomness of the run, below 2^60 (:func:`referee.order.public_randomness`).
+        """
 
 
 PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", "referee.protocols")

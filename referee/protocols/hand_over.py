@@ -39,7 +39,7 @@ class HandOver(Protocol):
     title = "Hand-over"
     pattern = SubsampleTestReweigh.pattern
 
-    def script(self, scenario: Scenario) -> Script:
+    def script(self, scenario: Scenario, public: int) -> Script:
         """For each task, Algorithm 2 from the weights of the last one, in the rounds that are left."""
         tasks, rounds = scenario.tasks or (None,), int(scenario.curator.rounds)
         ended: list[Outcome] = []

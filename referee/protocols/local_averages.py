@@ -47,7 +47,7 @@ class LocalAverages(Protocol):
     title = "Local averages"
     pattern = sequence(agents("moment"), agents("loss"))
 
-    def script(self, scenario: Scenario) -> Script:
+    def script(self, scenario: Scenario, public: int) -> Script:
         """Ask everybody once, compute the discriminant, then estimate its loss."""
         target, count = scenario.target, int(scenario.agents.count)
         if not math.isfinite(target.norm):

@@ -39,7 +39,7 @@ class LocalGradientDescent(Protocol):
     title = "Local gradient descent"
     pattern = sequence(some(agents("gradient")), agents("loss"))
 
-    def script(self, scenario: Scenario) -> Script:
+    def script(self, scenario: Scenario, public: int) -> Script:
         """Repeat w <- w - step * estimated gradient; then estimate the loss of the averaged w."""
         d, norm = scenario.target.dimension, scenario.target.norm
         if not math.isfinite(norm):

@@ -6,6 +6,8 @@ Algorithm 3 as its learner Algorithm 4, with null mechanisms Algorithm 1.
 
 from __future__ import annotations
 
+import math
+
 from common.errors import BadScenario
 from common.operations import Learn, Reweigh
 from common.queries.loss import LossQuery
@@ -31,7 +33,7 @@ class SubsampleTestReweigh(Protocol):
     title = "Subsample-Test-Reweigh"
     pattern = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
 
-    def script(self, scenario: Scenario) -> Script:
+    def script(self, scenario: Scenario, public: int) -> Script:
         """Algorithm 2: for t = 1..T learn h^t from mu^t, test it on fresh agents, then halt or reweigh by it."""
         return (yield from pursue(scenario, None, 1, int(scenario.curator.rounds)))
 
@@ -47,14 +49,15 @@ def pursue(scenario: Scenario, task: Task | None, first: int, last: int) -> Scri
     share = int(scenario.agents.count) // rounds
     if not seeks and share < 1:
         raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {scenario.agents.count}")
-    best = None
+    best, least = None, math.inf
     for t in range(first, last + 1):
         release = yield AskCurator(Learn(round=t, task=task))
         hypothesis = learned(release, task)
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         found = yield from examine(loss, scenario, rounds) if seeks else survey(loss, scenario, share, rounds)
         yield Note(f"round {t}", {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire()})
-        if best is None or found.estimate.high < best.estimate.high:
+        if best is None or found.estimate.high < least:
+            least = found.estimate.high
             best = Outcome("exhausted", t, hypothesis, found.estimate, f"all {rounds} rounds were used")
         if found.verdict == "below":
             return Outcome("done", t, hypothesis, found.estimate, f"the loss on T is below the level after round {t}")

@@ -99,7 +99,7 @@ class LearnerPlanning:
 
     def complete(self, task: Task, n: int | None) -> dict[str, Any]:
         """Fill in what the settings leave at ``plan``, for n people (None: n follows later)."""
-        return dict(task.scenario.curator.learner)
+        return dict(task.scenario.curator.settings)
 
     def people(self, task: Task, learner: dict[str, Any]) -> Figure:
         """Return n: what the statistics ask for or, if more, what the budget does."""

@@ -26,7 +26,7 @@ class ExponentialPlanning(LearnerPlanning):
 
     def complete(self, task: Task, n: int | None) -> dict[str, Any]:
         """Fill in ``epsilon``, then the ``draws`` that go with it."""
-        learner = dict(task.scenario.curator.learner)
+        learner = dict(task.scenario.curator.settings)
         if learner.get("epsilon") == "plan":
             learner["epsilon"] = 1.0
         if learner.get("draws") == "plan":
@@ -49,7 +49,7 @@ class ExponentialPlanning(LearnerPlanning):
     def figures(self, task: Task, learner: dict[str, Any]) -> dict[str, Figure]:
         """Return m."""
         draws = follow(
-            task.scenario.curator.learner.get("draws"),
+            task.scenario.curator.settings.get("draws"),
             lambda: _enough(task, number(learner, "epsilon")),
             "max(4/eps, 8) ln(2T|H|/beta)/(learner alpha)",
             "McSherry and Talwar 2007; Chernoff",

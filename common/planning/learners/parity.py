@@ -70,13 +70,13 @@ class ParityPlanning(LearnerPlanning):
         text, source = "least R with b^R < beta and the fewest records", PAPER + "Appendix B"
         if task.paper:
             text, source = "log_{4/3}(2/beta)", PAPER + "Corollary B.3"
-        asked = task.scenario.curator.learner.get("blocks", 1)
+        asked = task.scenario.curator.settings.get("blocks", 1)
         return {"blocks": follow(asked, lambda: _least(task, learner), text, source)}
 
 
 def _settings(scenario: Scenario, paper: bool) -> dict[str, Any]:
     """Return the settings with everything but ``blocks`` filled in."""
-    learner = dict(scenario.curator.learner)
+    learner = dict(scenario.curator.settings)
     if learner.get("rule") == "plan":
         learner["rule"] = "printed" if paper else "tight"
     if learner.get("epsilon") == "plan":

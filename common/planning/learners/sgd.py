@@ -43,7 +43,7 @@ class SgdPlanning(LearnerPlanning):
         """Settle n, noise and steps; the paper's sigma depends on n, and n on R, and R on sigma: a fixed point."""
         learner, n = super().settle(task)
         curator = task.scenario.curator
-        while task.paper and curator.n == "plan" and curator.learner.get("noise") == "plan":
+        while task.paper and curator.n == "plan" and curator.settings.get("noise") == "plan":
             again = self.complete(task, int(n.value))
             if again == learner:
                 break
@@ -58,7 +58,7 @@ class SgdPlanning(LearnerPlanning):
         BadScenario
             If no noise fits the budget.
         """
-        learner = dict(task.scenario.curator.learner)
+        learner = dict(task.scenario.curator.settings)
 
         def at(noise: float) -> dict[str, Any]:
             steps = _enough(task, noise) if learner.get("steps") == "plan" else int(number(learner, "steps"))
@@ -90,7 +90,7 @@ class SgdPlanning(LearnerPlanning):
 
     def figures(self, task: Task, learner: dict[str, Any]) -> dict[str, Figure]:
         """Return R and sigma/L."""
-        asked = task.scenario.curator.learner
+        asked = task.scenario.curator.settings
         tail = "8 D^2 L^2 ln(2/beta)" if task.paper else "32 D^2 L^2 ln(2T/beta)"
         steps = follow(
             asked["steps"],
@@ -109,7 +109,7 @@ class SgdPlanning(LearnerPlanning):
 
 def _enough(task: Task, noise: float) -> int:
     """Return R for which every round reaches loss ``accuracy.learner * alpha`` on mu."""
-    scenario, learner = task.scenario, task.scenario.curator.learner
+    scenario, learner = task.scenario, task.scenario.curator.settings
     alpha = scenario.accuracy.learner * scenario.alpha
     clip, diameter = number(learner, "clip", 1.0), number(learner, "diameter")
     width = _dimension(scenario) + (number(learner, "intercept", 1.0) != 0.0)

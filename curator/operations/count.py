@@ -1,0 +1,34 @@
+"""Count the records of which a feature is 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from common.mechanisms.laplace import Laplace
+from common.operations import Count
+from common.privacy.events import Event, SubsampledRelease
+from common.randomness import RandomSource
+from curator.operations.base import ACTS, Act, Workspace
+from curator.sample.shard import BLOCK
+
+
+@ACTS.register("count")
+class CountAct(Act[Count]):
+    """A count with two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009), exact on the integers.
+
+    The count changes by at most 1 when a record is replaced: pure epsilon-DP on the sample itself, weights or not.
+    """
+
+    def event(self, operation: Count, workspace: Workspace) -> Event:
+        """One pure release from the sample itself."""
+        return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
+
+    def run(self, operation: Count, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+        """Release the noisy count: an integer, which may lie outside 0..n."""
+        ones = sum(
+            int(np.count_nonzero(records.features[:, operation.feature] > 0))
+            for records in workspace.sample.blocks(BLOCK)
+        )
+        return {"count": ones + int(Laplace(epsilon=operation.epsilon).noise(1, source)[0])}

@@ -1,0 +1,39 @@
+"""Select the feature that is 1 most often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from common.operations import Select
+from common.privacy.events import Event, SubsampledRelease
+from common.randomness import RandomSource
+from curator.learners.exponential import choose
+from curator.operations.base import ACTS, Act, Workspace
+from curator.sample.shard import BLOCK
+
+
+@ACTS.register("select")
+class SelectAct(Act[Select]):
+    """The exponential mechanism (McSherry and Talwar 2007): feature i with chance proportional to e^{epsilon C_i/2}.
+
+    C_i, the number of records of which feature i is 1, changes by at most 1 when a record is replaced: pure
+    epsilon-DP on the sample itself, weights or not. With probability 1 - beta, C_i >= max C - 2 ln(d/beta)/epsilon.
+    """
+
+    def event(self, operation: Select, workspace: Workspace) -> Event:
+        """One pure release from the sample itself."""
+        return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
+
+    def run(self, operation: Select, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+        """Release the number of the feature, as one of the whole record."""
+        ones = np.zeros(operation.count, dtype=np.int64)
+        columns = slice(operation.first, operation.first + operation.count)
+        for records in workspace.sample.blocks(BLOCK):
+            ones += np.count_nonzero(records.features[:, columns] > 0, axis=0)
+        missing = len(workspace.sample) - ones
+        level = choose(np.bincount(missing, minlength=len(workspace.sample) + 1), operation.epsilon, source)
+        alike = np.flatnonzero(missing == level)
+        chosen = alike[int(source.integers(len(alike), 1)[0])]
+        return {"feature": operation.first + int(chosen)}
