@@ -67,8 +67,14 @@ class FrequencyOracle(LocalRandomizer):
         """Return C(v) of each candidate v, int64: time is proportional to answers times candidates at most."""
 
     def all_supports(self, answers: AnyArray, domain: int, publics: Words) -> Indices:
-        """Return C(v) of every item of a domain of at most :data:`MOST_LISTED`, int64."""
-        return self.supports(answers, domain, publics, np.arange(domain, dtype=np.uint64))
+        """Return C(v) of every item, int64.
+
+        Raises
+        ------
+        PolicyRefused
+            If the domain has more than :data:`MOST_LISTED` items.
+        """
+        return self.supports(answers, domain, publics, np.arange(listed(domain), dtype=np.uint64))
 
     def shares(self, supports: Indices, answers: int, domain: int) -> Floats:
         """Return the unbiased estimates f(v) from C(v) of so many answers."""
@@ -93,6 +99,13 @@ def public_words(public: int, slots: Indices) -> Words:
     words = np.empty((len(slots), 1), dtype=np.uint64)
     fill_words(stream(public, 0), slots, words)
     return words[:, 0]
+
+
+def listed(domain: int) -> int:
+    """Return the number of items of a domain of which all are estimated at once; a larger one is refused."""
+    if domain > MOST_LISTED:
+        raise PolicyRefused(f"at most {MOST_LISTED} items are estimated at once, found {domain}: name candidates")
+    return domain
 
 
 def within(items: Words, domain: int) -> Words:

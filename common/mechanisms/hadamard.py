@@ -9,10 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from common.arrays import AnyArray, Bits, Indices, Words
-from common.errors import PolicyRefused
 from common.kernels import njit
 from common.mechanisms.base import MECHANISMS
-from common.mechanisms.frequency import MOST_LISTED, FrequencyOracle, within
+from common.mechanisms.frequency import FrequencyOracle, listed, within
 from common.mechanisms.warner import LEAST_EPSILON
 from common.privacy.local import MOST_EPSILON, randomized_response_probability
 from common.randomness import RandomSource
@@ -74,16 +73,8 @@ class HadamardResponse(FrequencyOracle):
         return counts
 
     def all_supports(self, answers: AnyArray, domain: int, publics: Words) -> Indices:
-        """Do the same for every item, by one fast Walsh-Hadamard transform.
-
-        Raises
-        ------
-        PolicyRefused
-            If the domain has more than :data:`~common.mechanisms.frequency.MOST_LISTED` items.
-        """
-        if domain > MOST_LISTED:
-            raise PolicyRefused(f"at most {MOST_LISTED} items are estimated at once, found {domain}: name candidates")
-        order = 1 << (domain - 1).bit_length()
+        """See :meth:`FrequencyOracle.all_supports`: by one fast Walsh-Hadamard transform."""
+        order = 1 << (listed(domain) - 1).bit_length()
         rows = (publics & np.uint64(order - 1)).astype(np.int64)
         sums = np.bincount(rows, minlength=order) - 2 * np.bincount(rows[answers == 1], minlength=order)
         _transform(sums)

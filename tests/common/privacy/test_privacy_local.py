@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath
 import pytest
@@ -66,6 +67,31 @@ def test_warner_never_claims_more_than_the_odds_show(epsilon: float) -> None:
     assert odds >= min(epsilon * (1 - 1e-7) - 1e-15, 12.0)
 
 
+def exact_odds(probability: Fraction, symbols: int) -> mpmath.mpf:
+    """Return p (k - 1)/(1 - p), to the digits that are set."""
+    odds = probability * (symbols - 1) / (1 - probability)
+    return mpmath.mpf(odds.numerator) / odds.denominator
+
+
+@given(epsilon=st.floats(1e-6, 700.0), symbols=st.integers(2, 1 << 16))
+def test_k_ary_response_is_private_and_no_more_truth_is(epsilon: float, symbols: int) -> None:
+    probability = Fraction(local.k_ary_response_probability(epsilon, symbols))
+    assert (probability * 2**53).denominator == 1
+    assert Fraction(1, symbols) < probability < 1
+    more = probability + Fraction(1, 2**50)
+    with mpmath.workdps(60):
+        assert exact_odds(probability, symbols) <= mpmath.exp(epsilon)
+        assert more >= 1 or exact_odds(more, symbols) > mpmath.exp(epsilon)
+
+
+def test_k_ary_response_known_answers() -> None:
+    assert local.k_ary_response_probability(math.log(3), 4) == pytest.approx(0.5, rel=1e-14)
+    assert local.k_ary_response_probability(1.0, 2) == pytest.approx(
+        local.randomized_response_probability(1.0), rel=1e-14
+    )
+    assert local.k_ary_response_probability(700.0, 1 << 16) == 1 - 2.0**-53
+
+
 def test_laplace_and_its_inverse() -> None:
     scale = local.laplace_scale(0.5, 2.0)
     assert scale == pytest.approx(4.0)
@@ -80,6 +106,10 @@ def test_laplace_and_its_inverse() -> None:
         lambda: local.randomized_response_epsilon(math.nan),
         lambda: local.randomized_response_probability(0.0),
         lambda: local.randomized_response_probability(math.inf),
+        lambda: local.k_ary_response_probability(0.0, 3),
+        lambda: local.k_ary_response_probability(math.nan, 3),
+        lambda: local.k_ary_response_probability(701.0, 3),
+        lambda: local.k_ary_response_probability(1.0, 1),
         lambda: local.laplace_scale(1.0, 0.0),
         lambda: local.laplace_epsilon(math.inf, 1.0),
         lambda: local.gaussian_delta(-1.0, 1.0),
