@@ -11,6 +11,7 @@ from common.records import Records
 
 LINEAR = {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.1}
 EXAMPLES = {
+    "coordinate": {"first": 1, "count": 2},
     "gradient": {"hypothesis": LINEAR, "bound": 1.0},
     "item": {"bits": 5, "prefixes": [2, 5]},
     "loss": {"hypothesis": LINEAR},
@@ -28,6 +29,11 @@ def people(n, d, dtype=np.float32):
     return Records(features.astype(dtype), random.choice([-1, 1], n).astype(np.int8))
 
 
+def ask(query, records, slots):
+    """Evaluate as agents do: on the features that the query reads."""
+    return query.evaluate(records.only(query.columns), slots)
+
+
 def test_every_registered_query_is_covered():
     assert sorted(EXAMPLES) == QUERIES.names()
 
@@ -38,7 +44,7 @@ class TestEveryQuery:
     def test_gives_one_value_in_the_unit_interval_or_one_item_per_record(self, kind, dtype):
         query = example(kind)
         records = people(300, query.least_dimension, dtype)
-        values = query.evaluate(records, np.arange(300))
+        values = ask(query, records, np.arange(300))
         assert values.shape == (300,)
         if query.domain is None:
             assert values.dtype == np.float64
@@ -50,8 +56,8 @@ class TestEveryQuery:
     def test_looks_at_each_record_alone(self, kind):
         query = example(kind)
         records = people(50, query.least_dimension)
-        together = query.evaluate(records, np.arange(50))
-        alone = [query.evaluate(records.take([i]), np.array([i]))[0] for i in range(50)]
+        together = ask(query, records, np.arange(50))
+        alone = [ask(query, records.take([i]), np.array([i]))[0] for i in range(50)]
         np.testing.assert_allclose(together, alone, rtol=1e-6)
 
     def test_ignores_features_beyond_its_own(self, kind):
@@ -59,13 +65,19 @@ class TestEveryQuery:
         records = people(50, query.least_dimension + 4)
         own = Records(records.features[:, : query.least_dimension].copy(), records.labels)
         slots = np.arange(50)
-        np.testing.assert_allclose(query.evaluate(records, slots), query.evaluate(own, slots), rtol=1e-6)
+        np.testing.assert_allclose(ask(query, records, slots), ask(query, own, slots), rtol=1e-6)
+
+    def test_reads_features_that_it_says_records_must_have(self, kind):
+        query = example(kind)
+        if query.columns is not None:
+            assert query.columns.min() >= 0
+            assert query.columns.max() < query.least_dimension
 
     def test_leaves_the_records_as_they_are(self, kind):
         query = example(kind)
         records = people(50, query.least_dimension)
         before = records.features.copy()
-        query.evaluate(records, np.arange(50))
+        ask(query, records, np.arange(50))
         np.testing.assert_array_equal(records.features, before)
 
     def test_survives_the_wire(self, kind):
