@@ -85,7 +85,7 @@ def randomize_one(
     query: Query, value: AnyArray, mechanism: LocalRandomizer, slots: Indices, source: RandomSource
 ) -> float:
     """Randomize one person's value, shape (1,); randomized response is OpenDP's, exact and in constant time."""
-    if not isinstance(mechanism, Warner):
+    if isinstance(query, FrequencyQuery) or not isinstance(mechanism, Warner):
         return float(randomize(query, value, mechanism, slots, source)[0])
     rounded = bool(source.bernoullis(float(value[0]), 1)[0])
     measurement = make_randomized_response_bool(prob=mechanism.truth, constant_time=True)

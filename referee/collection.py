@@ -73,9 +73,12 @@ class Collection:
 
         Raises
         ------
+        PolicyRefused
+            If the run's mechanism cannot randomize what the query says; nobody is asked then.
         PeerUnavailable
             If not one report came within ``PATIENCE`` deadlines.
         """
+        kind = self._agreed(run)[1].answer_kind(query.domain)
         question = self._store.question(run, number) or self._open(run, number, query, count)
         batch = self._batch(question)
         waiting = batch.owners() if question.open else set()
@@ -89,7 +92,6 @@ class Collection:
             wait(left)
         self._store.close_question(run, number)
         self._batches.pop((run, number), None)
-        kind = self._agreed(run)[1].answer_kind(query.domain)
         return assemble(batch, self._store.reports(run, number), kind)
 
     def wait(self, seconds: float) -> None:
