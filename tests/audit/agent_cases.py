@@ -7,6 +7,7 @@ runs as there are people.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from common import messages
 from common.arrays import AnyArray, Floats, Indices
 from common.hypotheses.linear import Linear
 from common.identity import Identity, Signed
-from common.mechanisms.base import Mechanism, parse_mechanism
+from common.mechanisms.base import LocalRandomizer, parse_mechanism
+from common.mechanisms.frequency import FrequencyOracle, public_words
 from common.packing import unpack_answers
 from common.people import TableCrowd
 from common.queries.base import Query
 from common.queries.gradient import GradientQuery
+from common.queries.item import ItemQuery
 from common.queries.loss import LossQuery
 from common.randomness import RandomSource
 from common.records import Records
@@ -38,6 +41,8 @@ Person = tuple[float, float, int]
 """Two features and a label."""
 
 ORDINARY: tuple[Person, Person] = ((0.5, 0.5, 1), (0.5, 0.5, -1))
+ITEMS: tuple[Person, Person] = ((0.5, -0.5, 1), (-0.5, 0.5, 1))
+"""Two bits, features above 0: the items 2 and 1."""
 EXTREME: tuple[Person, Person] = ((3e38, -3e38, 1), (0.0, 0.0, -1))
 """Features at the end of what they can be: with great weights, margins are infinite or not even numbers."""
 
@@ -81,9 +86,12 @@ def hosted(
     times: int = 1,
     slots: int | None = None,
     lies: bool = False,
-    clamps: bool = True,
+    replaced: Mapping[str, Any] = {},
 ) -> Subject:
-    """One person a run: all the answers that they gave, as often as they were asked the same question."""
+    """One person a run: all the answers that they gave, as often as they were asked the same question.
+
+    ``replaced`` are parts of the code by their dotted names, and what stands in their places.
+    """
     parsed = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
     configuration = messages.Configuration(
         run="audit",
@@ -107,32 +115,65 @@ def hosted(
         with tempfile.TemporaryDirectory() as folder, ExitStack() as broken:
             if lies:
                 broken.enter_context(patch.object(type(query), "evaluate", lie))
-            if not clamps:
-                broken.enter_context(patch("local_agent.answering.evaluate", lambda q, r, s: q.evaluate(r, s)))
-                broken.enter_context(patch("common.mechanisms.base.bounded", lambda values: values))
+            for name, part in replaced.items():
+                broken.enter_context(patch(name, part))
             policy = Policy(REFEREE.public, EPSILON, queries=ALL_QUERIES)
             population = kind(TableCrowd(people(person, runs)), policy, Path(folder), source)
             bodies = [population.answer(signed, agreed)[1] for _ in range(times)]
             population.close()
-        return np.stack([unpack_answers(body, runs, parsed.answers)[1] for body in bodies], axis=1)
+        kind_of_answer = parsed.answer_kind(query.domain)
+        return np.stack([unpack_answers(body, runs, kind_of_answer)[1] for body in bodies], axis=1)
 
     return subject
 
 
-def single(query: Query, mechanism: Mechanism) -> Subject:
-    """One agent's answer a run, sampled by OpenDP (which takes no seed)."""
+def single(query: Query, mechanism: LocalRandomizer) -> Subject:
+    """One agent's answer a run; Warner's is sampled by OpenDP (which takes no seed)."""
 
     def subject(person: Person, runs: int, source: RandomSource) -> AnyArray:
         slots = np.zeros(1, dtype=np.int64)
-        value = evaluate(query, people(person, 1), slots)
+        value = evaluate(query, people(person, 1).only(query.columns), slots)
         return np.array([randomize_one(query, value, mechanism, slots, source) for _ in range(runs)])
 
     return subject
 
 
+def separating(mechanism: str) -> ItemQuery:
+    """Return the question about :data:`ITEMS` with which a malicious referee tells most: see where slot 0 is asked."""
+    oracle = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
+    assert isinstance(oracle, FrequencyOracle)
+    answers = [np.array([answer], dtype=np.uint8) for answer in range(oracle.symbols(4))]
+    for public in range(100):
+        word = public_words(public, np.zeros(1, dtype=np.int64))
+        supports = [oracle.supports(answer, 4, word, np.array([1, 2], dtype=np.uint64)) for answer in answers]
+        if any(one != other for one, other in supports):
+            return ItemQuery(bits=2, public=public)
+    raise AssertionError("no public word separates the items")
+
+
 def case(name: str, inputs: tuple[Person, Person], honest: Subject, least: float, **rest: Any) -> Case:
     """Return a case that claims :data:`EPSILON`, purely."""
     return Case(name, EPSILON, inputs, honest, **{"runs": 100_000, "least": least, **rest})
+
+
+def item_cases() -> list[Case]:
+    """Return the cases of questions about items; everybody has the slot, and so the public word, that tells most."""
+    queries = {name: separating(name) for name in ("krr", "olh", "hadamard")}
+    honest, bare = (
+        {name: hosted(query, mechanism=name, slots=0, replaced=replaced) for name, query in queries.items()}
+        for replaced in ({}, {f"common.mechanisms.{n}.respond": lambda symbols, *_: symbols for n in ("krr", "olh")})
+    )
+    twice, again = (
+        hosted(queries["olh"], mechanism="olh", slots=0, times=2, kind=kind) for kind in (Population, Resampling)
+    )
+    alone = single(queries["krr"], parse_mechanism({"name": "krr", "epsilon": EPSILON}))
+    return [
+        case("an item, krr", ITEMS, honest["krr"], 0.9, twins={"an item told as it is": bare["krr"]}),
+        case("an item, olh", ITEMS, honest["olh"], 0.9, twins={"a hash told as it is": bare["olh"]}),
+        case("an item, hadamard", ITEMS, honest["hadamard"], 0.9),
+        case("a repeated item", ITEMS, twice, 0.9, twins={"fresh randomness on every retry": again}),
+        case("one agent alone, an item", ITEMS, alone, 0.6, runs=5000),
+    ]
 
 
 def cases() -> list[Case]:
@@ -143,7 +184,11 @@ def cases() -> list[Case]:
     gentle = GradientQuery(hypothesis=Linear(weights=(0.0, 0.0), threshold=0.0), bound=1.0)
     warner = parse_mechanism({"name": "warner", "epsilon": EPSILON})
     again = {"fresh randomness on every retry": hosted(loss, kind=Resampling, times=2)}
-    unclamped = {"values that nobody clamped": hosted(gentle, lies=True, clamps=False)}
+    unbounded = {
+        "local_agent.answering.evaluate": lambda query, records, slots: query.evaluate(records, slots),
+        "common.mechanisms.base.bounded": lambda values: values,
+    }
+    unclamped = {"values that nobody clamped": hosted(gentle, lies=True, replaced=unbounded)}
     return [
         case("an answer", ORDINARY, hosted(loss), 0.9),
         case("an answer, laplace", ORDINARY, hosted(loss, mechanism="laplace"), 0.8),
@@ -155,4 +200,5 @@ def cases() -> list[Case]:
         case("great weights, real value", EXTREME, hosted(steep), 0.0),
         case("the greatest slot", EXTREME, hosted(steep, slots=(1 << 32) - 1), 0.0),
         case("one agent alone", ORDINARY, single(loss, warner), 0.6, runs=5000),
+        *item_cases(),
     ]
