@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 from common import strictyaml
 from common.errors import BadScenario, TandemError
 from common.losses import Loss
-from common.mechanisms.base import AnyMechanism, Mechanism
+from common.mechanisms.base import AnyMechanism, BitMechanism, Mechanism
 from common.people import People, locate
 from common.privacy.rounding import down
 from common.problems.base import AnyProblem
@@ -175,6 +175,21 @@ class AgentsSection(Value):
             raise BadScenario(
                 f"agents.mechanism: {self.mechanism.name} randomizes items, this protocol asks for values in "
                 f"[0, 1]: take warner"
+            )
+        return self.mechanism
+
+    @property
+    def bit_mechanism(self) -> BitMechanism:
+        """The mechanism, of protocols whose agents answer with a bit.
+
+        Raises
+        ------
+        BadScenario
+            If its answers are something else.
+        """
+        if not isinstance(self.mechanism, BitMechanism):
+            raise BadScenario(
+                f"agents.mechanism: this protocol's agents answer with a bit, found {self.mechanism.name}: take warner"
             )
         return self.mechanism
 

@@ -102,7 +102,7 @@ class Curator:
             raise BadData(f"the curator's policy is for n = {n} records, found {len(sample)}")
         sample.check()
         self._learner = None if policy.learner is None else parse_learner(policy.learner)
-        if self._learner is not None:
+        if self._learner is not None and scenario.problem is None:
             self._learner.check(sample.dtype, sample.dimension)
         share = None if policy.epsilon is None else policy.share
         planned = planned_events(self._learner, share, n, kappa, eta, rounds)

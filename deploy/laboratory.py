@@ -59,7 +59,7 @@ class Desk:
         policy = scenario.curator
         kappa = None if policy.kappa is None else float(policy.kappa)
         learner = None if policy.learner is None else parse_learner(policy.learner)
-        if learner is not None:
+        if learner is not None and scenario.problem is None:
             learner.check(sample.dtype, sample.dimension)
         self.workspace = Workspace(sample, Reweighing(len(sample), kappa, float(policy.eta)), learner)
         self._randomness = RandomSource.seeded(seed, "curator")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from typing import Any
 
+from common.messages import MOST_AGENTS_PER_QUESTION
 from common.planning.plan import plan
 from common.queries.base import Query
+from common.queries.code import CodeQuery
 from common.scenario import Scenario
 from referee.estimation.base import LossTest, Verdict
 from referee.estimation.fixed import FixedTest
@@ -56,6 +59,29 @@ def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> Loss
     if scenario.agents.test == "fixed":
         return FixedTest(mechanism, low, high, beta)
     return SequentialTest(mechanism, low, high, beta)
+
+
+Questions = list[tuple[CodeQuery, Answers]]
+"""Code queries, each with its answers."""
+
+
+def ask_codes(count: int, **what: Any) -> Generator[AskAgents, Answers, Questions]:
+    """Ask ``count`` agents a :class:`CodeQuery`, in as many questions as that takes, each with other public rows.
+
+    Parameters
+    ----------
+    count
+        How many agents.
+    what
+        Attributes of the query; ``public`` is that of the first question.
+    """
+    asked: Questions = []
+    public = what.pop("public")
+    for begin in range(0, count, MOST_AGENTS_PER_QUESTION):
+        query = CodeQuery(public=public + len(asked), **what)
+        answers = yield AskAgents(query, min(MOST_AGENTS_PER_QUESTION, count - begin))
+        asked.append((query, answers))
+    return asked
 
 
 def survey(query: Query, scenario: Scenario, count: int, among: int) -> Script:

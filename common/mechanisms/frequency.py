@@ -76,6 +76,16 @@ class FrequencyOracle(LocalRandomizer):
         """
         return self.supports(answers, domain, publics, np.arange(listed(domain), dtype=np.uint64))
 
+    def extended_supports(
+        self, answers: AnyArray, domain: int, publics: Words, prefixes: Words, length: int
+    ) -> Indices:
+        """Return C(v) of every item v that continues one of k prefixes by ``length`` bits, shape (k, 2^length), int64.
+
+        Column e of a prefix's row is the item (prefix << length) + e.
+        """
+        items = (prefixes[:, None] << np.uint64(length)) + np.arange(1 << length, dtype=np.uint64)
+        return self.supports(answers, domain, publics, items.reshape(-1)).reshape(items.shape)
+
     def shares(self, supports: Indices, answers: int, domain: int) -> Floats:
         """Return the unbiased estimates f(v) from C(v) of so many answers."""
         p, q = self.rates(domain)

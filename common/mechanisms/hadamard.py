@@ -77,12 +77,26 @@ class HadamardResponse(FrequencyOracle):
         order = 1 << (listed(domain) - 1).bit_length()
         rows = (publics & np.uint64(order - 1)).astype(np.int64)
         sums = np.bincount(rows, minlength=order) - 2 * np.bincount(rows[answers == 1], minlength=order)
-        _transform(sums)
+        walsh_hadamard(sums)
         return np.asarray((len(answers) + sums[:domain]) // 2, dtype=np.int64)
+
+    def extended_supports(
+        self, answers: AnyArray, domain: int, publics: Words, prefixes: Words, length: int
+    ) -> Indices:
+        """Do the same for all continuations of each prefix, by a transform of 2^length steps for each.
+
+        <r, v> is <r_high, prefix> + <r_low, e> (mod 2): given the prefix, every answer is one about e. Time is
+        proportional to prefixes times (answers + length 2^length).
+        """
+        sums = np.zeros((len(prefixes), 1 << length), dtype=np.int64)
+        for one, prefix in zip(sums, prefixes, strict=True):
+            _fold(answers, publics, prefix, np.uint64(length), one)
+            walsh_hadamard(one)
+        return np.asarray((len(answers) + sums) // 2, dtype=np.int64)
 
 
 @njit
-def _parity(word: np.uint64) -> np.uint64:
+def parity(word: np.uint64) -> np.uint64:
     """Return whether a word has an odd number of ones."""
     word ^= word >> np.uint64(32)
     word ^= word >> np.uint64(16)
@@ -96,7 +110,7 @@ def _parity(word: np.uint64) -> np.uint64:
 @njit
 def _entries(items: Words, rows: Words, out: Bits) -> None:
     for i in range(len(items)):
-        out[i] = _parity(items[i] & rows[i])
+        out[i] = parity(items[i] & rows[i])
 
 
 @njit
@@ -104,11 +118,20 @@ def _count(answers: AnyArray, rows: Words, candidates: Words, counts: Indices) -
     for i in range(len(answers)):
         row, answer = rows[i], np.uint64(answers[i])
         for j in range(len(candidates)):
-            counts[j] += np.int64(_parity(candidates[j] & row) == answer)
+            counts[j] += np.int64(parity(candidates[j] & row) == answer)
 
 
 @njit
-def _transform(values: Indices) -> None:
+def _fold(answers: AnyArray, rows: Words, prefix: np.uint64, length: np.uint64, sums: Indices) -> None:
+    """Add up the signs of the answers by the low bits of their rows, given the item's high bits."""
+    low = (_ONE << length) - _ONE
+    for i in range(len(answers)):
+        wrong = parity(prefix & (rows[i] >> length)) ^ np.uint64(answers[i])
+        sums[rows[i] & low] += 1 - 2 * np.int64(wrong)
+
+
+@njit
+def walsh_hadamard(values: Indices) -> None:
     """Replace values by their Walsh-Hadamard transform, in place; their number is a power of 2."""
     half = 1
     while half < len(values):

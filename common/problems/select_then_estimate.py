@@ -11,7 +11,6 @@ from pydantic import Field
 from common.distributions.base import Distribution
 from common.distributions.biased_coins import BiasedCoins
 from common.errors import BadScenario
-from common.mechanisms.base import BitMechanism
 from common.planning.figures import Figure, follow
 from common.problems.base import PROBLEMS, Problem
 from common.values import Value
@@ -69,7 +68,7 @@ class SelectThenEstimate(Problem):
         epsilon = scenario.curator.epsilon
         if epsilon is None:
             raise BadScenario("select-then-estimate: give the curator an epsilon")
-        width = _width(scenario)
+        width = 1.0 / (2.0 * scenario.agents.bit_mechanism.truth - 1.0)
         alpha, beta, d = scenario.alpha, scenario.beta, self.d
         if paper:
             selection, text = (
@@ -104,14 +103,6 @@ class SelectThenEstimate(Problem):
         mean, best = means[selected.feature], max(means)
         right = mean >= best - scenario.alpha and abs(selected.mean - mean) <= self.precise
         return {"correct": right, "mean": mean, "best": best}
-
-
-def _width(scenario: Scenario) -> float:
-    """Return 1/(2p - 1) of the agents' randomized response."""
-    mechanism = scenario.agents.value_mechanism
-    if not isinstance(mechanism, BitMechanism):
-        raise BadScenario(f"select-then-estimate: agents answer with a bit, take warner, found {mechanism.name}")
-    return 1.0 / (2.0 * mechanism.truth - 1.0)
 
 
 def _least(error: Callable[[int], float], wanted: float) -> int:

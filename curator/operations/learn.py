@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.errors import PolicyRefused
+from common.errors import BadScenario, PolicyRefused
 from common.hypotheses.base import parse_hypothesis
 from common.operations import Learn
 from common.privacy.events import Event
@@ -21,6 +21,14 @@ class LearnAct(Act[Learn]):
     def event(self, operation: Learn, workspace: Workspace) -> Event:
         """Return the learner's event at the present sampling bound."""
         return _learner(workspace).event(workspace.reweighing.sampling_bound())
+
+    def check(self, operation: Learn, workspace: Workspace) -> None:
+        """Refuse a view that the learner cannot learn from."""
+        seen = workspace.sample.dimension if operation.task is None else operation.task.features
+        try:
+            _learner(workspace).check(workspace.sample.dtype, seen)
+        except BadScenario as unfit:
+            raise PolicyRefused(unfit.detail) from None
 
     def run(self, operation: Learn, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
         """Learn, warm-started at the last released hypothesis."""
