@@ -83,7 +83,8 @@ class FrequencyOracle(LocalRandomizer):
 
         Column e of a prefix's row is the item (prefix << length) + e.
         """
-        items = (prefixes[:, None] << np.uint64(length)) + np.arange(1 << length, dtype=np.uint64)
+        ends = np.arange(1 << length, dtype=np.uint64)
+        items = np.asarray((prefixes[:, None] << np.uint64(length)) + ends, dtype=np.uint64)
         return self.supports(answers, domain, publics, items.reshape(-1)).reshape(items.shape)
 
     def shares(self, supports: Indices, answers: int, domain: int) -> Floats:
