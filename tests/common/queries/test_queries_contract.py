@@ -16,6 +16,7 @@ EXAMPLES = {
     "item": {"bits": 5, "prefixes": [2, 5]},
     "loss": {"hypothesis": LINEAR},
     "moment": {"dimension": 3, "bound": 1.0, "norm": 2.0},
+    "threshold": {"first": 1, "bits": 4, "below": 6},
 }
 
 
