@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from common.errors import BadMessage
 from common.hypotheses.base import AnyHypothesis
 from common.losses import Loss
+from common.privacy.klnrs import Rule
 from common.tasks import Task
 from common.values import Value, explain
 
@@ -67,7 +68,7 @@ class Select(Value):
     kind: Literal["select"] = "select"
     first: int = Field(default=0, ge=0, lt=1 << 20)
     count: int = Field(ge=1, le=1 << 20)
-    epsilon: float = Field(gt=0, allow_inf_nan=False)
+    epsilon: float = Field(gt=0)
 
     @property
     def least_dimension(self) -> int:
@@ -94,7 +95,66 @@ class Count(Value):
         return self.feature + 1
 
 
-Operation = Learn | Reweigh | Select | Count
+class LearnParities(Value):
+    """Learn a parity in each of several blocks of the people, who are sorted by a value; release what each says.
+
+    Attributes
+    ----------
+    features
+        The first so many features, and a constant 1, are what parities sum up; the label is their sum.
+    first, bits
+        The features that are the bits of the value, most significant first.
+    blocks
+        Number of blocks of equally many people.
+    parts
+        Each of so many disjoint parts of the people answers for all blocks.
+    epsilon
+        What this costs.
+    rule
+        How KLNRS keeps records: ``tight`` or ``printed``.
+    """
+
+    kind: Literal["parities"] = "parities"
+    features: int = Field(ge=1, le=4095)
+    first: int = Field(ge=0, lt=1 << 20)
+    bits: int = Field(ge=1, le=64)
+    blocks: int = Field(ge=1, le=1 << 12)
+    parts: int = Field(ge=1, le=1 << 10)
+    epsilon: float = Field(gt=0)
+    rule: Rule = "tight"
+
+    @property
+    def least_dimension(self) -> int:
+        """Smallest number of features that the records must have."""
+        return max(self.features, self.first + self.bits)
+
+
+class HeadList(Value):
+    """List the values that many people hold, and count their holders among other people.
+
+    Attributes
+    ----------
+    first, bits
+        The features that are the bits of the value, most significant first.
+    most
+        Values that are listed at most.
+    epsilon
+        What this costs.
+    """
+
+    kind: Literal["head"] = "head"
+    first: int = Field(default=0, ge=0, lt=1 << 20)
+    bits: int = Field(ge=1, le=64)
+    most: int = Field(ge=1, le=1 << 12)
+    epsilon: float = Field(ge=0.002, le=60.0)
+
+    @property
+    def least_dimension(self) -> int:
+        """Smallest number of features that the records must have."""
+        return self.first + self.bits
+
+
+Operation = Learn | Reweigh | Select | Count | LearnParities | HeadList
 _ADAPTER: TypeAdapter[Operation] = TypeAdapter(Annotated[Operation, Field(discriminator="kind")])
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from pydantic import Field
 
 from common.arrays import Bits, Indices, Words
+from common.bits import bits_of
 from common.distributions import counter
 from common.distributions.base import DISTRIBUTIONS, Distribution
-from common.distributions.shared_bits import bits_of
 from common.kernels import njit
 from common.mechanisms.hadamard import parity
 from common.records import Records

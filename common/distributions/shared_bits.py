@@ -7,7 +7,8 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.arrays import AnyArray, Bits, Indices
+from common.arrays import Bits, Indices
+from common.bits import bits_of
 from common.distributions import counter
 from common.distributions.base import DISTRIBUTIONS, Distribution
 from common.hypotheses.features import FeatureSet
@@ -90,12 +91,6 @@ class ParityChoosesSecret(Distribution):
         bits = np.empty((len(numbers), len(secrets)), dtype=np.uint8)
         _fill(counter.stream(self.seed, 1), numbers, secrets, bits)
         return bits
-
-
-def bits_of(words: AnyArray, count: int) -> Bits:
-    """Return the ``count`` most significant bits of each word, most significant first."""
-    places = np.arange(63, 63 - count, -1, dtype=np.uint64)
-    return ((words[:, None] >> places) & np.uint64(1)).astype(np.uint8)
 
 
 @njit

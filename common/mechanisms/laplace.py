@@ -57,9 +57,10 @@ class Laplace(Mechanism):
 
     def noise(self, count: int, source: RandomSource) -> Floats:
         """Draw ``count`` independent Z, float64 holding integers: each hides a change of 1 of an integer."""
-        return self._geometrics(count, source) - self._geometrics(count, source)
+        return self.successes(count, source) - self.successes(count, source)
 
-    def _geometrics(self, count: int, source: RandomSource) -> Floats:
+    def successes(self, count: int, source: RandomSource) -> Floats:
+        """Draw ``count`` independent numbers of successes of coins with bias q before the first failure."""
         successes = np.zeros(count, dtype=np.float64)
         going = np.arange(count)
         while going.size:

@@ -1,4 +1,4 @@
-"""Basic hypothesis testing: which of two coins is it?"""
+"""Basic hypothesis testing: tell one of two coins from the other."""
 
 from __future__ import annotations
 
@@ -106,6 +106,11 @@ class HypothesisTesting(Problem):
                 scenario.agents.count, answers, "shift^2/variance = z^2/2, Phi(-z) = beta", ERRATA + "synergy"
             ),
         }
+
+    def stand_in(self, scenario: Scenario) -> int:
+        """Return how many agents the reduction of a curator alone simulates: those that the hybrid would ask."""
+        rule = self.plan(scenario, False)["agents"].rule
+        return int(rule or 0)
 
     def judge(self, answer: dict[str, Any], scenario: Scenario, people: Distribution) -> dict[str, Any]:
         """Return which it is."""

@@ -8,11 +8,11 @@ import numpy as np
 from pydantic import Field
 
 from common.arrays import Floats, Indices, Words
+from common.bits import pack
 from common.kernels import njit
 from common.mechanisms.frequency import public_words
 from common.mechanisms.hadamard import parity
 from common.queries.base import QUERIES, Query
-from common.queries.item import pack
 from common.records import Records
 
 

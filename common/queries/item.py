@@ -7,8 +7,8 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.arrays import AnyArray, Indices, Words
-from common.kernels import njit
+from common.arrays import Indices, Words
+from common.bits import pack
 from common.queries.base import QUERIES, FrequencyQuery
 from common.records import Records
 
@@ -67,19 +67,3 @@ class ItemQuery(FrequencyQuery):
         items = pack(records.features)
         cut = self.bits - np.array(self.lengths, dtype=np.uint64)[slots % len(self.lengths)]
         return np.asarray(items >> cut, dtype=np.uint64)
-
-
-def pack(features: AnyArray) -> Words:
-    """Return the integers of which rows are the bits, most significant first: shape (n, at most 64) to (n,)."""
-    items = np.empty(len(features), dtype=np.uint64)
-    _pack(features, items)
-    return items
-
-
-@njit
-def _pack(features: AnyArray, items: Words) -> None:
-    for i in range(len(items)):
-        item = np.uint64(0)
-        for j in range(features.shape[1]):
-            item = (item << np.uint64(1)) | np.uint64(features[i, j] > 0)
-        items[i] = item

@@ -57,11 +57,11 @@ class HypothesisTestingProtocol(Protocol):
 def _simulated(problem: HypothesisTesting, scenario: Scenario, world: int, coins: RandomSource) -> Evidence:
     """Return what the side that is missing says if its people are drawn from D_0 or D_1."""
     rate = 0.5 + (world - 0.5) * problem.bias
-    n, count, share = int(scenario.curator.n), int(scenario.agents.count), scenario.curator.share
+    n, share = int(scenario.curator.n), scenario.curator.share
     if scenario.alone == "agents":
         ones = int(coins.derive("people").bernoullis(rate, n).sum(dtype="int64"))
         return problem.counted(ones + int(Laplace(epsilon=share).noise(1, coins.derive("noise"))[0]), n, share)
-    mechanism = scenario.agents.bit_mechanism
+    mechanism, count = scenario.agents.bit_mechanism, problem.stand_in(scenario)
     bits = coins.derive("people").bernoullis(rate, count)
     return problem.told(
         int(mechanism.randomize(bits, coins.derive("noise")).sum(dtype="int64")), count, mechanism.truth

@@ -1,0 +1,82 @@
+"""Learn a parity in each of several blocks of people who are sorted by a value."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from common.arrays import Bits, Indices
+from common.bits import pack
+from common.errors import BadInput, PolicyRefused
+from common.operations import LearnParities
+from common.privacy.events import Event, SubsampledRelease
+from common.privacy.klnrs import Rates, rates
+from common.privacy.rounding import down
+from common.randomness import RandomSource
+from curator.equations import Equations
+from curator.operations.base import ACTS, Act, Workspace
+from curator.sample.shard import BLOCK
+
+
+@ACTS.register("parities")
+class ParitiesAct(Act[LearnParities]):
+    """The curator of Lemma 3.3, "The power of synergy": sort, divide into blocks, learn a parity in each.
+
+    Record i belongs to part i mod ``parts``, a place in the sample: replacing it changes one part only, so all parts
+    together cost epsilon (parallel composition). Within its part, the record's place in the order by value may be
+    another afterwards; the others keep their order (ties by their place in the sample), so each of the ``blocks``
+    blocks of ranks loses at most one record and gains at most one. The KLNRS learner of each block is
+    epsilon/blocks-DP for such a change, blocks add up to epsilon (basic composition).
+    """
+
+    def event(self, operation: LearnParities, workspace: Workspace) -> Event:
+        """One pure release from the sample itself."""
+        return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
+
+    def check(self, operation: LearnParities, workspace: Workspace) -> None:
+        """Refuse features that are not 0 and 1, and an epsilon that the printed rule does not keep to."""
+        if workspace.sample.dtype != np.uint8:
+            raise PolicyRefused(f"parities want 0/1 features, found {workspace.sample.dtype}")
+        try:
+            _rates(operation)
+        except BadInput as unsound:
+            raise PolicyRefused(unsound.detail) from None
+
+    def run(self, operation: LearnParities, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+        """Release the features that each part's and block's parity sums up (the constant is one more), or null."""
+        columns, rows, labels = [], [], []
+        for records in workspace.sample.blocks(BLOCK):
+            columns.append(pack(records.features[:, operation.first : operation.first + operation.bits]))
+            ones = np.ones((len(records), 1), dtype=np.uint8)
+            rows.append(np.concatenate([records.features[:, : operation.features], ones], axis=1))
+            labels.append((records.labels > 0).view(np.uint8))
+        values, x, sums = np.concatenate(columns), np.concatenate(rows), np.concatenate(labels)
+        answers = []
+        for part in range(operation.parts):
+            members = np.arange(part, len(values), operation.parts)
+            ranked = members[np.argsort(values[members], kind="stable")]
+            cuts = [len(ranked) * block // operation.blocks for block in range(operation.blocks + 1)]
+            answers.append(
+                [
+                    _learned(x, sums, ranked[begin:end], _rates(operation), source.derive("block", part, block))
+                    for block, (begin, end) in enumerate(pairwise(cuts))
+                ]
+            )
+        return {"parities": answers}
+
+
+def _rates(operation: LearnParities) -> Rates:
+    epsilon = operation.epsilon if operation.blocks == 1 else down(operation.epsilon / operation.blocks)
+    return rates(operation.rule, epsilon)
+
+
+def _learned(x: Bits, sums: Bits, rows: Indices, law: Rates, source: RandomSource) -> list[int] | None:
+    """Answer as KLNRS does for these records."""
+    kept = rows[source.derive("kept").uniforms(len(rows)) < law.kept]
+    system = Equations(x.shape[1])
+    system.add(np.ascontiguousarray(x[kept]), sums[kept])
+    if not (source.derive("answer").uniforms(1)[0] < law.answers and system.consistent):
+        return None
+    return [int(feature) for feature in np.flatnonzero(system.point(source.derive("point")))]
