@@ -27,9 +27,9 @@ class HeadAct(Act[HeadList]):
     epsilon/2 each: replacing a record changes two cells by 1, so that is pure epsilon-DP. Values with a noisy count of
     at least a public threshold are listed, the largest first. Of the cells that nobody holds only those that reach the
     threshold are drawn: how many these are is binomial, which they are is uniform, by how much is geometric (Cormode,
-    Procopiuc, Srivastava and Tran 2012, "filtering"). *The counts* of the listed values have the same noise. A record is in one of
-    the two parts, by its place: both together cost epsilon (parallel composition), and the counts are unbiased, since
-    other people chose the list.
+    Procopiuc, Srivastava and Tran 2012, "filtering"). *The counts* of the listed values have the same noise. A record
+    is in one of the two parts, by its place: both together cost epsilon (parallel composition), and the counts are
+    unbiased, since other people chose the list.
     """
 
     def event(self, operation: HeadList, workspace: Workspace) -> Event:
