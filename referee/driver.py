@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from referee.patterns import Pattern
-from referee.protocols.base import AskAgents, AskCurator, Note, Outcome, Script
+from referee.patterns import Party, Pattern
+from referee.protocols.base import AskAgents, AskCurator, Note, Outcome, Script, Together
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
 """Carry out the exchange with a number: live, from the store, or from a transcript."""
@@ -43,9 +43,12 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, watch: Callable[
             watch(step)
             reply = None
             continue
-        if isinstance(step, AskCurator):
-            pattern = pattern.after("curator", step.operation.kind)
-        else:
-            pattern = pattern.after("agents", step.query.kind)
-        reply = exchange(number, step)
-        number += 1
+        steps = step.steps if isinstance(step, Together) else (step,)
+        pattern = pattern.after_all(*map(_message, steps))
+        replies = [exchange(number + place, single) for place, single in enumerate(steps)]
+        reply = replies if isinstance(step, Together) else replies[0]
+        number += len(steps)
+
+
+def _message(step: AskCurator | AskAgents) -> tuple[Party, str]:
+    return ("curator", step.operation.kind) if isinstance(step, AskCurator) else ("agents", step.query.kind)

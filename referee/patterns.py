@@ -4,6 +4,8 @@ A pattern is a value; :meth:`Pattern.after` is its Brzozowski derivative. An ill
 nothing, since nothing is ever changed: the old pattern is still there.
 
     curator("learn") + many(agents("loss")) + maybe(curator("reweigh"))
+
+What is sent :func:`together` is one step: all of it leaves before any answer arrives, so none can depend on another's.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import Literal
 from common.errors import PatternViolation
 
 Party = Literal["curator", "agents"]
+Sent = tuple[tuple[Party, str], ...]
+"""What leaves at once: kinds of messages, each to a party; sorted."""
 
 
 class Pattern(ABC):
@@ -27,8 +31,8 @@ class Pattern(ABC):
         """Whether the protocol may end here."""
 
     @abstractmethod
-    def _derive(self, party: Party, kind: str) -> Pattern:
-        """Return what may follow after this message (:data:`NOTHING` if it is illegal here)."""
+    def _derive(self, sent: Sent) -> Pattern:
+        """Return what may follow after these messages (:data:`NOTHING` if they are illegal here)."""
 
     @abstractmethod
     def expected(self) -> frozenset[str]:
@@ -42,10 +46,21 @@ class Pattern(ABC):
         PatternViolation
             If it is not legal here.
         """
-        rest = self._derive(party, kind)
+        return self.after_all((party, kind))
+
+    def after_all(self, *messages: tuple[Party, str]) -> Pattern:
+        """Return what may follow after messages that leave at once.
+
+        Raises
+        ------
+        PatternViolation
+            If they are not legal here.
+        """
+        sent = tuple(sorted(messages))
+        rest = self._derive(sent)
         if rest is NOTHING:
             legal = ", ".join(sorted(self.expected())) or "nothing (the protocol has ended)"
-            raise PatternViolation(f"message {kind!r} to the {party} is not legal here; legal: {legal}")
+            raise PatternViolation(f"message {_told(sent)} is not legal here; legal: {legal}")
         return rest
 
     def end(self) -> None:
@@ -75,7 +90,7 @@ class Pattern(ABC):
 class _Nothing(Pattern):
     may_end = False
 
-    def _derive(self, party: Party, kind: str) -> Pattern:
+    def _derive(self, sent: Sent) -> Pattern:
         return NOTHING
 
     def expected(self) -> frozenset[str]:
@@ -97,26 +112,25 @@ END: Pattern = _End()
 
 
 @dataclass(frozen=True)
-class Message(Pattern):
-    """Exactly one message of a kind to a party."""
+class Messages(Pattern):
+    """Exactly these messages, at once."""
 
-    party: Party
-    kind: str
+    sent: Sent
 
     @property
     def may_end(self) -> bool:
-        """Never: the message is still to come."""
+        """Never: they are still to come."""
         return False
 
-    def _derive(self, party: Party, kind: str) -> Pattern:
-        return END if (party, kind) == (self.party, self.kind) else NOTHING
+    def _derive(self, sent: Sent) -> Pattern:
+        return END if sent == self.sent else NOTHING
 
     def expected(self) -> frozenset[str]:
-        """Return this message."""
-        return frozenset({f"{self.kind!r} to the {self.party}"})
+        """Return these messages."""
+        return frozenset({_told(self.sent)})
 
     def __str__(self) -> str:
-        return f"{self.party}:{self.kind}"
+        return " & ".join(f"{party}:{kind}" for party, kind in self.sent)
 
 
 @dataclass(frozen=True)
@@ -131,9 +145,9 @@ class Sequence(Pattern):
         """If both may."""
         return self.first.may_end and self.then.may_end
 
-    def _derive(self, party: Party, kind: str) -> Pattern:
-        started = self.first._derive(party, kind) + self.then
-        return started | self.then._derive(party, kind) if self.first.may_end else started
+    def _derive(self, sent: Sent) -> Pattern:
+        started = self.first._derive(sent) + self.then
+        return started | self.then._derive(sent) if self.first.may_end else started
 
     def expected(self) -> frozenset[str]:
         """Return what the first expects, and the second too if the first may end."""
@@ -155,8 +169,8 @@ class Either(Pattern):
         """If either may."""
         return self.left.may_end or self.right.may_end
 
-    def _derive(self, party: Party, kind: str) -> Pattern:
-        return self.left._derive(party, kind) | self.right._derive(party, kind)
+    def _derive(self, sent: Sent) -> Pattern:
+        return self.left._derive(sent) | self.right._derive(sent)
 
     def expected(self) -> frozenset[str]:
         """Return what either expects."""
@@ -177,8 +191,8 @@ class Many(Pattern):
         """Always."""
         return True
 
-    def _derive(self, party: Party, kind: str) -> Pattern:
-        return self.body._derive(party, kind) + self
+    def _derive(self, sent: Sent) -> Pattern:
+        return self.body._derive(sent) + self
 
     def expected(self) -> frozenset[str]:
         """Return what the body expects."""
@@ -188,14 +202,23 @@ class Many(Pattern):
         return f"({self.body})*"
 
 
+def _told(sent: Sent) -> str:
+    return " at once with ".join(f"{kind!r} to the {party}" for party, kind in sent)
+
+
 def curator(kind: str) -> Pattern:
     """One operation of the curator."""
-    return Message("curator", kind)
+    return Messages((("curator", kind),))
 
 
 def agents(kind: str) -> Pattern:
     """One question to a batch of agents."""
-    return Message("agents", kind)
+    return Messages((("agents", kind),))
+
+
+def together(*parts: Pattern) -> Pattern:
+    """Single messages that leave at once: none may depend on an answer to another."""
+    return Messages(tuple(sorted(message for part in parts if isinstance(part, Messages) for message in part.sent)))
 
 
 def sequence(*parts: Pattern) -> Pattern:

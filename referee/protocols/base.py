@@ -1,7 +1,8 @@
 """What a protocol is: a generator over messages, with a declared message pattern.
 
-A protocol yields :class:`AskCurator`, :class:`AskAgents` and :class:`Note`, receives the answer to each, and returns an
-:class:`Outcome`. It is deterministic given its parameters and the answers: resume and audit are replay.
+A protocol yields :class:`AskCurator`, :class:`AskAgents`, :class:`Together` and :class:`Note`, receives the answer to
+each, and returns an :class:`Outcome`. It is deterministic given its parameters and the answers: resume and audit are
+replay.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ class AskAgents:
 
     query: Query
     count: int
+
+
+@dataclass(frozen=True)
+class Together:
+    """Ask all of this at once: no question can depend on an answer to another. The reply is the list of replies."""
+
+    steps: tuple[AskCurator | AskAgents, ...]
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class Outcome:
         return replace(self, iterations=iterations, reason=reason)
 
 
-Step = AskCurator | AskAgents | Note
+Step = AskCurator | AskAgents | Together | Note
 Script = Generator[Step, Any, Outcome]
 
 
