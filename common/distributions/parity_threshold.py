@@ -54,6 +54,10 @@ class _ParityThreshold(Distribution):
         """Features are 0 or 1."""
         return 1.0
 
+    def values(self, records: Records) -> Words:
+        """Return y of some people."""
+        return pack(records.features[:, self.c : self.c + self.b])
+
     def _drawn(self, seed: int, people: Indices) -> tuple[Records, Words]:
         """Return x and the bits of y, labelled with the parity of x; and y."""
         words = np.empty((len(people), 3), dtype=np.uint64)
@@ -105,7 +109,3 @@ class ParityXorThreshold(_ParityThreshold):
         records, y = self._drawn(seed, people)
         flipped = np.where(y >= np.uint64(self.threshold), -1, 1).astype(np.int8)
         return Records(records.features, records.labels * flipped)
-
-    def values(self, records: Records) -> Words:
-        """Return y of some people."""
-        return pack(records.features[:, self.c :])

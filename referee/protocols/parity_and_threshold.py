@@ -1,0 +1,95 @@
+"""Parity and threshold: the direct sum of a task for the curator and one for the agents."""
+
+from __future__ import annotations
+
+from common.errors import BadScenario
+from common.hypotheses.base import Hypothesis
+from common.hypotheses.parity import Parity
+from common.mechanisms.base import BitMechanism
+from common.operations import Learn
+from common.problems.parity_and_threshold import Both, ParityAndThreshold
+from common.queries.coordinate import CoordinateQuery
+from common.scenario import Scenario
+from common.tasks import Task
+from referee.asking import ask_codes
+from referee.estimation.codes import likeliest_parity
+from referee.estimation.quantile import find_quantile
+from referee.patterns import agents, curator, many, sequence, some, together
+from referee.protocols.base import (
+    PROTOCOLS,
+    Answers,
+    AskAgents,
+    AskCurator,
+    Note,
+    Outcome,
+    Protocol,
+    Script,
+    Together,
+    learned,
+)
+
+
+@PROTOCOLS.register("parity-and-threshold")
+class ParityAndThresholdProtocol(Protocol):
+    """Appendix A of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
+
+    The curator learns the parity (KLNRS, pure epsilon); no message to it depends on an agent, nor the other way round.
+    The agents learn the threshold in rounds. As a threshold function is 1 from t on, it is 0 for exactly the share
+    F(t) of people: a first batch says how many that are, and fresh agents find the quantile of y at that share by noisy
+    binary search. (The paper's protocol finds all quantiles and then the first bin of ones, which takes 4/alpha
+    searches.)
+
+    *The curator alone* learns the parity, for which it spends its privacy, and says half of the range: pure privacy
+    takes of order b/(alpha epsilon) further people for a threshold of b bits. *The agents alone*: half of them search
+    for the parity, which takes 2^c times as many.
+    """
+
+    title = "Parity and threshold"
+    problem = "parity-and-threshold"
+    pattern = sequence(together(curator("learn"), agents("coordinate")), many(agents("threshold")))
+    patterns_alone = {  # noqa: RUF012
+        "curator": curator("learn"),
+        "agents": sequence(some(agents("code")), agents("coordinate"), many(agents("threshold"))),
+    }
+
+    def script(self, scenario: Scenario, public: int) -> Script:
+        """Learn the parity, and at the same time how many are below the threshold; then search for it."""
+        problem, count = scenario.problem, int(scenario.agents.count)
+        if not isinstance(problem, ParityAndThreshold):
+            raise BadScenario("parity-and-threshold needs its problem")
+        learn = AskCurator(Learn(round=1, task=Task(features=problem.c)))
+        if scenario.alone == "curator":
+            release = yield learn
+            return _outcome(learned(release), 1 << (problem.b - 1), "the threshold is a guess")
+        mechanism, tolerance = scenario.agents.bit_mechanism, scenario.alpha / 4.0
+        if scenario.alone == "agents":
+            search = yield from ask_codes(count // 2, first=0, bits=min(problem.c, 63), sign="label", public=public)
+            found, width = likeliest_parity(search), min(problem.c, 63)
+            parity: Hypothesis = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
+        survey = AskAgents(CoordinateQuery(first=problem.c + problem.b), _surveyed(problem, mechanism, scenario))
+        if scenario.alone == "agents":
+            told: Answers = yield survey
+        else:
+            release, told = yield Together((learn, survey))
+            parity = learned(release)
+        below = 1.0 - float(mechanism.unbias(told.values).mean()) if len(told.values) else 0.5
+        edge = 1.01 * tolerance
+        share = min(max(below, edge), 1.0 - edge)
+        yield Note(f"{share:.3f} of people are below the threshold", {})
+        quantile = yield from find_quantile(
+            mechanism, problem.b, share, tolerance, scenario.beta / 4.0, feature=problem.c
+        )
+        reason = f"{told.asked + quantile.asked:,} agents were asked about {quantile.thresholds} thresholds"
+        return _outcome(parity, quantile.first, reason)
+
+
+def _surveyed(problem: ParityAndThreshold, mechanism: BitMechanism, scenario: Scenario) -> int:
+    return problem.surveyed(1.0 / (2.0 * mechanism.truth - 1.0), scenario.alpha / 4.0, scenario.beta)
+
+
+def _outcome(parity: Hypothesis, threshold: int, reason: str) -> Outcome:
+    if not isinstance(parity, Parity):
+        return Outcome(
+            "exhausted", 1, Both(features=None, threshold=threshold), None, "no block of the curator answered"
+        )
+    return Outcome("done", 1, Both(features=parity.features, threshold=threshold), None, reason)
