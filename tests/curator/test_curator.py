@@ -194,7 +194,7 @@ def test_beyond_the_budget_says_spent_requested_and_budget(tmp_path):
         open_curator(tiny("curator.epsilon=1e-9"), tmp_path / "tight", 1, None)
     probe = tiny()
     learner = parse_learner(probe.curator.learner)
-    events = planned_events(learner, 1200, 0.2, 0.2, 3)
+    events = planned_events(learner, None, 1200, 0.2, 0.2, 3)
     needed = cost([(event, 1) for event in events], 1e-4) * 1.001
     with Bench(tmp_path, tiny(f"curator.epsilon={needed}")) as bench:
         bench.open()

@@ -8,7 +8,7 @@ import pytest
 from common.distributions.base import DISTRIBUTIONS, parse_distribution
 from common.errors import BadMessage
 
-EXAMPLES = {
+TWO_SIDED = {
     "biased-parity": {"d": 70, "secret": [0, 3, 66], "biased": 2, "rate": 0.2},
     "gaussian-ball": {"d": 5, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "norm": 0.05},
     "gaussian-balls": {"d": 5, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "norm": 0.05, "second": 0.7},
@@ -22,12 +22,27 @@ EXAMPLES = {
         ],
     },
 }
-SIDES = [(name, side) for name in EXAMPLES for side in ("source", "target")]
+ONE_SIDED = {
+    "biased-coins": {"d": 70, "biased": [0, 66], "rates": [0.2, 1.0]},
+    "one-of-many-parities": {"c": 70, "d": 3, "shares": 9},
+    "parity-and-threshold": {"c": 70, "b": 9, "secret": [0, 66], "threshold": 300, "power": 2.0},
+    "parity-chooses-secret": {"c": 5, "shares": 9, "secret": [0, 3]},
+    "parity-xor-threshold": {"c": 70, "b": 9, "secret": [0, 66], "threshold": 300, "power": 2.0},
+    "zipf-items": {"b": 64, "items": 50},
+}
+"""Curator and agents have people of the same distribution."""
+EXAMPLES = {**TWO_SIDED, **ONE_SIDED}
+UNLABELLED = ("biased-coins", "one-of-many-parities", "zipf-items")
+"""Whose labels are all +1."""
+SIDES = [
+    *((name, side) for name in TWO_SIDED for side in ("source", "target")),
+    *((name, None) for name in ONE_SIDED),
+]
 WITH_DENSITY = [name for name in EXAMPLES if hasattr(DISTRIBUTIONS[name], "density_ratios")]
 
 
 def example(name, side):
-    return parse_distribution({"name": name, "side": side, **EXAMPLES[name]})
+    return parse_distribution({"name": name, **({} if side is None else {"side": side}), **EXAMPLES[name]})
 
 
 def same(one, two):
@@ -46,7 +61,9 @@ class TestEveryDistribution:
         assert len(records) == 200
         assert records.dimension == distribution.dimension
         assert records.features.flags.c_contiguous
-        assert set(np.unique(records.labels)) == {-1, 1}
+        assert set(np.unique(records.labels)) == ({1} if name in UNLABELLED else {-1, 1})
+        assert np.abs(records.features).max() <= distribution.coordinate_bound
+        assert np.linalg.norm(records.features.astype(np.float64), axis=1).max() <= distribution.norm_bound
 
     def test_a_person_is_the_same_in_any_company(self, name, side):
         distribution = example(name, side)
@@ -59,8 +76,18 @@ class TestEveryDistribution:
         distribution = example(name, side)
         assert not same(distribution.draw(1, np.arange(50)), distribution.draw(2, np.arange(50)))
 
+    def test_some_features_are_those_of_the_whole_record(self, name, side):
+        distribution = example(name, side)
+        whole = distribution.draw(1, np.arange(200))
+        everything = np.arange(distribution.dimension)
+        for columns in (None, everything, everything[::-2], everything[-1:], everything[:0]):
+            assert same(distribution.draw_columns(1, np.arange(200), columns), whole.only(columns))
+
     def test_nobody_can_be_drawn(self, name, side):
-        assert len(example(name, side).draw(1, np.arange(0))) == 0
+        distribution = example(name, side)
+        nobody = distribution.draw(1, np.arange(0))
+        assert nobody.features.shape == (0, distribution.dimension)
+        assert len(distribution.draw_columns(1, np.arange(0), np.array([0]))) == 0
 
     def test_survives_the_wire(self, name, side):
         distribution = example(name, side)
@@ -71,7 +98,7 @@ class TestEveryDistribution:
             parse_distribution({**example(name, side).wire(), "surprise": 1})
 
 
-@pytest.mark.parametrize("name", list(EXAMPLES))
+@pytest.mark.parametrize("name", list(TWO_SIDED))
 def test_source_and_target_people_of_one_seed_are_independent(name):
     source, target = (example(name, side).draw(1, np.arange(20_000)) for side in ("source", "target"))
     # 8 standard errors: the features are light-tailed; chance below 1e-10.
@@ -96,5 +123,5 @@ def test_importance_weights_have_the_stated_moments_and_supremum(name):
 
 
 def test_an_unknown_distribution_is_named():
-    with pytest.raises(BadMessage, match="'cauchy'; known: biased-parity, gaussian-ball"):
+    with pytest.raises(BadMessage, match="'cauchy'; known: biased-coins, biased-parity"):
         parse_distribution({"name": "cauchy"})

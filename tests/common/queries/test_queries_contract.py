@@ -11,9 +11,11 @@ from common.records import Records
 
 LINEAR = {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.1}
 EXAMPLES = {
+    "code": {"first": 1, "bits": 5, "sign": 7, "present": 0, "public": 11},
     "coordinate": {"first": 1, "count": 2},
     "gradient": {"hypothesis": LINEAR, "bound": 1.0},
     "item": {"bits": 5, "prefixes": [2, 5]},
+    "listed": {"first": 1, "bits": 3, "items": [6, 0, 3]},
     "loss": {"hypothesis": LINEAR},
     "moment": {"dimension": 3, "bound": 1.0, "norm": 2.0},
     "threshold": {"first": 1, "bits": 4, "below": 6},
