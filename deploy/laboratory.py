@@ -163,7 +163,7 @@ def conduct(
             if isinstance(step, AskAgents):
                 return street.answer(step.query, step.count)
             release = desk.perform(number, step.operation)
-            if isinstance(step.operation, Learn):
+            if isinstance(step.operation, Learn) and scenario.problem is None:
                 hook(step.operation.round, learned(release))
             return release
 

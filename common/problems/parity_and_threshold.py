@@ -59,8 +59,8 @@ class ParityAndThreshold(Problem):
     def plan(self, scenario: Scenario, paper: bool) -> dict[str, Figure]:
         """Return n and agents, beta/2 for each side.
 
-        *Agents.* Thr_t is 0 for the share F(t) = P(y < t) of people: one survey estimates it to alpha/4 (Hoeffding, with
-        probability 1 - beta/4), then a noisy binary search finds w with F(w) within alpha/4 of the estimate (with
+        *Agents.* Thr_t is 0 for the share F(t) = P(y < t) of people: one survey estimates it to alpha/4 (Hoeffding,
+        with probability 1 - beta/4), then a noisy binary search finds w with F(w) within alpha/4 of the estimate (with
         probability 1 - beta/4): b verdicts and four more, each at its worst.
         """
         mechanism = scenario.agents.bit_mechanism

@@ -1,0 +1,136 @@
+"""How often the protocols of "The power of synergy" are right, and each side alone at the same sizes.
+
+    python -m benchmarks.synergy [--only NAME] [--repetitions 100] [--workers 2] [--json] [--table]
+
+Every shipped scenario with a problem is run as shipped, whole and with each side left out, with another seed every time;
+a run's outcome is that of ``referee run`` with this seed. Results are appended to ``benchmarks/results/synergy.jsonl`` as
+soon as they are there, and the same command goes on where it was; ``--table`` measures nothing. Intervals are Clopper and
+Pearson's, 95%. The promise is 1 - beta, for the whole protocol. Exit status 1 if a whole protocol is right significantly
+less often than that, or a side alone as often.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import binomtest
+
+from common import scenario as scenarios
+from common.planning.plan import resolve
+from common.randomness import subseed
+from deploy.laboratory import conduct
+
+RESULTS = Path(__file__).parent / "results" / "synergy.jsonl"
+SIDES = ("whole", "curator", "agents")
+NAMES = tuple(name for name in scenarios.shipped() if scenarios.load(name).problem is not None)
+FEWER_ALONE = 5
+"""A side alone is run a fifth as often: it does not take many runs to see it fail."""
+
+
+def run(name: str, side: str, repetition: int) -> dict[str, Any]:
+    """Run a scenario once; return what came out."""
+    asked = scenarios.load(name, [] if side == "whole" else [f"alone={side}"])
+    chosen, people = resolve(asked), asked.target.distribution
+    if asked.problem is None or people is None:
+        raise ValueError(f"{name} is not about a problem of simulated people")
+    seed = subseed(repetition, f"synergy {name} {side}") % (1 << 31)
+    began = time.perf_counter()
+    outcome = conduct(chosen, seed, lambda number, hypothesis: None)
+    took = time.perf_counter() - began
+    truth = asked.problem.judge(outcome.answer.wire(), asked, people)
+    return {
+        "name": name,
+        "side": side,
+        "repetition": repetition,
+        "seed": seed,
+        "correct": bool(truth["correct"]),
+        "status": outcome.status,
+        "n": int(chosen.curator.n),
+        "agents": int(chosen.agents.count),
+        "seconds": round(took, 2),
+        "promised": 1.0 - asked.beta,
+    }
+
+
+def stored() -> list[dict[str, Any]]:
+    """Return what was measured before; an unfinished last line is none."""
+    lines = RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def measure(names: list[str], repetitions: int, workers: int) -> None:
+    """Run what is missing, in order of the repetitions."""
+    done = {(row["name"], row["side"], row["repetition"]) for row in stored()}
+    wanted = [
+        (name, side, repetition)
+        for repetition in range(repetitions)
+        for name in names
+        for side in SIDES
+        if (side == "whole" or repetition < -(-repetitions // FEWER_ALONE)) and (name, side, repetition) not in done
+    ]
+    with ProcessPoolExecutor(workers) as pool:
+        pending = [pool.submit(run, *what) for what in wanted]
+        for number, found in enumerate(as_completed(pending), start=1):
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(found.result()) + "\n")
+            print(f"\r{number} of {len(pending)} runs", end="", file=sys.stderr, flush=True)
+
+
+def summary(names: list[str]) -> list[dict[str, Any]]:
+    """Return a row a scenario and side: runs, how many were right, with the interval."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in stored():
+        groups[row["name"], row["side"]].append(row)
+    found = []
+    for name in names:
+        for side in SIDES:
+            rows = groups[name, side]
+            if not rows:
+                continue
+            right = sum(row["correct"] for row in rows)
+            interval = binomtest(right, len(rows)).proportion_ci(0.95)
+            promised = rows[0]["promised"]
+            low, high = float(interval.low), float(interval.high)
+            found.append(
+                {
+                    "name": name, "side": side, "n": rows[0]["n"], "agents": rows[0]["agents"], "runs": len(rows),
+                    "right": right, "low": low, "high": high, "promised": promised,
+                    "seconds": round(sum(row["seconds"] for row in rows) / len(rows), 2),
+                    "meets": high >= promised if side == "whole" else right / len(rows) < promised,
+                }
+            )  # fmt: skip
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=NAMES, help="one scenario")
+    parser.add_argument("--repetitions", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--table", action="store_true", help="measure nothing, print what is there")
+    given = parser.parse_args()
+    names = [given.only] if given.only else list(NAMES)
+    if not given.table:
+        measure(names, given.repetitions, given.workers)
+    rows = summary(names)
+    if given.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        for row in rows:
+            rate = f"{row['right']}/{row['runs']} ({row['low']:.3f} to {row['high']:.3f})"
+            people = f"n {row['n']:>6,}, agents {row['agents']:>9,}"
+            print(f"{row['name']:<24} {row['side']:<8} {people}  {rate:<26} {row['seconds']:>6} s")
+    sys.exit(0 if all(row["meets"] for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()
