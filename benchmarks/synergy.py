@@ -2,11 +2,11 @@
 
     python -m benchmarks.synergy [--only NAME] [--repetitions 100] [--workers 2] [--json] [--table]
 
-Every shipped scenario with a problem is run as shipped, whole and with each side left out, with another seed every time;
-a run's outcome is that of ``referee run`` with this seed. Results are appended to ``benchmarks/results/synergy.jsonl`` as
-soon as they are there, and the same command goes on where it was; ``--table`` measures nothing. Intervals are Clopper and
-Pearson's, 95%. The promise is 1 - beta, for the whole protocol. Exit status 1 if a whole protocol is right significantly
-less often than that, or a side alone as often.
+Every shipped scenario with a problem is run as shipped, whole and with each side left out, with another seed every
+time; a run's outcome is that of ``referee run`` with this seed. Results are appended to
+``benchmarks/results/synergy.jsonl`` as soon as they are there, and the same command goes on where it was; ``--table``
+measures nothing. Intervals are Clopper and Pearson's, 95%. The promise is 1 - beta, for the whole protocol. Exit
+status 1 if a whole protocol is right significantly less often than that, or a side alone as often.
 """
 
 from __future__ import annotations
