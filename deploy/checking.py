@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from common.errors import BadInput, BadScenario
 from common.planning.plan import resolve
+from common.planning.problems import shortfalls
 from common.scenario import Scenario
 from curator.learners.base import LEARNERS, parse_learner
 from referee.protocols.base import PROTOCOLS
@@ -29,6 +30,12 @@ def checked(asked: Scenario) -> Scenario:
         raise BadScenario(f"protocol {asked.protocol} is about problem {wanted or 'none'}, found {found or 'none'}")
     if learner is not None and "plan" not in learner.values():
         parse_learner(learner)
+    if asked.problem is not None:
+        short = shortfalls(asked, asked.problem)
+        if short:
+            raise BadScenario(
+                f"{'; '.join(short)}: the guarantee does not hold; take the plan's number or a larger beta"
+            )
     chosen = resolve(asked)
     if chosen.curator.learner is not None:
         parse_learner(chosen.curator.learner)

@@ -40,8 +40,8 @@ class Evidence(Value):
 
     @property
     def score(self) -> float:
-        """The side's part of the sum, half the logarithm of a likelihood ratio."""
-        return self.value * self.shift / self.variance
+        """The side's part of the sum, half the logarithm of a likelihood ratio; 0 if nobody said anything."""
+        return self.value * self.shift / self.variance if self.variance > 0.0 else 0.0
 
 
 @PROBLEMS.register("hypothesis-testing")

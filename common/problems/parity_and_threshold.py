@@ -14,7 +14,7 @@ from common.errors import BadScenario
 from common.hypotheses.features import FeatureSet
 from common.hypotheses.parity import Parity
 from common.planning import evidence
-from common.planning.figures import ERRATA, Figure, follow
+from common.planning.figures import ERRATA, Figure, fixed, follow
 from common.problems.base import PROBLEMS, Problem
 from common.problems.parities import parity_figures
 from common.randomness import subseed
@@ -45,11 +45,14 @@ class ParityAndThreshold(Problem):
         Length of x, 1 to 128.
     b
         Length of y, 1 to 52.
+    interactive
+        Agents in rounds, with a mechanism of bits; or all questions at once, with a frequency oracle.
     """
 
     name: Literal["parity-and-threshold"] = "parity-and-threshold"
     c: int = Field(ge=1, le=128)
     b: int = Field(ge=1, le=52)
+    interactive: bool = True
 
     @property
     def dimension(self) -> int:
@@ -63,6 +66,11 @@ class ParityAndThreshold(Problem):
         with probability 1 - beta/4), then a noisy binary search finds w with F(w) within alpha/4 of the estimate (with
         probability 1 - beta/4): b verdicts and four more, each at its worst.
         """
+        parity = parity_figures(scenario, self.c, scenario.beta / 2.0)
+        if not self.interactive:
+            if scenario.agents.count == "plan":
+                raise BadScenario("agents.count: the form without interaction does not plan it, give a number")
+            return {**parity, "agents": fixed(scenario.agents.count, "given", ERRATA + "synergy")}
         mechanism = scenario.agents.bit_mechanism
         width, beta, tolerance = 1.0 / (2.0 * mechanism.truth - 1.0), scenario.beta, scenario.alpha / 4.0
 
@@ -73,7 +81,7 @@ class ParityAndThreshold(Problem):
 
         text = "ln(8/beta) (1/((2p-1) alpha/4))^2/2 + (b + 4) verdicts"
         return {
-            **parity_figures(scenario, self.c, beta / 2.0),
+            **parity,
             "agents": follow(scenario.agents.count, answers, text, ERRATA + "synergy"),
         }
 

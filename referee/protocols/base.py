@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Literal
 from common.arrays import AnyArray, Indices
 from common.errors import BadMessage, PeerMisbehaved
 from common.hypotheses.base import Hypothesis, parse_hypothesis
+from common.hypotheses.constant import Constant
+from common.hypotheses.parity import Parity
 from common.operations import Operation
 from common.queries.base import Query
 from common.registry import Registry
@@ -120,6 +122,40 @@ def learned(release: dict[str, Any], task: Task | None = None) -> Hypothesis:
         return hypothesis if task is None else task.about(hypothesis)
     except BadMessage as error:
         raise PeerMisbehaved(f"the curator released no acceptable hypothesis: {error.detail}") from None
+
+
+def learned_parity(release: dict[str, Any], dimension: int) -> Parity | None:
+    """Return the parity of so many features in the curator's reply to ``learn``; None if no block answered.
+
+    Raises
+    ------
+    PeerMisbehaved
+        If it is neither.
+    """
+    hypothesis = learned(release)
+    if isinstance(hypothesis, Constant):
+        return None
+    if not isinstance(hypothesis, Parity) or hypothesis.least_dimension > dimension:
+        raise PeerMisbehaved(f"the curator released no parity of {dimension} features, but a {hypothesis.kind}")
+    return hypothesis
+
+
+MOST_WHOLE = 1 << 53
+"""Whole numbers up to here are the same as doubles."""
+
+
+def whole(release: dict[str, Any], key: str, least: int = -MOST_WHOLE, most: int = MOST_WHOLE) -> int:
+    """Return a whole number from ``least`` to ``most`` in the curator's reply.
+
+    Raises
+    ------
+    PeerMisbehaved
+        If there is none.
+    """
+    value = release.get(key)
+    if type(value) is not int or not least <= value <= most:
+        raise PeerMisbehaved(f"the curator released no {key}: wanted a whole number from {least} to {most}")
+    return value
 
 
 class Protocol(ABC):

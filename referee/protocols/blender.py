@@ -19,8 +19,8 @@ from common.scenario import Scenario
 from common.values import Value, explain
 from referee.estimation.frequency import reports
 from referee.estimation.heavy_hitters import find, ladder
-from referee.patterns import agents, curator, sequence
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome, Protocol, Script
+from referee.patterns import agents, curator, maybe, sequence
+from referee.protocols.base import MOST_WHOLE, PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome, Protocol, Script
 
 Found = tuple[Floats, Floats]
 """Shares and their variances."""
@@ -28,8 +28,8 @@ Found = tuple[Floats, Floats]
 
 class _Released(Value):
     items: list[Annotated[int, Field(ge=0)]]
-    counts: list[int]
-    people: int = Field(ge=1)
+    counts: list[Annotated[int, Field(ge=-MOST_WHOLE, le=MOST_WHOLE)]]
+    people: int = Field(ge=1, le=MOST_WHOLE)
 
 
 @PROTOCOLS.register("blender")
@@ -47,8 +47,11 @@ class BlenderProtocol(Protocol):
 
     title = "Blender"
     problem = "blender"
-    pattern = sequence(curator("head"), agents("listed"))
-    patterns_alone = {"curator": curator("head"), "agents": sequence(agents("item"), agents("listed"))}  # noqa: RUF012
+    pattern = sequence(curator("head"), maybe(agents("listed")))
+    patterns_alone = {  # noqa: RUF012
+        "curator": curator("head"),
+        "agents": sequence(agents("item"), maybe(agents("listed"))),
+    }
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Find the list, estimate its shares, combine."""

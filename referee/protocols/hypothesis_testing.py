@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.errors import BadScenario, PeerMisbehaved
+from common.errors import BadScenario
 from common.mechanisms.laplace import Laplace
 from common.operations import Count
 from common.problems.hypothesis_testing import Decision, Evidence, HypothesisTesting
@@ -10,7 +10,7 @@ from common.queries.coordinate import CoordinateQuery
 from common.randomness import RandomSource
 from common.scenario import Scenario
 from referee.patterns import agents, curator, sequence
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, Protocol, Script
+from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, Protocol, Script, whole
 
 
 @PROTOCOLS.register("hypothesis-testing")
@@ -41,7 +41,7 @@ class HypothesisTestingProtocol(Protocol):
         heard: list[Evidence] = []
         if scenario.alone != "agents":
             release = yield AskCurator(Count(feature=0, epsilon=scenario.curator.share))
-            heard.append(problem.counted(_count(release), int(scenario.curator.n), scenario.curator.share))
+            heard.append(problem.counted(whole(release, "count"), int(scenario.curator.n), scenario.curator.share))
         if scenario.alone != "curator":
             answers: Answers = yield AskAgents(CoordinateQuery(first=0), int(scenario.agents.count))
             truth = scenario.agents.bit_mechanism.truth
@@ -70,10 +70,3 @@ def _simulated(problem: HypothesisTesting, scenario: Scenario, world: int, coins
 
 def _decided(world: int, reason: str) -> Outcome:
     return Outcome("done", 1, Decision(world=world), None, reason)
-
-
-def _count(release: dict[str, object]) -> int:
-    value = release.get("count")
-    if not isinstance(value, int):
-        raise PeerMisbehaved("the curator released no count")
-    return value

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.errors import BadScenario, PeerMisbehaved
-from common.hypotheses.base import parse_hypothesis
-from common.hypotheses.constant import Constant
-from common.hypotheses.parity import Parity
+from common.errors import BadScenario
 from common.operations import Learn
 from common.problems.one_of_many_parities import OneOfManyParities, Wanted
 from common.scenario import Scenario
@@ -15,7 +12,7 @@ from common.tasks import Task
 from referee.asking import ask_codes
 from referee.estimation.codes import likeliest_parity, signed_shares
 from referee.patterns import agents, curator, sequence, some
-from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script
+from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script, learned_parity
 
 
 @PROTOCOLS.register("one-of-many-parities")
@@ -59,10 +56,8 @@ class OneOfManyParitiesProtocol(Protocol):
             features = tuple(i for i in range(problem.c) if (found << i) & (1 << (min(problem.c, 63) - 1)))
             return Outcome("done", 1, Wanted(which=which, features=features), None, "searched by the agents")
         release = yield AskCurator(Learn(round=1, task=Task(features=problem.c, label=problem.c + which)))
-        parity = parse_hypothesis(release.get("hypothesis"))
-        if isinstance(parity, Constant):
+        parity = learned_parity(release, problem.c)
+        if parity is None:
             return Outcome("exhausted", 1, Wanted(which=which, features=None), None, "no block of the curator answered")
-        if not isinstance(parity, Parity) or parity.least_dimension > problem.c:
-            raise PeerMisbehaved("the curator released no parity of x")
         answer = Wanted(which=which, features=parity.features)
         return Outcome("done", 1, answer, None, f"parity {which} was learned")

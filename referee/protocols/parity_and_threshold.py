@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
 from common.errors import BadScenario
-from common.hypotheses.base import Hypothesis
 from common.hypotheses.parity import Parity
 from common.mechanisms.base import BitMechanism
+from common.mechanisms.frequency import FrequencyOracle
 from common.operations import Learn
 from common.problems.parity_and_threshold import Both, ParityAndThreshold
 from common.queries.coordinate import CoordinateQuery
+from common.queries.item import ItemQuery
 from common.scenario import Scenario
 from common.tasks import Task
 from referee.asking import ask_codes
+from referee.estimation.cdf import estimate_cdf, ladder
 from referee.estimation.codes import likeliest_parity
+from referee.estimation.frequency import reports
 from referee.estimation.quantile import find_quantile
 from referee.patterns import agents, curator, many, sequence, some, together
 from referee.protocols.base import (
@@ -25,7 +34,7 @@ from referee.protocols.base import (
     Protocol,
     Script,
     Together,
-    learned,
+    learned_parity,
 )
 
 
@@ -39,6 +48,9 @@ class ParityAndThresholdProtocol(Protocol):
     binary search. (The paper's protocol finds all quantiles and then the first bin of ones, which takes 4/alpha
     searches.)
 
+    *Without interaction* (``problem.interactive=false``): three questions leave at once, for the parity, for the
+    distribution function of y at all thresholds, and for that share; the quantile is read off.
+
     *The curator alone* learns the parity, for which it spends its privacy, and says half of the range: pure privacy
     takes of order b/(alpha epsilon) further people for a threshold of b bits. *The agents alone*: half of them search
     for the parity, which takes 2^c times as many.
@@ -46,7 +58,9 @@ class ParityAndThresholdProtocol(Protocol):
 
     title = "Parity and threshold"
     problem = "parity-and-threshold"
-    pattern = sequence(together(curator("learn"), agents("coordinate")), many(agents("threshold")))
+    pattern = sequence(together(curator("learn"), agents("coordinate")), many(agents("threshold"))) | together(
+        curator("learn"), agents("item"), agents("item")
+    )
     patterns_alone = {  # noqa: RUF012
         "curator": curator("learn"),
         "agents": sequence(some(agents("code")), agents("coordinate"), many(agents("threshold"))),
@@ -60,18 +74,20 @@ class ParityAndThresholdProtocol(Protocol):
         learn = AskCurator(Learn(round=1, task=Task(features=problem.c)))
         if scenario.alone == "curator":
             release = yield learn
-            return _outcome(learned(release), 1 << (problem.b - 1), "the threshold is a guess")
+            return _outcome(learned_parity(release, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
+        if not problem.interactive:
+            return (yield from _at_once(scenario, problem, learn, public))
         mechanism, tolerance = scenario.agents.bit_mechanism, scenario.alpha / 4.0
         if scenario.alone == "agents":
             search = yield from ask_codes(count // 2, first=0, bits=min(problem.c, 63), sign="label", public=public)
             found, width = likeliest_parity(search), min(problem.c, 63)
-            parity: Hypothesis = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
+            parity: Parity | None = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
         survey = AskAgents(CoordinateQuery(first=problem.c + problem.b), _surveyed(problem, mechanism, scenario))
         if scenario.alone == "agents":
             told: Answers = yield survey
         else:
             release, told = yield Together((learn, survey))
-            parity = learned(release)
+            parity = learned_parity(release, problem.c)
         below = 1.0 - float(mechanism.unbias(told.values).mean()) if len(told.values) else 0.5
         edge = 1.01 * tolerance
         share = min(max(below, edge), 1.0 - edge)
@@ -83,12 +99,33 @@ class ParityAndThresholdProtocol(Protocol):
         return _outcome(parity, quantile.first, reason)
 
 
+def _at_once(
+    scenario: Scenario, problem: ParityAndThreshold, learn: AskCurator, public: int
+) -> Generator[Together, Any, Outcome]:
+    """Ask for everything in one step: a tenth of the agents for the share, the others for the distribution function."""
+    oracle, count = scenario.agents.mechanism, int(scenario.agents.count)
+    if not isinstance(oracle, FrequencyOracle) or scenario.alone is not None:
+        raise BadScenario("without interaction: both sides are asked, agents with a frequency oracle (take hadamard)")
+    values = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
+    above = ItemQuery(first=problem.c + problem.b, bits=1, public=public + 1)
+    surveyed = count // 10
+    release, told, ones = yield Together((learn, AskAgents(values, count - surveyed), AskAgents(above, surveyed)))
+    cuts = math.ceil(4.0 / scenario.alpha)
+    found = estimate_cdf(values, oracle, told, cuts).cuts
+    reports_above = reports(above, ones)
+    supports = reports_above.supports(oracle, np.zeros(1, dtype=np.uint64))
+    below = float(oracle.shares(supports, len(reports_above), above.domain)[0])
+    place = min(max(round(below * (cuts + 1)) - 1, 0), cuts - 1)
+    reason = f"{told.asked + ones.asked:,} agents were asked at once"
+    return _outcome(learned(release), int(found[place]), reason)
+
+
 def _surveyed(problem: ParityAndThreshold, mechanism: BitMechanism, scenario: Scenario) -> int:
     return problem.surveyed(1.0 / (2.0 * mechanism.truth - 1.0), scenario.alpha / 4.0, scenario.beta)
 
 
-def _outcome(parity: Hypothesis, threshold: int, reason: str) -> Outcome:
-    if not isinstance(parity, Parity):
+def _outcome(parity: Parity | None, threshold: int, reason: str) -> Outcome:
+    if parity is None:
         return Outcome(
             "exhausted", 1, Both(features=None, threshold=threshold), None, "no block of the curator answered"
         )

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from common.errors import BadScenario
-from common.hypotheses.parity import Parity
 from common.operations import Learn
 from common.problems.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
 from common.scenario import Scenario
 from common.tasks import Task
 from referee.asking import ask_codes
 from referee.estimation.codes import likeliest_parity, signed_shares
-from referee.patterns import agents, curator, sequence, some
-from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script, learned
+from referee.patterns import agents, curator, many, sequence, some
+from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script, learned_parity
 
 
 @PROTOCOLS.register("parity-chooses-secret")
@@ -32,7 +31,7 @@ class ParityChoosesSecretProtocol(Protocol):
 
     title = "Parity chooses secret"
     problem = "parity-chooses-secret"
-    pattern = sequence(curator("learn"), some(agents("code")))
+    pattern = sequence(curator("learn"), many(agents("code")))
     patterns_alone = {"curator": curator("learn"), "agents": some(agents("code"))}  # noqa: RUF012
 
     def script(self, scenario: Scenario, public: int) -> Script:
@@ -46,8 +45,8 @@ class ParityChoosesSecretProtocol(Protocol):
             which, count = likeliest_parity(search), count - count // 2
         else:
             release = yield AskCurator(Learn(round=1, task=Task(features=problem.c)))
-            parity = learned(release)
-            if not isinstance(parity, Parity):
+            parity = learned_parity(release, problem.c)
+            if parity is None:
                 return Outcome(
                     "exhausted", 1, Secret(which=0, bit=public & 1), None, "no block of the curator answered"
                 )

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import numpy as np
 
-from common.errors import BadScenario, PeerMisbehaved
+from common.errors import BadScenario
 from common.operations import Count, Select
 from common.problems.select_then_estimate import Selected, SelectThenEstimate
 from common.queries.coordinate import CoordinateQuery
@@ -14,7 +14,7 @@ from common.scenario import Scenario
 from referee.asking import Finding, survey
 from referee.estimation.intervals import Estimate
 from referee.patterns import agents, curator, sequence
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome, Protocol, Script
+from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome, Protocol, Script, whole
 
 
 @PROTOCOLS.register("select-then-estimate")
@@ -46,11 +46,11 @@ class SelectThenEstimateProtocol(Protocol):
             return (yield from _agents_alone(scenario, problem))
         epsilon = scenario.curator.share
         release = yield AskCurator(Select(count=problem.d, epsilon=epsilon))
-        feature = _feature(release, problem)
+        feature = whole(release, "feature", 0, problem.d - 1)
         yield Note(f"the curator selects feature {feature}", {})
         if scenario.alone == "curator":
             counted = yield AskCurator(Count(feature=feature, epsilon=epsilon))
-            share = float(np.clip(_number(counted, "count") / int(scenario.curator.n), 0.0, 1.0))
+            share = float(np.clip(whole(counted, "count") / int(scenario.curator.n), 0.0, 1.0))
             return _outcome(feature, share, None, "the curator counted what it had selected")
         found: Finding = yield from survey(CoordinateQuery(first=feature), scenario, int(scenario.agents.count), 1)
         return _outcome(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
@@ -71,17 +71,3 @@ def _agents_alone(scenario: Scenario, problem: SelectThenEstimate) -> Generator[
 
 def _outcome(feature: int, share: float, estimate: Estimate | None, reason: str) -> Outcome:
     return Outcome("done", 1, Selected(feature=feature, mean=2.0 * share - 1.0), estimate, reason)
-
-
-def _feature(release: dict[str, object], problem: SelectThenEstimate) -> int:
-    feature = int(_number(release, "feature"))
-    if not 0 <= feature < problem.d:
-        raise PeerMisbehaved(f"the curator selected feature {feature}, there are {problem.d}")
-    return feature
-
-
-def _number(release: dict[str, object], key: str) -> int:
-    value = release.get(key)
-    if not isinstance(value, int):
-        raise PeerMisbehaved(f"the curator released no {key}")
-    return value
