@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from common.service import listen
 from curator.curator import Curator
 from curator.opening import open_curator
 from deploy.base import Finished
+from deploy.checking import checked
 from local_agent.host import Host
 from local_agent.opening import open_population
 from referee.port import CuratorPort
@@ -41,6 +43,53 @@ TINY = (
 def tiny(*overrides: str) -> Scenario:
     """Return a scenario that runs in well under a second and uses all its three rounds."""
     return scenario.load("ball", [*TINY, *overrides])
+
+
+SMALL: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "blender": (
+        {"name": "zipf-items", "b": 10, "items": 4, "power": 1.0},
+        (
+            "problem.bits=10",
+            "problem.most=6",
+            "problem.heavy=0.2",
+            "problem.precise=0.15",
+            "agents.mechanism.epsilon=2",
+        ),
+    ),
+    "hypothesis-testing": (
+        {"name": "biased-coins", "d": 1, "biased": [0], "rates": [0.7]},
+        ("problem.bias=0.4", "beta=0.001"),
+    ),
+    "one-of-many-parities": (
+        {"name": "one-of-many-parities", "c": 4, "d": 2, "shares": 5},
+        ("problem.c=4", "problem.d=2", "problem.shares=5"),
+    ),
+    "parity-and-threshold": (
+        {"name": "parity-and-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
+        ("problem.c=4", "problem.b=6", "alpha=0.25", "agents.mechanism.epsilon=2"),
+    ),
+    "parity-chooses-secret": (
+        {"name": "parity-chooses-secret", "c": 3, "shares": 5, "secret": [0, 2]},
+        ("problem.c=3", "problem.shares=5"),
+    ),
+    "parity-xor-threshold": (
+        {"name": "parity-xor-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
+        ("problem.c=4", "problem.b=6", "problem.blocks=2", "alpha=0.45", "agents.count=2000"),
+    ),
+    "select-then-estimate": (
+        {"name": "biased-coins", "d": 10, "biased": [3, 7], "rates": [0.9, 0.5]},
+        ("problem.d=10", "problem.precise=0.15", "alpha=0.3"),
+    ),
+}
+"""For every protocol about a problem: people, and numbers with which it runs in a fraction of a second."""
+
+
+def small(protocol: str, *overrides: str, alone: str | None = None) -> Scenario:
+    """Return the scenario of a protocol about a problem, made small and resolved."""
+    people, numbers = SMALL[protocol]
+    places = [f"{side}.distribution={json.dumps(people)}" for side in ("source", "target")]
+    sides = [] if alone is None else [f"alone={alone}"]
+    return checked(scenario.load(protocol, [*places, "agents.deadline=5", *numbers, *sides, *overrides]))
 
 
 def seal(party: Identity, message: Any) -> Signed:
@@ -169,4 +218,4 @@ def served(app: FastAPI) -> Iterator[str]:
         listener.close()
 
 
-__all__ = ["TINY", "TOKEN", "Bench", "leave_folder", "seal", "served", "tiny"]
+__all__ = ["SMALL", "TINY", "TOKEN", "Bench", "leave_folder", "seal", "served", "small", "tiny"]

@@ -20,7 +20,17 @@ from common.values import Value, explain
 from referee.estimation.frequency import reports
 from referee.estimation.heavy_hitters import find, ladder
 from referee.patterns import agents, curator, maybe, sequence
-from referee.protocols.base import MOST_WHOLE, PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome, Protocol, Script
+from referee.protocols.base import (
+    MOST_WHOLE,
+    PROTOCOLS,
+    Answers,
+    AskAgents,
+    AskCurator,
+    Note,
+    Outcome,
+    Protocol,
+    Script,
+)
 
 Found = tuple[Floats, Floats]
 """Shares and their variances."""

@@ -117,7 +117,7 @@ def _at_once(
     below = float(oracle.shares(supports, len(reports_above), above.domain)[0])
     place = min(max(round(below * (cuts + 1)) - 1, 0), cuts - 1)
     reason = f"{told.asked + ones.asked:,} agents were asked at once"
-    return _outcome(learned(release), int(found[place]), reason)
+    return _outcome(learned_parity(release, problem.c), int(found[place]), reason)
 
 
 def _surveyed(problem: ParityAndThreshold, mechanism: BitMechanism, scenario: Scenario) -> int:
