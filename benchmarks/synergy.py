@@ -30,8 +30,8 @@ from deploy.laboratory import conduct
 RESULTS = Path(__file__).parent / "results" / "synergy.jsonl"
 SIDES = ("whole", "curator", "agents")
 NAMES = tuple(name for name in scenarios.shipped() if scenarios.load(name).problem is not None)
-FEWER_ALONE = 5
-"""A side alone is run a fifth as often: it does not take many runs to see it fail."""
+FEW = 100_000
+"""More agents than these are run alone only a twentieth as often: it does not take many runs to see them fail."""
 
 
 def run(name: str, side: str, repetition: int) -> dict[str, Any]:
@@ -68,12 +68,14 @@ def stored() -> list[dict[str, Any]]:
 def measure(names: list[str], repetitions: int, workers: int) -> None:
     """Run what is missing, in order of the repetitions."""
     done = {(row["name"], row["side"], row["repetition"]) for row in stored()}
+    many = {name for name in names if int(resolve(scenarios.load(name)).agents.count) > FEW}
     wanted = [
         (name, side, repetition)
         for repetition in range(repetitions)
         for name in names
         for side in SIDES
-        if (side == "whole" or repetition < -(-repetitions // FEWER_ALONE)) and (name, side, repetition) not in done
+        if (side != "agents" or name not in many or 20 * repetition < repetitions)
+        and (name, side, repetition) not in done
     ]
     with ProcessPoolExecutor(workers) as pool:
         pending = [pool.submit(run, *what) for what in wanted]
