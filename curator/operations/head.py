@@ -50,7 +50,11 @@ class HeadAct(Act[HeadList]):
 
 
 def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSource) -> Words:
-    """Return the values whose noisy counts reach the threshold, the largest counts first, at most so many."""
+    """Return the values whose noisy counts reach the threshold, the largest counts first, at most so many.
+
+    Of equal counts the smaller value comes first, whether anybody holds it or not: the order is a function of the noisy
+    histogram, too.
+    """
     held, counts = np.unique(values, return_counts=True)
     least = threshold(bits, noise)
     noisy = counts + noise.noise(len(held), source.derive("held")).astype(np.int64)
@@ -58,7 +62,7 @@ def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSo
     empty = _spurious(held, bits, noise, least, source.derive("empty"))
     beyond = noise.successes(len(empty), source.derive("beyond")).astype(np.int64)
     items = np.concatenate([held[reaching], empty])
-    order = np.argsort(-np.concatenate([noisy[reaching], least + beyond]), kind="stable")
+    order = np.lexsort((items, -np.concatenate([noisy[reaching], least + beyond])))
     return items[order[:most]]
 
 

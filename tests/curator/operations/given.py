@@ -1,0 +1,71 @@
+"""Tiny samples, what an operation releases of them, and whether releases have the law that they should have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.stats import chisquare
+
+from common.mechanisms.laplace import Laplace
+from common.operations import Operation
+from common.randomness import RandomSource
+from common.records import Records
+from curator.operations.base import ACTS, Workspace
+from curator.reweighing import Reweighing
+from curator.sample.local import LocalSample
+from curator.sample.single import SingleRows
+
+FAILURE = 1e-6
+"""Probability that a right law is called wrong."""
+
+
+def people(features: Any, labels: Any = None) -> Records:
+    """Return records of 0/1 features, shape (n, d); labels are 0/1, too, and 1 if not given."""
+    rows = np.array(features, dtype=np.uint8)
+    signs = np.ones(len(rows)) if labels is None else 2.0 * np.array(labels) - 1.0
+    return Records(rows, signs.astype(np.int8))
+
+
+def numbers(values: Iterable[int], bits: int) -> Records:
+    """Return records whose features are the bits of these values, most significant first."""
+    held = np.array(list(values), dtype=np.int64)
+    return people(held[:, None] >> np.arange(bits - 1, -1, -1) & 1)
+
+
+def workspace(records: Records, cut: int = 0) -> Workspace:
+    """Return a curator's workspace with this sample, in two shards if it is cut."""
+    places = [np.arange(cut), np.arange(cut, len(records))] if cut else [np.arange(len(records))]
+    sample = LocalSample([SingleRows(records.take(part)) for part in places])
+    return Workspace(sample, Reweighing(len(records), None, 1.0), None)
+
+
+def release(operation: Operation, records: Records, seed: int = 0, cut: int = 0) -> dict[str, Any]:
+    """Carry out an operation."""
+    return ACTS[operation.kind]().run(operation, workspace(records, cut), RandomSource.seeded(seed, "release"))
+
+
+def geometric(noise: Laplace, most: int) -> dict[int, float]:
+    """Return the law of two-sided geometric noise up to ``most`` either way."""
+    q = noise.ratio
+    return {z: (1.0 - q) / (1.0 + q) * q ** abs(z) for z in range(-most, most + 1)}
+
+
+def assert_law(found: Iterable[Hashable], law: Mapping[Any, float]) -> None:
+    """Assert that independent outcomes have a law, by the chi-squared test at :data:`FAILURE`.
+
+    Outcomes that are expected fewer than five times count as one.
+    """
+    seen = Counter(found)
+    runs = seen.total()
+    common = [outcome for outcome in law if runs * law[outcome] >= 5.0]
+    chances = np.array([law[outcome] for outcome in common])
+    counts = np.array([seen[outcome] for outcome in common])
+    if 1.0 - chances.sum() > 5.0 / runs:
+        counts, chances = np.append(counts, runs - counts.sum()), np.append(chances, 1.0 - chances.sum())
+    else:
+        assert runs - counts.sum() < 40, "outcomes that should hardly ever come"
+        runs = counts.sum()
+    assert chisquare(counts, runs * chances / chances.sum()).pvalue > FAILURE

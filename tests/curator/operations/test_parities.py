@@ -1,0 +1,154 @@
+"""Parities by blocks of ranks: who is in which block, the law of each, and the theorem on all small neighbours."""
+
+from functools import cache
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pytest
+
+from common.operations import LearnParities
+from common.privacy.klnrs import rates
+from common.privacy.rounding import down
+from tests.curator.operations.given import assert_law, people, release
+
+BITS = 4
+
+
+def learn(blocks, parts, epsilon, features=3, **more):
+    return LearnParities(
+        features=features, first=features, bits=BITS, blocks=blocks, parts=parts, epsilon=epsilon, **more
+    )
+
+
+def ranked(values, part, blocks, parts):
+    """Return the places of each block's people: sorted by value, ties by place."""
+    members = sorted(range(part, len(values), parts), key=lambda place: (values[place], place))
+    cuts = [len(members) * block // blocks for block in range(blocks + 1)]
+    return [members[begin:end] for begin, end in pairwise(cuts)]
+
+
+def secrets_by_block(values, blocks, parts, seed):
+    """Return people whose label is another parity of (x, 1) in each part's and block's people, and these parities."""
+    random = np.random.default_rng(seed)
+    x = random.integers(0, 2, (len(values), 3))
+    labels, secrets = np.zeros(len(values), dtype=int), []
+    for part in range(parts):
+        own = []
+        for places in ranked(values, part, blocks, parts):
+            secret = random.integers(0, 2, 4)
+            labels[places] = (x[places] @ secret[:3] + secret[3]) % 2
+            own.append(np.flatnonzero(secret).tolist())
+        secrets.append(own)
+    y = np.array(values)[:, None] >> np.arange(BITS - 1, -1, -1) & 1
+    return people(np.concatenate([x, y], axis=1), labels), secrets
+
+
+@pytest.mark.parametrize(("blocks", "parts"), [(1, 1), (4, 1), (1, 3), (4, 3), (3, 2)])
+@pytest.mark.parametrize("ties", [False, True])
+def test_with_much_privacy_to_spend_each_part_learns_the_parity_of_each_of_its_blocks(blocks, parts, ties):
+    random = np.random.default_rng(blocks + 10 * parts)
+    values = [5] * 600 if ties else random.integers(0, 16, 600).tolist()
+    records, secrets = secrets_by_block(values, blocks, parts, seed=1)
+    for cut in (0, 250):
+        found = release(learn(blocks, parts, 100.0 * blocks), records, cut=cut)["parities"]
+        assert found == secrets
+
+
+def test_a_part_with_fewer_people_than_blocks_answers_for_all_blocks():
+    records, _ = secrets_by_block([3, 1, 2], 1, 1, seed=0)
+    found = release(learn(4, 2, 400.0), records)["parities"]
+    assert [len(part) for part in found] == [4, 4]
+    assert all(answer is not None for part in found for answer in part)
+
+
+# The law of a block --------------------------------------------------------------------------------------------------
+
+
+@cache
+def law(block, width, kept, answers):
+    """Return the exact law of KLNRS on equations ((x, 1), label): every kept subset, every solution.
+
+    Parameters
+    ----------
+    block
+        Tuple of (x, label), where x is a tuple of ``width`` bits.
+    """
+    chances = {None: 1.0 - answers}
+    for size in range(len(block) + 1):
+        for some in combinations(block, size):
+            chance = answers * kept**size * (1.0 - kept) ** (len(block) - size)
+            solutions = [
+                point
+                for point in product([0, 1], repeat=width + 1)
+                if all((np.dot(point[:-1], x) + point[-1]) % 2 == label for x, label in some)
+            ]
+            for point in solutions:
+                features = tuple(np.flatnonzero(point).tolist())
+                chances[features] = chances.get(features, 0.0) + chance / len(solutions)
+            if not solutions:
+                chances[None] += chance
+    return chances
+
+
+@pytest.mark.parametrize(("rule", "blocks", "epsilon"), [("tight", 1, 1.0), ("tight", 2, 2.0), ("printed", 2, 4.0)])
+def test_each_block_has_the_law_of_klnrs_at_its_share_of_epsilon(rule, blocks, epsilon):
+    """Every part has the same three people a block, so that one release has a thousand independent answers a block."""
+    given = [(((1,), 0), ((0,), 1), ((1,), 1)), (((1,), 1), ((1,), 1), ((0,), 0))][:blocks]
+    rows = [(x[0], *(int(bit) for bit in f"{block:04b}")) for block in range(blocks) for x, _ in given[block]]
+    labels = [label for block in given for _, label in block]
+    parts = 1000
+    records = people(np.repeat(rows, parts, axis=0), np.repeat(labels, parts))
+    answers = [
+        part
+        for seed in range(2)
+        for part in release(learn(blocks, parts, epsilon, features=1, rule=rule), records, seed)["parities"]
+    ]
+    share = rates(rule, epsilon / blocks)
+    for block in range(blocks):
+        found = [None if part[block] is None else tuple(part[block]) for part in answers]
+        assert_law(found, law(given[block], 1, *share))
+
+
+# The theorem ---------------------------------------------------------------------------------------------------------
+
+
+def largest_ratio(blocks, epsilon_of_a_block):
+    """Return the largest log-ratio of the laws of all blocks together, over all neighbours of three people.
+
+    A person is (x, y, label), a bit each. Blocks are independent given the sample: the largest ratio of products is the
+    product of the largest ratios.
+    """
+    share = rates("tight", epsilon_of_a_block)
+    kinds = list(product([0, 1], repeat=3))
+    apart = {}
+
+    def blocks_of(sample):
+        return [
+            tuple(sorted(((sample[place][0],), sample[place][2]) for place in places))
+            for places in ranked([y for _, y, _ in sample], 0, blocks, 1)
+        ]
+
+    def between(one, two):
+        if (one, two) not in apart:
+            p, q = law(one, 1, *share), law(two, 1, *share)
+            assert p.keys() == q.keys()
+            apart[one, two] = max(np.log(p[answer] / q[answer]) for answer in p)
+        return apart[one, two]
+
+    largest = 0.0
+    for sample in product(kinds, repeat=3):
+        for place, other in product(range(3), kinds):
+            neighbour = (*sample[:place], other, *sample[place + 1 :])
+            largest = max(largest, sum(map(between, blocks_of(sample), blocks_of(neighbour))))
+    return largest
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_neighbours_have_laws_within_e_to_the_epsilon(blocks):
+    """Replacing one person can change every block of ranks, by one person each."""
+    share = 1.0 if blocks == 1 else down(1.0 / blocks)
+    assert 0.9 < largest_ratio(blocks, share) <= 1.0 + 1e-12
+
+
+def test_blocks_of_ranks_at_full_epsilon_each_would_cost_more():
+    assert largest_ratio(2, 1.0) > 1.5

@@ -1,0 +1,176 @@
+"""What every operation that releases something of the sample itself must keep: checked, charged once, stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.errors import BadMessage, BudgetExceeded, PolicyRefused, TandemError
+from common.operations import parse_operation
+from common.privacy.budget import cost
+from common.privacy.events import SubsampledRelease
+from common.privacy.rounding import down
+from common.randomness import RandomSource
+from common.records import Records
+from curator.curator import Curator
+from curator.operations.base import ACTS
+from tests.audit.office import Office, office
+from tests.support import small
+
+EPSILON = 1.0
+RELEASES: dict[str, dict[str, Any]] = {
+    "select": {"first": 1, "count": 5},
+    "count": {"feature": 5},
+    "parities": {"features": 2, "first": 2, "bits": 4, "blocks": 2, "parts": 3},
+    "head": {"first": 1, "bits": 5, "most": 4},
+}
+"""Each reads all six features."""
+FEATURES = np.random.default_rng(0).integers(0, 2, (40, 6)).astype(np.uint8)
+SAMPLE = Records(FEATURES, np.where(FEATURES[:, 0] > 0, 1, -1).astype(np.int8))
+
+
+def wire(kind: str, **changes: Any) -> dict[str, Any]:
+    return {"kind": kind, **RELEASES[kind], "epsilon": EPSILON, **changes}
+
+
+@pytest.fixture
+def desk(tmp_path):
+    """Return how to open a curator without a learner, with such a budget for so many releases."""
+    opened = []
+
+    def opening(epsilon: float = EPSILON, rounds: int = 1, sample: Records = SAMPLE) -> Office:
+        chosen = small("hypothesis-testing")
+        section = {"n": len(sample), "epsilon": epsilon, "rounds": rounds}
+        scenario = chosen.model_copy(update={"curator": chosen.curator.model_copy(update=section)})
+        entered = office(Curator, scenario, sample, tmp_path / str(len(opened)), RandomSource.seeded(3))
+        opened.append(entered)
+        return entered.__enter__()
+
+    yield opening
+    for entered in opened:
+        entered.__exit__(None, None, None)
+
+
+def charged(desk: Office) -> list[Any]:
+    return [charge.event for charge in desk._curator._book]
+
+
+def test_every_operation_with_an_epsilon_of_its_own_is_covered():
+    others = {"learn", "reweigh"}
+    assert sorted(RELEASES) == sorted(set(ACTS.names()) - others)
+
+
+@pytest.mark.parametrize("kind", sorted(RELEASES))
+class TestEveryRelease:
+    def test_it_is_charged_as_declared_once_and_said_so(self, kind, desk):
+        open_desk = desk()
+        (told,) = open_desk.ask(wire(kind))
+        event = SubsampledRelease(draws=1, sampling=1.0, epsilon=EPSILON, delta=0.0)
+        assert charged(open_desk) == [event]
+        assert told["event"] == event.wire()
+        assert EPSILON * (1 - 1e-9) <= cost([(event, 1)], 0.0) <= EPSILON * (1 + 1e-9)
+
+    def test_a_repeated_request_returns_what_was_stored(self, kind, desk):
+        open_desk = desk()
+        first, *again = open_desk.ask(wire(kind), times=5)
+        assert again == 4 * [first]
+        assert len(charged(open_desk)) == 1
+
+    def test_the_same_seed_is_the_same_release(self, kind, desk):
+        assert desk().ask(wire(kind)) == desk().ask(wire(kind))
+
+    def test_a_second_release_is_beyond_the_budget(self, kind, desk):
+        open_desk = desk()
+        open_desk.ask(wire(kind))
+        with pytest.raises(BudgetExceeded, match=r"spent .* asks for"):
+            open_desk.ask(wire(kind))
+        assert len(charged(open_desk)) == 1
+
+    def test_rounds_share_the_budget(self, kind, desk):
+        open_desk = desk(epsilon=2.0 * EPSILON, rounds=2)
+        for _ in range(2):
+            open_desk.ask(wire(kind, epsilon=down(EPSILON)))
+        with pytest.raises((BudgetExceeded, PolicyRefused)):
+            open_desk.ask(wire(kind, epsilon=down(EPSILON)))
+        assert len(charged(open_desk)) == 2
+
+    def test_more_than_the_budget_is_refused_before_anything_is_charged(self, kind, desk):
+        self.refused(desk(), wire(kind, epsilon=1.01 * EPSILON), BudgetExceeded, "asks for")
+
+    @pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), "one", None])
+    def test_an_epsilon_that_is_none_is_refused(self, kind, epsilon, desk):
+        self.refused(desk(), wire(kind, epsilon=epsilon), TandemError, "epsilon|valid JSON|finite")
+
+    def test_records_with_too_few_features_are_refused(self, kind, desk):
+        fewer = Records(np.ascontiguousarray(SAMPLE.features[:, :5]), SAMPLE.labels)
+        self.refused(desk(sample=fewer), wire(kind), PolicyRefused, "needs 6 features, records have 5")
+
+    def test_unknown_fields_are_refused(self, kind, desk):
+        self.refused(desk(), wire(kind, surprise=1), BadMessage, "surprise")
+
+    def test_it_says_how_many_features_it_reads(self, kind):
+        assert parse_operation(wire(kind)).least_dimension == 6
+
+    @staticmethod
+    def refused(open_desk: Office, operation: dict[str, Any], error: type[TandemError], words: str) -> None:
+        with pytest.raises(error, match=words):
+            open_desk.ask(operation)
+        assert charged(open_desk) == []
+
+
+REFUSED: dict[str, tuple[dict[str, Any], type[TandemError], str]] = {
+    "no feature to select": (wire("select", count=0), BadMessage, "count"),
+    "a feature before the first": (wire("select", first=-1), BadMessage, "first"),
+    "a count that no noise hides": (wire("count", epsilon=31.0), BadMessage, "epsilon"),
+    "a head list that no noise hides": (wire("head", epsilon=61.0), BadMessage, "epsilon"),
+    "more bits than a word has": (wire("head", bits=65), BadMessage, "bits"),
+    "a list of nothing": (wire("head", most=0), BadMessage, "most"),
+    "no block": (wire("parities", blocks=0), BadMessage, "blocks"),
+    "no part": (wire("parities", parts=0), BadMessage, "parts"),
+    "a rule that nobody printed": (wire("parities", rule="loose"), BadMessage, "rule"),
+    "a printed rule that costs more than it says": (
+        wire("parities", rule="printed", epsilon=8.0), PolicyRefused, "printed rule",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", sorted(REFUSED))
+def test_what_does_not_fit_is_refused_before_anything_is_charged(what, desk):
+    operation, error, words = REFUSED[what]
+    TestEveryRelease.refused(desk(epsilon=80.0), operation, error, words)
+
+
+def test_parities_want_features_of_0_and_1(desk):
+    real = Records(SAMPLE.features.astype(np.float32), SAMPLE.labels)
+    TestEveryRelease.refused(desk(sample=real), wire("parities"), PolicyRefused, "0/1 features")
+
+
+def test_a_curator_without_a_learner_learns_nothing(desk):
+    TestEveryRelease.refused(desk(), {"kind": "learn", "round": 1}, PolicyRefused, "no learner")
+
+
+def test_a_crash_in_an_operation_costs_once_and_repeats_bit_for_bit(tmp_path, monkeypatch, desk):
+    expected = desk().ask(wire("count"))
+    open_desk = desk()
+    with monkeypatch.context() as broken:
+        broken.setattr("curator.operations.count.Laplace.noise", _crash)
+        with pytest.raises(RuntimeError, match="crashed"):
+            open_desk.ask(wire("count"))
+    assert len(charged(open_desk)) == 1
+    open_desk._asked = 0
+    assert open_desk.ask(wire("count")) == expected
+    assert len(charged(open_desk)) == 1
+
+
+def _crash(*_: object) -> None:
+    raise RuntimeError("crashed")
+
+
+def test_releases_hold_nothing_but_what_they_declare(tmp_path: Path, desk):
+    named = {"select": {"feature"}, "count": {"count"}, "parities": {"parities"}, "head": {"items", "counts", "people"}}
+    for kind, keys in named.items():
+        (told,) = desk().ask(wire(kind))
+        assert set(told) == keys | {"event"}
