@@ -6,6 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
+from common.errors import BadScenario
 from common.messages import MOST_AGENTS_PER_QUESTION
 from common.planning.plan import plan
 from common.queries.base import Query
@@ -63,6 +64,22 @@ def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> Loss
 
 Questions = list[tuple[CodeQuery, Answers]]
 """Code queries, each with its answers."""
+
+
+def at_once(count: int) -> int:
+    """Return a number of agents that one question reaches.
+
+    Raises
+    ------
+    BadScenario
+        If it reaches fewer.
+    """
+    if count > MOST_AGENTS_PER_QUESTION:
+        raise BadScenario(
+            f"agents: one question reaches {MOST_AGENTS_PER_QUESTION:,}, {count:,} were to answer it: allow a larger "
+            "alpha or beta, a shorter item or a larger epsilon"
+        )
+    return count
 
 
 def ask_codes(count: int, **what: Any) -> Generator[AskAgents, Answers, Questions]:

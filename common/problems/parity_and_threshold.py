@@ -13,10 +13,13 @@ from common.distributions.parity_threshold import ParityAndThreshold as People
 from common.errors import BadScenario
 from common.hypotheses.features import FeatureSet
 from common.hypotheses.parity import Parity
+from common.mechanisms.hadamard import HadamardResponse
 from common.planning import evidence
-from common.planning.figures import ERRATA, Figure, fixed, follow
+from common.planning.cdf import agents_needed, ladder
+from common.planning.figures import ERRATA, Figure, follow
 from common.problems.base import PROBLEMS, Problem
 from common.problems.parities import parity_figures
+from common.queries.item import ItemQuery
 from common.randomness import subseed
 from common.values import Value
 
@@ -68,9 +71,7 @@ class ParityAndThreshold(Problem):
         """
         parity = parity_figures(scenario, self.c, scenario.beta / 2.0)
         if not self.interactive:
-            if scenario.agents.count == "plan":
-                raise BadScenario("agents.count: the form without interaction does not plan it, give a number")
-            return {**parity, "agents": fixed(scenario.agents.count, "given", ERRATA + "synergy")}
+            return {**parity, "agents": self._at_once(scenario)}
         mechanism = scenario.agents.bit_mechanism
         width, beta, tolerance = 1.0 / (2.0 * mechanism.truth - 1.0), scenario.beta, scenario.alpha / 4.0
 
@@ -84,6 +85,26 @@ class ParityAndThreshold(Problem):
             **parity,
             "agents": follow(scenario.agents.count, answers, text, ERRATA + "synergy"),
         }
+
+    def _at_once(self, scenario: Scenario) -> Figure:
+        """Return the agents of the form without interaction: alpha/4 for the survey, the rest for the quantile."""
+        oracle = scenario.agents.mechanism
+        if not isinstance(oracle, HadamardResponse):
+            raise BadScenario(f"agents.mechanism: without interaction take hadamard, found {oracle.name}")
+
+        def answers() -> int:
+            query = ItemQuery(first=self.c, bits=self.b, prefixes=ladder(self.b))
+            needed, _ = agents_needed(query, oracle, 0.75 * scenario.alpha, scenario.beta / 4.0, self.cuts(scenario))
+            width = 1.0 / (2.0 * oracle.truth - 1.0)
+            wanted = needed + self.surveyed(width, scenario.alpha / 4.0, scenario.beta)
+            return math.ceil(wanted / (1.0 - scenario.agents.dropout))
+
+        text = "an error of 3/4 alpha at all thresholds, and of alpha/4 for the share below t"
+        return follow(scenario.agents.count, answers, text, ERRATA + "synergy")
+
+    def cuts(self, scenario: Scenario) -> int:
+        """Return how many quantiles the form without interaction finds."""
+        return math.ceil(4.0 / scenario.alpha)
 
     def surveyed(self, width: float, tolerance: float, beta: float) -> int:
         """Return how many agents say whether they are above the threshold."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -12,11 +13,14 @@ from common.distributions.parity_threshold import ParityXorThreshold as People
 from common.errors import BadScenario
 from common.hypotheses.features import FeatureSet
 from common.hypotheses.parity import Parity
-from common.planning.figures import ERRATA, Figure, fixed, follow
+from common.mechanisms.hadamard import HadamardResponse
+from common.planning.cdf import agents_needed, ladder
+from common.planning.figures import ERRATA, Figure, follow
 from common.planning.spanning import blocks, escapes
 from common.privacy.klnrs import Rule, rates
 from common.privacy.rounding import down
 from common.problems.base import PROBLEMS, Problem
+from common.queries.item import ItemQuery
 from common.randomness import subseed
 from common.values import Value
 
@@ -86,23 +90,43 @@ class ParityXorThreshold(Problem):
         return blocks(kept * escapes(self.c + 1, 1.0, None), 1.0 - answers, beta / self.blocks)
 
     def plan(self, scenario: Scenario, paper: bool) -> dict[str, Figure]:
-        """Return n, with beta/2 for the curator; the agents' number is the scenario's own.
+        """Return n, with beta/2 for the curator, and agents, with beta/4 for them and for the sample's ranks each.
+
+        The block with the threshold may be wrong as a whole, 1/K of all people. The two blocks beside it end where the
+        agents say, up to t, and where the people of a part do, up to d (Dvoretzky, Kiefer and Wolfowitz; Massart 1990,
+        for all parts at once): whoever lies between may be predicted wrongly. So alpha = 1/K + 2 (t + d).
 
         Raises
         ------
         BadScenario
-            If there is no epsilon, or the agents' number is left open.
+            If there is no epsilon, or 1/K + 2 d is above alpha.
         """
-        epsilon, count = scenario.curator.epsilon, scenario.agents.count
+        epsilon, oracle = scenario.curator.epsilon, scenario.agents.mechanism
         if epsilon is None:
             raise BadScenario("curator.epsilon: parities are learned privately, give one")
-        if count == "plan":
-            raise BadScenario("agents.count: parity-xor-threshold does not plan it, give a number (2000000, say)")
+        if not isinstance(oracle, HadamardResponse):
+            raise BadScenario(f"agents.mechanism: the distribution function takes hadamard, found {oracle.name}")
         parts, rows = self.shape(epsilon, scenario.beta / 2.0)
+        ranks = math.sqrt(math.log(8.0 * parts / scenario.beta) / (2.0 * rows * self.blocks))
+        left = (scenario.alpha - 1.0 / self.blocks) / 2.0 - ranks
+        if left <= 0.0:
+            raise BadScenario(
+                f"alpha = {scenario.alpha:g} must be above 1/blocks + 2 d = {1.0 / self.blocks + 2.0 * ranks:.3g}: "
+                "more blocks, or a larger alpha"
+            )
+
+        def answers() -> int:
+            query = ItemQuery(first=self.c, bits=self.b, prefixes=ladder(self.b))
+            tau = left + 0.5 / self.blocks  # of which half a step is not an error of a quantile
+            needed, _ = agents_needed(query, oracle, tau, scenario.beta / 4.0, self.blocks - 1)
+            return math.ceil(needed / (1.0 - scenario.agents.dropout))
+
         text = "R K m, m the least with P(sum_i Geometric(p q_i) > m) <= (beta' - b^R)/R at epsilon/K"
         return {
             "n": follow(scenario.curator.n, lambda: parts * rows * self.blocks, text, ERRATA + "synergy"),
-            "agents": fixed(count, "given", ERRATA + "synergy"),
+            "agents": follow(
+                scenario.agents.count, answers, "t = (alpha - 1/K)/2 - d at all quantiles", ERRATA + "synergy"
+            ),
         }
 
     def judge(self, answer: dict[str, Any], scenario: Scenario, people: Distribution) -> dict[str, Any]:

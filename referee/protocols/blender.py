@@ -17,6 +17,7 @@ from common.queries.item import ItemQuery
 from common.queries.listed import ListedQuery
 from common.scenario import Scenario
 from common.values import Value, explain
+from referee.asking import at_once
 from referee.estimation.frequency import reports
 from referee.estimation.heavy_hitters import find, ladder
 from referee.patterns import agents, curator, maybe, sequence
@@ -71,7 +72,7 @@ class BlenderProtocol(Protocol):
         found: list[Found] = []
         if scenario.alone == "agents":
             query = ItemQuery(bits=problem.bits, prefixes=ladder(problem.bits, oracle), public=public)
-            answers: Answers = yield AskAgents(query, count // 2)
+            answers: Answers = yield AskAgents(query, at_once(count // 2))
             items = find(query, oracle, answers, scenario.beta).items[: problem.most].tolist()
             count -= count // 2
         else:
@@ -90,7 +91,7 @@ def _asked(
     items: list[int], problem: Blender, oracle: FrequencyOracle, count: int, public: int
 ) -> Generator[AskAgents, Answers, Found]:
     query = ListedQuery(bits=problem.bits, items=tuple(items), public=public + 1)
-    answers = yield AskAgents(query, count)
+    answers = yield AskAgents(query, at_once(count))
     told = reports(query, answers)
     supports = told.supports(oracle, np.arange(len(items), dtype=np.uint64))
     shares = oracle.shares(supports, len(told), query.domain)

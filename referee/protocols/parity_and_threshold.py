@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from typing import Any
 
@@ -11,15 +10,16 @@ import numpy as np
 from common.errors import BadScenario
 from common.hypotheses.parity import Parity
 from common.mechanisms.base import BitMechanism
-from common.mechanisms.frequency import FrequencyOracle
+from common.mechanisms.hadamard import HadamardResponse
 from common.operations import Learn
+from common.planning.cdf import ladder
 from common.problems.parity_and_threshold import Both, ParityAndThreshold
 from common.queries.coordinate import CoordinateQuery
 from common.queries.item import ItemQuery
 from common.scenario import Scenario
 from common.tasks import Task
-from referee.asking import ask_codes
-from referee.estimation.cdf import estimate_cdf, ladder
+from referee.asking import ask_codes, at_once
+from referee.estimation.cdf import estimate_cdf
 from referee.estimation.codes import likeliest_parity
 from referee.estimation.frequency import reports
 from referee.estimation.quantile import find_quantile
@@ -76,7 +76,7 @@ class ParityAndThresholdProtocol(Protocol):
             release = yield learn
             return _outcome(learned_parity(release, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
         if not problem.interactive:
-            return (yield from _at_once(scenario, problem, learn, public))
+            return (yield from _all_at_once(scenario, problem, learn, public))
         mechanism, tolerance = scenario.agents.bit_mechanism, scenario.alpha / 4.0
         if scenario.alone == "agents":
             search = yield from ask_codes(count // 2, first=0, bits=min(problem.c, 63), sign="label", public=public)
@@ -99,18 +99,20 @@ class ParityAndThresholdProtocol(Protocol):
         return _outcome(parity, quantile.first, reason)
 
 
-def _at_once(
+def _all_at_once(
     scenario: Scenario, problem: ParityAndThreshold, learn: AskCurator, public: int
 ) -> Generator[Together, Any, Outcome]:
-    """Ask for everything in one step: a tenth of the agents for the share, the others for the distribution function."""
+    """Ask for everything in one step."""
     oracle, count = scenario.agents.mechanism, int(scenario.agents.count)
-    if not isinstance(oracle, FrequencyOracle) or scenario.alone is not None:
-        raise BadScenario("without interaction: both sides are asked, agents with a frequency oracle (take hadamard)")
+    if not isinstance(oracle, HadamardResponse) or scenario.alone is not None:
+        raise BadScenario("without interaction: both sides are asked, agents with the mechanism hadamard")
     values = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
     above = ItemQuery(first=problem.c + problem.b, bits=1, public=public + 1)
-    surveyed = count // 10
-    release, told, ones = yield Together((learn, AskAgents(values, count - surveyed), AskAgents(above, surveyed)))
-    cuts = math.ceil(4.0 / scenario.alpha)
+    surveyed = problem.surveyed(1.0 / (2.0 * oracle.truth - 1.0), scenario.alpha / 4.0, scenario.beta)
+    release, told, ones = yield Together(
+        (learn, AskAgents(values, at_once(count - surveyed)), AskAgents(above, surveyed))
+    )
+    cuts = problem.cuts(scenario)
     found = estimate_cdf(values, oracle, told, cuts).cuts
     reports_above = reports(above, ones)
     supports = reports_above.supports(oracle, np.zeros(1, dtype=np.uint64))

@@ -12,11 +12,13 @@ from common.errors import BadScenario, PeerMisbehaved
 from common.hypotheses.features import FeatureSet
 from common.mechanisms.frequency import FrequencyOracle
 from common.operations import LearnParities
+from common.planning.cdf import ladder
 from common.problems.parity_xor_threshold import ParityXorThreshold, Piecewise
 from common.queries.item import ItemQuery
 from common.scenario import Scenario
 from common.values import Value, explain
-from referee.estimation.cdf import estimate_cdf, ladder
+from referee.asking import at_once
+from referee.estimation.cdf import estimate_cdf
 from referee.patterns import agents, curator, together
 from referee.protocols.base import PROTOCOLS, AskAgents, AskCurator, Outcome, Protocol, Script, Together
 
@@ -57,7 +59,7 @@ class ParityXorThresholdProtocol(Protocol):
             )
         )  # fmt: skip
         query = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
-        ask = AskAgents(query, int(scenario.agents.count))
+        ask = AskAgents(query, at_once(int(scenario.agents.count)))
         pieces: tuple[FeatureSet | None, ...] = ((problem.c,),) * problem.blocks
         cuts = [(number << problem.b) // problem.blocks for number in range(1, problem.blocks)]
         reason = "the agents are left out"

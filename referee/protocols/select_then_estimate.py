@@ -11,7 +11,7 @@ from common.operations import Count, Select
 from common.problems.select_then_estimate import Selected, SelectThenEstimate
 from common.queries.coordinate import CoordinateQuery
 from common.scenario import Scenario
-from referee.asking import Finding, survey
+from referee.asking import Finding, at_once, survey
 from referee.estimation.intervals import Estimate
 from referee.patterns import agents, curator, sequence
 from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome, Protocol, Script, whole
@@ -52,13 +52,15 @@ class SelectThenEstimateProtocol(Protocol):
             counted = yield AskCurator(Count(feature=feature, epsilon=epsilon))
             share = float(np.clip(whole(counted, "count") / int(scenario.curator.n), 0.0, 1.0))
             return _outcome(feature, share, None, "the curator counted what it had selected")
-        found: Finding = yield from survey(CoordinateQuery(first=feature), scenario, int(scenario.agents.count), 1)
+        found: Finding = yield from survey(
+            CoordinateQuery(first=feature), scenario, at_once(int(scenario.agents.count)), 1
+        )
         return _outcome(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
 
 
 def _agents_alone(scenario: Scenario, problem: SelectThenEstimate) -> Generator[AskAgents, Answers, Outcome]:
     query = CoordinateQuery(first=0, count=problem.d)
-    answers = yield AskAgents(query, int(scenario.agents.count))
+    answers = yield AskAgents(query, at_once(int(scenario.agents.count)))
     asked = answers.slots % problem.d
     told = scenario.agents.value_mechanism.unbias(answers.values)
     counts = np.bincount(asked, minlength=problem.d)

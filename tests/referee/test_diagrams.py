@@ -8,7 +8,10 @@ from referee.patterns import agents, curator, many, maybe, sequence, some, toget
 
 def test_every_part_of_a_pattern_is_drawn():
     pattern = sequence(
-        together(curator("count"), agents("item")), some(agents("loss")), maybe(curator("reweigh")), many(agents("code"))
+        together(curator("count"), agents("item")),
+        some(agents("loss")),
+        maybe(curator("reweigh")),
+        many(agents("code")),
     )
     lines = [line.strip() for line in mermaid(pattern).splitlines()]
     assert lines[4:] == [

@@ -11,9 +11,10 @@ from scipy.stats import binom
 from common.arrays import Floats
 from common.errors import BadInput
 from common.mechanisms.hadamard import HadamardResponse
+from common.planning.cdf import agents_needed, error, ladder, largest_sum
 from common.queries.item import ItemQuery
 from common.randomness import RandomSource
-from referee.estimation.cdf import Cdf, agents_needed, error, estimate_cdf, ladder, largest_sum
+from referee.estimation.cdf import Cdf, estimate_cdf
 from referee.estimation.frequency import reports_by_length
 from referee.protocols.base import Answers
 from tests.referee.estimation.test_frequency import ORACLES, ask, oracle_of
