@@ -74,11 +74,8 @@ class HadamardResponse(FrequencyOracle):
 
     def all_supports(self, answers: AnyArray, domain: int, publics: Words) -> Indices:
         """See :meth:`FrequencyOracle.all_supports`: by one fast Walsh-Hadamard transform."""
-        order = 1 << (listed(domain) - 1).bit_length()
-        rows = (publics & np.uint64(order - 1)).astype(np.int64)
-        sums = np.bincount(rows, minlength=order) - 2 * np.bincount(rows[answers == 1], minlength=order)
-        walsh_hadamard(sums)
-        return np.asarray((len(answers) + sums[:domain]) // 2, dtype=np.int64)
+        length, nothing = (listed(domain) - 1).bit_length(), np.zeros(1, dtype=np.uint64)
+        return self.extended_supports(answers, domain, publics, nothing, length)[0, :domain]
 
     def extended_supports(
         self, answers: AnyArray, domain: int, publics: Words, prefixes: Words, length: int

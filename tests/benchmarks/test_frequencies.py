@@ -75,7 +75,7 @@ def test_an_equal_library_is_equal_and_a_better_one_is_better(monkeypatch):
     speed = our_rates(made("krr", 1.0), 8, 1000)
     equal, better = (compare(slow(boost), 1.0, 8, speed) for boost in (1.0, 2.0))
     assert equal.as_good
-    assert equal.converges
+    assert 0.1 < equal.large < 10
     assert equal.stated == pytest.approx(equal.error, rel=0.5)
     assert abs(equal.ratio - 1) < equal.spread < 0.5
     assert not better.as_good
