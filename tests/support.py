@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ SMALL: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "parity-and-threshold": (
         {"name": "parity-and-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
-        ("problem.c=4", "problem.b=6", "alpha=0.25", "agents.mechanism.epsilon=2"),
+        ("problem.c=4", "problem.b=6", "alpha=0.4", "agents.mechanism.epsilon=2"),
     ),
     "parity-chooses-secret": (
         {"name": "parity-chooses-secret", "c": 3, "shares": 5, "secret": [0, 2]},
@@ -74,7 +75,7 @@ SMALL: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "parity-xor-threshold": (
         {"name": "parity-xor-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
-        ("problem.c=4", "problem.b=6", "problem.blocks=2", "alpha=0.45", "agents.count=2000"),
+        ("problem.c=4", "problem.b=6", "problem.blocks=4", "alpha=0.45", "agents.mechanism.epsilon=5"),
     ),
     "select-then-estimate": (
         {"name": "biased-coins", "d": 10, "biased": [3, 7], "rates": [0.9, 0.5]},
@@ -84,6 +85,7 @@ SMALL: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 """For every protocol about a problem: people, and numbers with which it runs in a fraction of a second."""
 
 
+@cache
 def small(protocol: str, *overrides: str, alone: str | None = None) -> Scenario:
     """Return the scenario of a protocol about a problem, made small and resolved."""
     people, numbers = SMALL[protocol]

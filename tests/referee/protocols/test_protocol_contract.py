@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -83,7 +82,6 @@ RUNS = [(name, None) for name in NAMES] + [(name, alone) for name in ABOUT for a
 RATES = [0.0, 0.1, 0.24, 0.5, 1.0]
 
 
-@cache
 def scenario_of(name: str, alone: str | None = None, *overrides: str) -> Scenario:
     """Return a small scenario of the protocol; settings are for the curator and the agents."""
     if name in NAMES:
