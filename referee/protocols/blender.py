@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, ValidationError
@@ -20,7 +20,7 @@ from common.values import Value, explain
 from referee.asking import at_once
 from referee.estimation.frequency import reports
 from referee.estimation.heavy_hitters import find, ladder
-from referee.patterns import agents, curator, maybe, sequence
+from referee.patterns import Pattern, agents, curator, maybe, sequence
 from referee.protocols.base import (
     MOST_WHOLE,
     PROTOCOLS,
@@ -59,7 +59,7 @@ class BlenderProtocol(Protocol):
     title = "Blender"
     problem = "blender"
     pattern = sequence(curator("head"), maybe(agents("listed")))
-    patterns_alone = {  # noqa: RUF012
+    patterns_alone: ClassVar[dict[str, Pattern]] = {
         "curator": curator("head"),
         "agents": sequence(agents("item"), maybe(agents("listed"))),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from common.errors import BadScenario
 from common.mechanisms.laplace import Laplace
 from common.operations import Count
@@ -9,7 +11,7 @@ from common.problems.hypothesis_testing import Decision, Evidence, HypothesisTes
 from common.queries.coordinate import CoordinateQuery
 from common.randomness import RandomSource
 from common.scenario import Scenario
-from referee.patterns import agents, curator, sequence
+from referee.patterns import Pattern, agents, curator, sequence
 from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, Protocol, Script, whole
 
 
@@ -29,7 +31,7 @@ class HypothesisTestingProtocol(Protocol):
     title = "Hypothesis testing"
     problem = "hypothesis-testing"
     pattern = sequence(curator("count"), agents("coordinate"))
-    patterns_alone = {"curator": curator("count"), "agents": agents("coordinate")}  # noqa: RUF012
+    patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("count"), "agents": agents("coordinate")}
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Hear both sides, or one, and decide."""

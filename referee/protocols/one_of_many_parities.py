@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from common.errors import BadScenario
@@ -11,7 +13,7 @@ from common.scenario import Scenario
 from common.tasks import Task
 from referee.asking import ask_codes
 from referee.estimation.codes import likeliest_parity, signed_shares
-from referee.patterns import agents, curator, sequence, some
+from referee.patterns import Pattern, agents, curator, sequence, some
 from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script, learned_parity
 
 
@@ -31,7 +33,7 @@ class OneOfManyParitiesProtocol(Protocol):
     title = "One of many parities"
     problem = "one-of-many-parities"
     pattern = sequence(some(agents("code")), curator("learn"))
-    patterns_alone = {"curator": curator("learn"), "agents": some(agents("code"))}  # noqa: RUF012
+    patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("learn"), "agents": some(agents("code"))}
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Find out which parity is wanted, then learn it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from referee.estimation.cdf import estimate_cdf
 from referee.estimation.codes import likeliest_parity
 from referee.estimation.frequency import reports
 from referee.estimation.quantile import find_quantile
-from referee.patterns import agents, curator, many, sequence, some, together
+from referee.patterns import Pattern, agents, curator, many, sequence, some, together
 from referee.protocols.base import (
     PROTOCOLS,
     Answers,
@@ -61,7 +61,7 @@ class ParityAndThresholdProtocol(Protocol):
     pattern = sequence(together(curator("learn"), agents("coordinate")), many(agents("threshold"))) | together(
         curator("learn"), agents("item"), agents("item")
     )
-    patterns_alone = {  # noqa: RUF012
+    patterns_alone: ClassVar[dict[str, Pattern]] = {
         "curator": curator("learn"),
         "agents": sequence(some(agents("code")), agents("coordinate"), many(agents("threshold"))),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from common.errors import BadScenario
@@ -11,7 +13,7 @@ from common.scenario import Scenario
 from common.tasks import Task
 from referee.asking import ask_codes
 from referee.estimation.codes import likeliest_parity, signed_shares
-from referee.patterns import agents, curator, many, sequence, some
+from referee.patterns import Pattern, agents, curator, many, sequence, some
 from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script, learned_parity
 
 
@@ -32,7 +34,7 @@ class ParityChoosesSecretProtocol(Protocol):
     title = "Parity chooses secret"
     problem = "parity-chooses-secret"
     pattern = sequence(curator("learn"), many(agents("code")))
-    patterns_alone = {"curator": curator("learn"), "agents": some(agents("code"))}  # noqa: RUF012
+    patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("learn"), "agents": some(agents("code"))}
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Learn which secret is wanted, then ask for its shares."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, ValidationError
@@ -19,7 +19,7 @@ from common.scenario import Scenario
 from common.values import Value, explain
 from referee.asking import at_once
 from referee.estimation.cdf import estimate_cdf
-from referee.patterns import agents, curator, together
+from referee.patterns import Pattern, agents, curator, together
 from referee.protocols.base import PROTOCOLS, AskAgents, AskCurator, Outcome, Protocol, Script, Together
 
 
@@ -43,7 +43,7 @@ class ParityXorThresholdProtocol(Protocol):
     title = "Parity XOR threshold"
     problem = "parity-xor-threshold"
     pattern = together(curator("parities"), agents("item"))
-    patterns_alone = {"curator": curator("parities"), "agents": agents("item")}  # noqa: RUF012
+    patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("parities"), "agents": agents("item")}
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Ask both sides at once, put the answers together."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from common.queries.coordinate import CoordinateQuery
 from common.scenario import Scenario
 from referee.asking import Finding, at_once, survey
 from referee.estimation.intervals import Estimate
-from referee.patterns import agents, curator, sequence
+from referee.patterns import Pattern, agents, curator, sequence
 from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome, Protocol, Script, whole
 
 
@@ -32,7 +33,7 @@ class SelectThenEstimateProtocol(Protocol):
     title = "Select then estimate"
     problem = "select-then-estimate"
     pattern = sequence(curator("select"), agents("coordinate"))
-    patterns_alone = {  # noqa: RUF012
+    patterns_alone: ClassVar[dict[str, Pattern]] = {
         "curator": sequence(curator("select"), curator("count")),
         "agents": agents("coordinate"),
     }
