@@ -1,6 +1,8 @@
 """How often the protocols of "The power of synergy" are right, and each side alone at the same sizes.
 
     python -m benchmarks.synergy [--only NAME] [--repetitions 100] [--workers 2] [--json] [--table]
+    python -m benchmarks.synergy --cost         # seconds by the number of agents, and of the curator's people
+    python -m benchmarks.synergy --theorem      # Theorem 6.2: what its reduction keeps of the hybrid's advantage
 
 Every shipped scenario with a problem is run as shipped, whole and with each side left out, with another seed every
 time; a run's outcome is that of ``referee run`` with this seed. Results are appended to
@@ -111,6 +113,55 @@ def summary(names: list[str]) -> list[dict[str, Any]]:
     return found
 
 
+def seconds(name: str, *sets: str) -> float:
+    """Return the least time of two runs of a scenario."""
+    chosen = resolve(scenarios.load(name, list(sets)))
+
+    def once() -> float:
+        began = time.perf_counter()
+        conduct(chosen, 1, lambda number, hypothesis: None)
+        return time.perf_counter() - began
+
+    return min(once(), once())
+
+
+def cost(names: list[str]) -> list[dict[str, Any]]:
+    """Measure a quarter, a half and all of the agents; and the curator alone with one, two and four times n."""
+    found = []
+    for name in names:
+        plan = resolve(scenarios.load(name))
+        n, agents = int(plan.curator.n), int(plan.agents.count)
+        by_agents = {agents // part: seconds(name, f"agents.count={agents // part}") for part in (4, 2, 1)}
+        by_people = {n * part: seconds(name, "alone=curator", f"curator.n={n * part}") for part in (1, 2, 4)}
+        found.append({"name": name, "seconds_by_agents": by_agents, "seconds_by_people": by_people})
+    return found
+
+
+def theorem(repetitions: int) -> list[dict[str, Any]]:
+    """Measure how often hypothesis testing is right under both laws: both sides, one alone, one by the reduction."""
+    found = []
+    ways = {"both sides": [], "curator": ["alone=curator"], "agents": ["alone=agents"]}
+    ways |= {f"{side}, by the reduction": [f"alone={side}", "problem.reduction=true"] for side in ("curator", "agents")}
+    for way, sets in ways.items():
+        right = []
+        for rate in (0.45, 0.55):
+            people = [f"{side}.distribution.rates=[{rate}]" for side in ("source", "target")]
+            asked = scenarios.load("hypothesis-testing", [*sets, *people])
+            chosen, distribution = resolve(asked), asked.target.distribution
+            if asked.problem is None or distribution is None:
+                raise ValueError("hypothesis-testing is about a problem of simulated people")
+            outcomes = (
+                conduct(
+                    chosen, subseed(repetition, f"theorem {way} {rate}") % (1 << 31), lambda number, hypothesis: None
+                )
+                for repetition in range(repetitions)
+            )
+            judged = [asked.problem.judge(outcome.answer.wire(), asked, distribution) for outcome in outcomes]
+            right.append(sum(truth["correct"] for truth in judged) / repetitions)
+        found.append({"way": way, "right_under_D0": right[0], "right_under_D1": right[1], "runs": repetitions})
+    return found
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -119,8 +170,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--table", action="store_true", help="measure nothing, print what is there")
+    parser.add_argument("--cost", action="store_true", help="measure seconds by sizes")
+    parser.add_argument("--theorem", action="store_true", help="measure the reduction of Theorem 6.2")
     given = parser.parse_args()
     names = [given.only] if given.only else list(NAMES)
+    if given.cost or given.theorem:
+        print(json.dumps(cost(names) if given.cost else theorem(given.repetitions), indent=2))
+        return
     if not given.table:
         measure(names, given.repetitions, given.workers)
     rows = summary(names)
