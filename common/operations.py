@@ -146,7 +146,7 @@ class HeadList(Value):
     first: int = Field(default=0, ge=0, lt=1 << 20)
     bits: int = Field(ge=1, le=64)
     most: int = Field(ge=1, le=1 << 12)
-    epsilon: float = Field(ge=0.002, le=60.0)
+    epsilon: float = Field(ge=0.0025, le=60.0)  # half of it is that of geometric noise, from 0.001 to 30
 
     @property
     def least_dimension(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -41,7 +41,7 @@ class CodeQuery(Query):
     kind: Literal["code"] = "code"
     first: int = Field(ge=0, lt=1 << 20)
     bits: int = Field(ge=1, le=63)
-    sign: int | Literal["label"] | None = None
+    sign: Annotated[int, Field(ge=0, lt=1 << 20)] | Literal["label"] | None = None
     present: int | None = Field(default=None, ge=0, lt=1 << 20)
     public: int = Field(ge=0, lt=1 << 63)
 

@@ -36,7 +36,11 @@ class ParitiesAct(Act[LearnParities]):
         return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
 
     def check(self, operation: LearnParities, workspace: Workspace) -> None:
-        """Refuse features that are not 0 and 1, and an epsilon that the printed rule does not keep to."""
+        """Refuse features that are not 0 and 1, blocks without people, and an epsilon that a rule does not keep to."""
+        if operation.parts * operation.blocks > len(workspace.sample):
+            raise PolicyRefused(
+                f"{operation.parts} parts of {operation.blocks} blocks are more than the {len(workspace.sample)} people"
+            )
         if workspace.sample.dtype != np.uint8:
             raise PolicyRefused(f"parities want 0/1 features, found {workspace.sample.dtype}")
         try:

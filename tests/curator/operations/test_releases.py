@@ -126,6 +126,8 @@ REFUSED: dict[str, tuple[dict[str, Any], type[TandemError], str]] = {
     "a feature before the first": (wire("select", first=-1), BadMessage, "first"),
     "a count that no noise hides": (wire("count", epsilon=31.0), BadMessage, "epsilon"),
     "a head list that no noise hides": (wire("head", epsilon=61.0), BadMessage, "epsilon"),
+    "a head list with more noise than can be drawn": (wire("head", epsilon=0.002), BadMessage, "epsilon"),
+    "more blocks than people": (wire("parities", blocks=14, parts=3), PolicyRefused, "more than the 40 people"),
     "more bits than a word has": (wire("head", bits=65), BadMessage, "bits"),
     "a list of nothing": (wire("head", most=0), BadMessage, "most"),
     "no block": (wire("parities", blocks=0), BadMessage, "blocks"),
@@ -141,6 +143,13 @@ REFUSED: dict[str, tuple[dict[str, Any], type[TandemError], str]] = {
 def test_what_does_not_fit_is_refused_before_anything_is_charged(what, desk):
     operation, error, words = REFUSED[what]
     TestEveryRelease.refused(desk(epsilon=80.0), operation, error, words)
+
+
+def test_the_least_epsilon_of_every_release_can_be_carried_out(desk):
+    for kind, least in {"count": 0.001, "head": 0.0025}.items():
+        open_desk = desk()
+        assert open_desk.ask(wire(kind, epsilon=least))
+        assert len(charged(open_desk)) == 1
 
 
 def test_parities_want_features_of_0_and_1(desk):
