@@ -220,4 +220,4 @@ def served(app: FastAPI) -> Iterator[str]:
         listener.close()
 
 
-__all__ = ["SMALL", "TINY", "TOKEN", "Bench", "leave_folder", "seal", "served", "small", "tiny"]
+__all__ = ["SMALL", "TINY", "TOKEN", "Bench", "Halted", "leave_folder", "seal", "served", "small", "tiny"]

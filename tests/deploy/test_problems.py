@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from common.messages import OrderCommitment
 from common.scenario import Scenario
 from deploy.embedded import Embedded
 from deploy.experiment import complete
+from deploy.laboratory import conduct
 from referee.audit import audit
-from tests.support import SMALL, leave_folder, small
+from referee.order import commitment, public_randomness, simulated
+from tests.support import SMALL, Bench, Halted, leave_folder, small
 
 RUNS = [(name, alone) for name in sorted(SMALL) for alone in (None, "curator", "agents")]
 
@@ -37,6 +40,48 @@ def test_a_run_is_audited_and_costs_what_it_says(tmp_path, name, alone):
     assert result["privacy"]["agent"]["epsilon"] == chosen.agents.mechanism.epsilon
     assert result["agents"]["asked"] <= chosen.agents.count
     assert (result["agents"]["asked"] == 0) == (alone == "curator")
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_a_referee_that_dies_while_agents_are_asked_goes_on_as_if_it_had_not(tmp_path, name):
+    """Also between two messages of one step: nothing is released, charged or answered twice."""
+    chosen = small(name)
+    with Bench(tmp_path / "undisturbed", chosen) as bench:
+        expected = bench.run()
+    with Bench(tmp_path / "cut", chosen) as bench:
+        bench.meanwhile(_die)
+        with pytest.raises(Halted):
+            bench.run()
+    with Bench(tmp_path / "cut", chosen) as bench:
+        found = bench.run()
+        charged = list(bench.curator._book)
+        left = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
+    assert {**found, "seconds": 0} == {**expected, "seconds": 0}
+    assert len(charged) == 1
+    assert audit(left).answers == found["agents"]["answered"] == expected["agents"]["answered"]
+
+
+def _die() -> None:
+    raise Halted
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_public_randomness_is_the_same_in_every_deployment_of_a_seed(tmp_path, name):
+    chosen = small(name)
+    finished = Embedded(tmp_path).run(chosen, 1, "run", lambda text, numbers: None)
+    assert conduct(chosen, 1, lambda number, hypothesis: None).answer.wire() == finished.result["answer"]
+
+
+def test_public_randomness_changes_with_the_scenario_and_with_the_order_that_is_committed_to():
+    chosen = small("blender").wire()
+    promised = OrderCommitment(first=0, agents=9, used=0, sha256=commitment(simulated(1)))
+    others = [
+        public_randomness(chosen, [promised]),
+        public_randomness({**chosen, "title": "another"}, [promised]),
+        public_randomness(chosen, [promised.model_copy(update={"sha256": commitment(simulated(2))})]),
+    ]
+    assert len(set(others)) == 3
+    assert all(0 <= public < 1 << 60 for public in others)
 
 
 def test_parity_and_threshold_without_interaction(tmp_path):
