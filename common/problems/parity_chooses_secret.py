@@ -9,7 +9,7 @@ from pydantic import Field
 from scipy.special import ndtri
 
 from common.distributions.base import Distribution
-from common.distributions.shared_bits import ParityChoosesSecret as People
+from common.distributions.parity_chooses_secret import ParityChoosesSecret as People
 from common.errors import BadScenario
 from common.planning.figures import ERRATA, Figure, follow
 from common.problems.base import PROBLEMS, Problem
