@@ -201,6 +201,8 @@ class Scenario(Value):
     ----------
     protocol
         Name of a registered protocol.
+    divergence
+        Must be given but for problems: there S and T are the same.
     alpha, beta
         Accuracy (in 0/1 loss, 0 < alpha < 1/2) and failure probability: beta each for the sample, the learner's calls
         and the tests, 3 beta for the whole run (Theorem 4.3).
@@ -267,6 +269,8 @@ class Scenario(Value):
         if self.problem is None:
             if self.alone is not None:
                 raise ValueError("alone is for scenarios with a problem: leave it out")
+            if "divergence" not in self.model_fields_set:
+                raise ValueError("divergence: must be given, as reweighing rests on it")
             if self.curator.learner is None:
                 raise ValueError("curator.learner: give the name of a learner and its settings")
             return self

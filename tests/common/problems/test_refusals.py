@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import BadScenario
 from common.problems.base import PROBLEMS
-from common.scenario import load, shipped
+from common.scenario import load, parse, shipped
 from deploy.checking import checked
 from tests.support import SMALL, small
 
@@ -38,6 +38,14 @@ def test_a_protocol_with_the_problem_of_another(name):
     other = NAMES[NAMES.index(name) - 1]
     with pytest.raises(BadScenario, match=f"protocol {other} is about problem {other}, found {name}"):
         small(name, f"protocol={other}")
+
+
+@pytest.mark.parametrize(("key", "words"), [("divergence", "divergence: must be given"), ("learner", "give the name")])
+def test_what_only_problems_may_leave_out(key, words):
+    tree = load("ball").wire()
+    del (tree if key in tree else tree["curator"])[key]
+    with pytest.raises(BadScenario, match=words):
+        parse(tree)
 
 
 def test_a_side_alone_without_a_problem():
