@@ -77,11 +77,30 @@ class SubsampledRelease(Event):
     delta: float = Field(default=0.0, ge=0, lt=1)
 
 
+class Gaussian(Event):
+    """``count`` adaptively chosen releases from the sample itself, each mu-GDP.
+
+    Gaussian noise on a vector of which one record changes the L2 norm by at most ``mu`` standard deviations.
+
+    Attributes
+    ----------
+    count
+        Number of releases.
+    mu
+        Of each.
+    """
+
+    kind: Literal["gaussian"] = "gaussian"
+    count: int = Field(default=1, ge=1)
+    mu: float = Field(gt=0, le=1e6)
+
+
 _KINDS: dict[str, type[Event]] = {
     "none": NoEvent,
     "non-private": NonPrivate,
     "subsampled-steps": SubsampledSteps,
     "subsampled-release": SubsampledRelease,
+    "gaussian": Gaussian,
 }
 
 

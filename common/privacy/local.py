@@ -9,13 +9,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from scipy.special import erfcx, log_ndtr, ndtr
-
 from common.errors import BadInput
-from common.privacy.rounding import UNIT, down, up
-
-MOST_EPSILON = 700.0
-"""Largest epsilon for which e^epsilon is a double; whatever asks for more has no privacy to speak of."""
+from common.privacy.gdp import MOST_EPSILON, mu_allowed
+from common.privacy.rounding import down, up
 
 
 def randomized_response_epsilon(probability: float) -> float:
@@ -103,66 +99,6 @@ def laplace_epsilon(scale: float, sensitivity: float) -> float:
     return up(sensitivity / scale)
 
 
-def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Return the exact delta of the Gaussian mechanism at a given epsilon, rounded up.
-
-    ::
-
-        delta_G(eps; mu) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2),     mu = sensitivity / sigma
-
-    Balle and Wang (2018), Theorem 8; necessary and sufficient. With x = eps/mu - mu/2, y = eps/mu + mu/2, it
-    is phi(x) (M(x) - M(y)) for the Mills ratio M = (1 - Phi)/phi, which does not cancel where delta is tiny.
-
-    Parameters
-    ----------
-    epsilon
-        At least 0.
-    mu
-        L2 sensitivity in units of the noise's standard deviation, positive.
-
-    Raises
-    ------
-    BadInput
-        If epsilon is negative or mu is not positive, or either is not finite.
-    """
-    if not 0.0 <= epsilon < math.inf:
-        raise BadInput(f"epsilon must be at least 0 and finite, found {epsilon}")
-    _check_positive("mu", mu)
-    x, y = epsilon / mu - mu / 2.0, epsilon / mu + mu / 2.0
-    if x <= 0.0:
-        above = float(ndtr(-x))
-        return min(1.0, above - math.exp(epsilon + float(log_ndtr(-y))) + (64.0 + 8.0 * epsilon) * UNIT)
-    density = math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi)
-    mills = math.sqrt(math.pi / 2.0)
-    upper, lower = mills * float(erfcx(x / math.sqrt(2.0))), mills * float(erfcx(y / math.sqrt(2.0)))
-    # x errs by a few units, which the exponent x^2/2 magnifies by x^2.
-    slack = (32.0 + 8.0 * x * x) * UNIT
-    return min(1.0, density * ((upper - lower) * (1.0 + slack) + 32.0 * UNIT * upper * (1.0 + epsilon / mu)) + 5e-324)
-
-
-def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return mu*(eps, delta), the largest mu with delta_G(eps; mu) <= delta, rounded down.
-
-    Raises
-    ------
-    BadInput
-        If epsilon is not a positive finite number or delta is not in (0, 1).
-    """
-    _check_epsilon(epsilon)
-    if not 0.0 < delta < 1.0:
-        raise BadInput(f"delta must be in (0, 1), found {delta}")
-    private, leaky = 0.0, 1.0
-    while gaussian_delta(epsilon, leaky) <= delta:
-        private, leaky = leaky, 2.0 * leaky
-    while leaky - private > 2.0 * UNIT * leaky:
-        middle = 0.5 * (private + leaky)
-        if middle > 0.0 and gaussian_delta(epsilon, middle) <= delta:
-            private = middle
-        else:
-            leaky = middle
-    return private
-
-
 def analytic_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     """Return the least sigma for which Gaussian noise is (epsilon, delta)-DP, sensitivity / mu*, rounded up.
 
@@ -180,7 +116,7 @@ def analytic_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) ->
         If epsilon or the sensitivity is not a positive finite number, or delta is not in (0, 1).
     """
     _check_positive("sensitivity", sensitivity)
-    return up(sensitivity / down(gaussian_mu(epsilon, delta)))
+    return up(sensitivity / down(mu_allowed(epsilon, delta)))
 
 
 def _check_epsilon(epsilon: float) -> None:

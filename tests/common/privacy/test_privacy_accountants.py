@@ -9,13 +9,14 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Plan
-from common.privacy.events import Event, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps
+from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps
 
 STEPS = SubsampledSteps(count=100, sampling=1e-4, ratio=0.5)
 SMALLER = SubsampledSteps(count=50, sampling=1e-4, ratio=0.4)
 RELEASE = SubsampledRelease(draws=100, sampling=1e-5, epsilon=1.0, delta=1e-9)
 PURE = SubsampledRelease(draws=100, sampling=1e-5, epsilon=1.0)
-EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PURE]
+NOISE = Gaussian(count=10, mu=0.1)
+EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PURE, NOISE]
 DELTA = 1e-6
 
 
@@ -115,3 +116,12 @@ def test_the_count_is_multiplied_in_once() -> None:
     single = meter.amount(one)
     assert isinstance(single, Fraction)
     assert meter.amount(many) == 1000 * single
+
+
+def test_gaussian_releases_cost_exactly_what_one_of_the_root_of_their_squares_does() -> None:
+    gdp = ACCOUNTANTS["gdp"]()
+    many = gdp.epsilon([(Gaussian(count=9, mu=0.1), 4), (Gaussian(mu=0.8), 1)], DELTA)
+    assert many == pytest.approx(gdp.epsilon([(Gaussian(mu=1.0), 1)], DELTA), rel=1e-12)
+    truth = privacy_loss_distribution.from_gaussian_mechanism(1.0).get_epsilon_for_delta(DELTA)
+    assert truth == pytest.approx(many, rel=1e-3)
+    assert math.isinf(gdp.epsilon([(Gaussian(mu=1.0), 1)], 0.0))

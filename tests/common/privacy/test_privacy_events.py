@@ -7,7 +7,7 @@ import math
 import pytest
 
 from common.errors import BadMessage
-from common.privacy.events import Event, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps, parse_event
+from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps, parse_event
 
 EVENTS: list[Event] = [
     NoEvent(),
@@ -15,6 +15,7 @@ EVENTS: list[Event] = [
     SubsampledSteps(count=10, sampling=1e-6, ratio=0.4),
     SubsampledRelease(draws=3, sampling=0.1, epsilon=1.0, delta=1e-6),
     SubsampledRelease(draws=1, sampling=1.0, epsilon=1.0),
+    Gaussian(count=3, mu=0.5),
 ]
 
 
@@ -33,6 +34,9 @@ def test_a_stored_event_reads_back_equal_and_hashes_equal(event: Event) -> None:
         {},
         {"kind": ["none"]},
         {"kind": "gaussian"},
+        {"kind": "gaussian", "mu": 0.0},
+        {"kind": "gaussian", "mu": 1.0, "count": 0},
+        {"kind": "laplace"},
         {"kind": "none", "extra": 1},
         {"kind": "subsampled-steps", "count": 0, "sampling": 0.1, "ratio": 1.0},
         {"kind": "subsampled-steps", "count": 1, "sampling": 0.0, "ratio": 1.0},

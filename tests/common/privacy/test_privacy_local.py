@@ -20,19 +20,6 @@ def exact_gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
         return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 1e-3, 0.1, 1.0, 3.0, 10.0, 50.0, 300.0, 700.0])
-@pytest.mark.parametrize("mu", [1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 40.0])
-def test_gaussian_delta_is_the_exact_one_rounded_up(epsilon: float, mu: float) -> None:
-    exact, found = exact_gaussian_delta(epsilon, mu), local.gaussian_delta(epsilon, mu)
-    assert found >= exact
-    assert found <= exact * (1 + 1e-5) + 1e-300
-
-
-def test_the_known_answer_of_the_calibration() -> None:
-    assert local.gaussian_mu(1.0, 1e-6) == pytest.approx(0.23670438066343571, rel=1e-12)
-    assert local.gaussian_mu(1.0, 1e-6) <= 0.23670438066343572
-
-
 @settings(max_examples=60, deadline=None)
 @given(epsilon=st.floats(1e-3, 60.0), log_delta=st.floats(-30.0, -1.0), sensitivity=st.floats(1e-3, 1e3))
 def test_the_calibrated_sigma_is_private_and_nothing_much_smaller_is(
@@ -42,14 +29,6 @@ def test_the_calibrated_sigma_is_private_and_nothing_much_smaller_is(
     sigma = local.analytic_gaussian_sigma(epsilon, delta, sensitivity)
     assert exact_gaussian_delta(epsilon, sensitivity / sigma) <= delta * (1 + 1e-14)
     assert exact_gaussian_delta(epsilon, sensitivity / (sigma * (1 - 1e-6))) > delta
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(8.51, 1e-3), (8.99, 1e-4), (9.73, 1e-6), (10.54, 1e-9)])
-def test_the_textbook_variance_fails_where_it_is_known_to_fail(epsilon: float, delta: float) -> None:
-    def textbook(e: float) -> float:
-        return local.gaussian_delta(e, e / math.sqrt(2.0 * math.log(2.0 / delta)))
-
-    assert textbook(epsilon - 0.02) <= delta < textbook(epsilon + 0.02)
 
 
 def test_warner_known_answers() -> None:
@@ -112,10 +91,6 @@ def test_laplace_and_its_inverse() -> None:
         lambda: local.k_ary_response_probability(1.0, 1),
         lambda: local.laplace_scale(1.0, 0.0),
         lambda: local.laplace_epsilon(math.inf, 1.0),
-        lambda: local.gaussian_delta(-1.0, 1.0),
-        lambda: local.gaussian_delta(1.0, math.nan),
-        lambda: local.gaussian_mu(1.0, 0.0),
-        lambda: local.gaussian_mu(1.0, 1.0),
         lambda: local.analytic_gaussian_sigma(1.0, 0.1, -1.0),
     ],
 )
