@@ -12,8 +12,8 @@ from pydantic import Field, model_validator
 from common.arrays import AnyArray, Bits, Floats
 from common.errors import PolicyRefused
 from common.mechanisms.base import MECHANISMS, Mechanism, bounded
-from common.privacy.local import MOST_EPSILON, analytic_gaussian_sigma
-from common.privacy.rounding import up
+from common.privacy.local import analytic_gaussian_sigma
+from common.privacy.rounding import MOST_EPSILON, up
 from common.randomness import RandomSource
 
 

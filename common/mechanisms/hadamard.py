@@ -13,7 +13,8 @@ from common.kernels import njit
 from common.mechanisms.base import MECHANISMS
 from common.mechanisms.frequency import FrequencyOracle, listed, within
 from common.mechanisms.warner import LEAST_EPSILON
-from common.privacy.local import MOST_EPSILON, randomized_response_probability
+from common.privacy.local import randomized_response_probability
+from common.privacy.rounding import MOST_EPSILON
 from common.randomness import RandomSource
 
 _ONE = np.uint64(1)

@@ -13,7 +13,8 @@ from common.mechanisms.base import MECHANISMS
 from common.mechanisms.frequency import FrequencyOracle, within
 from common.mechanisms.warner import LEAST_EPSILON
 from common.packing import MOST_SYMBOLS, answer_type
-from common.privacy.local import MOST_EPSILON, k_ary_response_probability
+from common.privacy.local import k_ary_response_probability
+from common.privacy.rounding import MOST_EPSILON
 from common.randomness import RandomSource
 
 

@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from common.mechanisms.base import MECHANISMS, BitMechanism
-from common.privacy.local import MOST_EPSILON, randomized_response_probability
+from common.privacy.local import randomized_response_probability
+from common.privacy.rounding import MOST_EPSILON
 
 LEAST_EPSILON = 1e-6
 

@@ -12,10 +12,7 @@ import math
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from common.errors import BadInput
-from common.privacy.rounding import UNIT
-
-MOST_EPSILON = 700.0
-"""Largest epsilon for which e^epsilon is a double; whatever asks for more has no privacy to speak of."""
+from common.privacy.rounding import MOST_EPSILON, UNIT
 
 
 def delta_of(mu: float, epsilon: float) -> float:

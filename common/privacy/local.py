@@ -10,8 +10,8 @@ import math
 from fractions import Fraction
 
 from common.errors import BadInput
-from common.privacy.gdp import MOST_EPSILON, mu_allowed
-from common.privacy.rounding import down, up
+from common.privacy.gdp import mu_allowed
+from common.privacy.rounding import MOST_EPSILON, down, up
 
 
 def randomized_response_epsilon(probability: float) -> float:

@@ -7,6 +7,9 @@ import math
 UNIT = 2.0**-52
 """Relative spacing of doubles: an operation errs by half of it at most, a library function by a few."""
 
+MOST_EPSILON = 700.0
+"""Largest epsilon for which e^epsilon is a double; whatever asks for more has no privacy to speak of."""
+
 
 def up(value: float, ulps: float = 4.0) -> float:
     """Return a double above every real within ``ulps`` units of relative error of ``value``."""

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan
 from common.privacy.events import Event, Gaussian, NoEvent
-from common.privacy.gdp import MOST_EPSILON, epsilon_of, mu_allowed
-from common.privacy.rounding import up
+from common.privacy.gdp import epsilon_of, mu_allowed
+from common.privacy.rounding import MOST_EPSILON, up
 
 
 @ACCOUNTANTS.register("gdp")
