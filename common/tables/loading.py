@@ -11,7 +11,7 @@ from common.arrays import AnyArray, Floats, Indices, Labels, Singles
 from common.errors import BadData
 from common.randomness import RandomSource
 from common.records import Records
-from common.tables.reading import Piece, pieces
+from common.tables.reading import Piece, pieces, typed
 from common.tables.source import Category, Label, Number, Reluctance, Selection, TableSource, Tokens
 
 
@@ -49,6 +49,29 @@ def load(data: Path, source: TableSource) -> Records:
     if not sum(map(len, labels)):
         raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")
     return Records(np.concatenate(features), np.concatenate(labels)).check()
+
+
+def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
+    """Return the features of rows that are at hand already, by the rules of :func:`load`; no label is needed.
+
+    Parameters
+    ----------
+    frame
+        Has the columns of the features.
+    source
+        How they become features; its files, filters and label are not looked at.
+
+    Returns
+    -------
+    Shape (rows, ``source.dimension``), float32.
+
+    Raises
+    ------
+    BadData
+        If a column is missing, or a number is NaN, infinite or no number.
+    """
+    columns = frozenset(feature.column for feature in source.features)
+    return _encode(typed("the frame", frame, columns), source)
 
 
 def _filters(source: TableSource) -> list[polars.Expr]:

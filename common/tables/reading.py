@@ -114,11 +114,23 @@ def _parquet(path: Path, columns: frozenset[str]) -> Iterator[Piece]:
         table = polars.read_parquet(path)
     except polars.exceptions.PolarsError:
         raise BadData(f"{path.name}: not a readable Parquet file") from None
-    names = _present(path.name, columns, table.columns)
+    whole = typed(path.name, table, columns)
+    for start in range(0, len(whole.lines), PIECE):
+        rows = slice(start, start + PIECE)
+        yield Piece(path.name, whole.frame[rows], whole.lines[rows])
+
+
+def typed(name: str, table: polars.DataFrame, columns: frozenset[str]) -> Piece:
+    """Return the given columns of a table whose fields have types, as text; an absent field is the empty text.
+
+    Raises
+    ------
+    BadData
+        If it lacks a column.
+    """
+    names = _present(name, columns, table.columns)
     texts = table.select(polars.col(names).cast(polars.String).fill_null("").str.strip_chars())
-    for start in range(0, len(texts), PIECE):
-        frame = texts.slice(start, PIECE)
-        yield Piece(path.name, frame, np.arange(start + 1, start + 1 + len(frame), dtype=np.int64))
+    return Piece(name, texts, np.arange(1, 1 + len(texts), dtype=np.int64))
 
 
 def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
