@@ -164,10 +164,10 @@ class PackedReport(Value):
 
 
 def policy_digest(scenario: Scenario | dict[str, Any]) -> str:
-    """Return the SHA-256 of what a curator agrees to: where its people come from, and its own section."""
+    """Return the SHA-256 of what a curator agrees to: where its people and the public ones come from, its section."""
     parsed = scenario if isinstance(scenario, Scenario) else parse(scenario)
     wire = parsed.wire()
-    return canonical.digest({part: wire[part] for part in ("people", "source", "curator")})
+    return canonical.digest({part: wire[part] for part in ("people", "source", "public", "curator")})
 
 
 def guarantee(pair: tuple[float, float]) -> dict[str, float | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from abc import ABC, abstractmethod
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from common.arrays import Indices
 from common.distributions.base import AnyDistribution, Distribution
@@ -63,6 +62,27 @@ class People(Value):
         if self.table is None:
             raise ValueError("these people are simulated")
         return self.table
+
+
+class PublicPeople(People):
+    """People whose records everybody may see: a public source domain, public points to label.
+
+    Attributes
+    ----------
+    count
+        How many; None: all of a table.
+    labelled
+        Whether their labels are known. If not, all are +1, so that nobody can learn from them.
+    """
+
+    count: int | None = Field(default=None, ge=1, le=1 << 26)
+    labelled: bool = True
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        if self.distribution is not None and self.count is None:
+            raise ValueError("public.count: give how many public people to simulate")
+        return self
 
 
 class Crowd(ABC):
@@ -163,9 +183,8 @@ class TableCrowd(Crowd):
         return self._records.take(self._check(people)).only(columns)
 
     def fingerprint(self) -> str | None:
-        """Return SHA-256 of features and labels."""
-        features = np.ascontiguousarray(self._records.features)
-        return hashlib.sha256(features.tobytes() + self._records.labels.tobytes()).hexdigest()
+        """Return that of the records."""
+        return self._records.fingerprint()
 
     def shifted(self, first: int) -> TableCrowd:
         """Return the same people: a table has no others."""
@@ -224,3 +243,16 @@ def open_crowd(people: People, data: Path | None, seed: int, size: int | None) -
         raise BadData(f"{wanted} people are wanted, the table has {len(records)} that fit")
     order = np.random.default_rng(seed).permutation(len(records))[:wanted]
     return TableCrowd(records.take(order.astype(np.int64)))
+
+
+def open_public(people: PublicPeople, data: Path | None, seed: int) -> Records:
+    """Return the public sample, in memory; every party that opens it gets the same.
+
+    Raises
+    ------
+    BadScenario, BadData
+        As :func:`open_crowd`.
+    """
+    crowd = open_crowd(people, data, seed, people.count)
+    records = crowd.records(np.arange(len(crowd)))
+    return records if people.labelled else Records(records.features, np.ones_like(records.labels))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,11 @@ class Records:
     def dimension(self) -> int:
         """Number of features d."""
         return int(self.features.shape[1])
+
+    def fingerprint(self) -> str:
+        """Return SHA-256 of features and labels."""
+        features = np.ascontiguousarray(self.features)
+        return hashlib.sha256(features.tobytes() + self.labels.tobytes()).hexdigest()
 
     def take(self, rows: AnyArray) -> Records:
         """Return the given rows, in the given order (a copy)."""

@@ -18,9 +18,11 @@ from common import strictyaml
 from common.errors import BadScenario, TandemError
 from common.losses import Loss
 from common.mechanisms.base import AnyMechanism, BitMechanism, Mechanism
-from common.people import People, locate
+from common.people import People, PublicPeople, locate, open_public
 from common.privacy.rounding import down
 from common.problems.base import AnyProblem
+from common.randomness import subseed
+from common.records import Records
 from common.tasks import Task
 from common.values import Value, explain
 
@@ -225,6 +227,8 @@ class Scenario(Value):
         Protocol ``hand-over`` only: what to learn about these people, one after the other.
     problem
         What to find out, for protocols about something else than a hypothesis with a small loss.
+    public
+        Records that everybody may see, beside those of the curator's people; learners that want them say so.
     alone
         With a problem: leave the other side out, to see that it is needed. The curator's people, or the agents, stand
         by and are never asked.
@@ -250,6 +254,7 @@ class Scenario(Value):
     alone: Literal["curator", "agents"] | None = None
     source: People
     target: People
+    public: PublicPeople | None = None
     curator: CuratorSection
     agents: AgentsSection
     baselines: tuple[Literal["curator-only", "agents-only", "agents-once", "optimum"], ...] = ()
@@ -299,6 +304,15 @@ class Scenario(Value):
         return self
 
     @model_validator(mode="after")
+    def _same_features(self) -> Self:
+        if self.public is not None and self.public.dimension != self.source.dimension:
+            raise ValueError(
+                f"public people have {self.public.dimension} features, the curator's {self.source.dimension}: a model "
+                f"of one would mean nothing to the other"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _real_tables(self) -> Self:
         if self.people == "real" and self.source.table is None:
             raise ValueError("people: real needs a source table")
@@ -312,6 +326,10 @@ class Scenario(Value):
         return self
 
 
+_KINDS_OF_PEOPLE = {"distribution", "table"}
+"""Keys of which people have one: a tree with one of them replaces another, whole."""
+
+
 def shipped() -> list[str]:
     """Return the names of the shipped scenarios, sorted."""
     return sorted(
@@ -321,6 +339,9 @@ def shipped() -> list[str]:
 
 def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
     """Read a shipped scenario or a YAML file and apply ``KEY=VALUE`` overrides (dotted keys, YAML values).
+
+    A file may describe the same experiment with real people below its key ``real``: once ``data`` is given, that tree
+    is laid over the rest, key by key (lists and null replace what was there), before the overrides.
 
     Raises
     ------
@@ -343,14 +364,46 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
         raise BadScenario(f"{name_or_path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):
         raise BadScenario(f"{name_or_path} must be a mapping of keys, found {type(tree).__name__}")
+    changes: dict[str, Any] = {}
+    for override in overrides or []:
+        _override(changes, override)
+    real = tree.pop("real", None)
+    if real is not None and not isinstance(real, dict):
+        raise BadScenario(f"real must be a mapping of keys, found {type(real).__name__}")
+    if real is not None and changes.get("data", tree.get("data")) is not None:
+        tree = _laid_over(tree, real)
     for override in overrides or []:
         _override(tree, override)
     return parse(tree)
 
 
+def _laid_over(tree: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+    both = {key: value for key, value in tree.items() if key not in upper}
+    for key, value in upper.items():
+        lower = tree.get(key)
+        if isinstance(value, dict) and isinstance(lower, dict) and not _KINDS_OF_PEOPLE & value.keys():
+            both[key] = _laid_over(lower, value)
+        else:
+            both[key] = value
+    return both
+
+
 def data_folder(scenario: Scenario) -> Path | None:
     """Return the directory of the scenario's table files, as :func:`common.people.locate` finds it."""
     return None if scenario.data is None else locate(scenario.data)
+
+
+def public_sample(scenario: Scenario, seed: int) -> Records | None:
+    """Return the scenario's public sample for the run's seed, None if it has none; every party gets the same.
+
+    Raises
+    ------
+    BadScenario, BadData
+        If it cannot be read.
+    """
+    if scenario.public is None:
+        return None
+    return open_public(scenario.public, data_folder(scenario), subseed(seed, "public"))
 
 
 def parse(tree: Any) -> Scenario:

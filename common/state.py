@@ -80,7 +80,7 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     return written
 
 
-def claim_people(folder: Path, fingerprint: str | None) -> None:
+def claim_people(folder: Path, fingerprint: str | None, name: str = "people") -> None:
     """Bind a state directory to the records of a table: its answered flags and ledger are about these people only.
 
     Raises
@@ -90,7 +90,7 @@ def claim_people(folder: Path, fingerprint: str | None) -> None:
     """
     if fingerprint is None:
         return
-    path = folder / "people"
+    path = folder / name
     if not path.exists():
         write_durably(path, fingerprint.encode(), mode=0o600)
     if path.read_text() != fingerprint:

@@ -32,6 +32,7 @@ from common.operations import Operation, Reweigh, parse_operation
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, SubsampledRelease
+from common.records import Records
 from common.scenario import Scenario
 from curator.book import Book
 from curator.learners.base import Learner, parse_learner
@@ -66,6 +67,8 @@ class Curator:
         The private sample, n records. Closed with the curator.
     folder
         State directory: ledger, weights, key.
+    public
+        The public sample, if the scenario has one.
     seed
         Public seed, for simulated people only.
     referee
@@ -87,6 +90,7 @@ class Curator:
         sample: Sample,
         folder: Path,
         *,
+        public: Records | None = None,
         seed: int | None = None,
         referee: str | None = None,
     ) -> None:
@@ -104,6 +108,8 @@ class Curator:
         self._learner = None if policy.learner is None else parse_learner(policy.learner)
         if self._learner is not None and scenario.problem is None:
             self._learner.check(sample.dtype, sample.dimension)
+        if self._learner is not None:
+            self._learner.check_public(public)
         share = None if policy.epsilon is None else policy.share
         planned = planned_events(self._learner, share, n, kappa, eta, rounds)
         self._budget = open_budget(policy.epsilon, policy.delta, planned)
@@ -111,6 +117,7 @@ class Curator:
         self._numbers = (kappa, eta)
         self._rounds = rounds
         self._sample = sample
+        self._public = public
         self._policy = messages.policy_digest(scenario)
         with ExitStack() as opened:
             opened.callback(sample.close)
@@ -301,7 +308,8 @@ class Curator:
         stored = self._vault.checkpoints.load([self._book.lineage(c.operation_id) for _, c in reweighs])
         done, scores = stored if stored is not None else (0, None)
         losses = [operation.loss for operation, _ in reweighs[:done]]
-        workspace = Workspace(self._sample, Reweighing.restore(self._sample, kappa, eta, losses, scores), self._learner)
+        reweighing = Reweighing.restore(self._sample, kappa, eta, losses, scores)
+        workspace = Workspace(self._sample, reweighing, self._learner, public=self._public)
         for operation, charge in finished:
             if isinstance(operation, Reweigh) and done > 0:
                 done -= 1

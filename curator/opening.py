@@ -8,8 +8,8 @@ from pathlib import Path
 
 from common.messages import policy_digest
 from common.randomness import subseed
-from common.scenario import Scenario
-from common.state import claim
+from common.scenario import Scenario, public_sample
+from common.state import claim, claim_people
 from curator.curator import Curator
 from curator.sample.keeping import Tell
 from curator.sample.opening import open_sample
@@ -46,6 +46,9 @@ def open_curator(
     with ExitStack() as opened:
         sample = open_sample(scenario, folder, subseed(known, "source"), tell)
         opened.callback(sample.close)
-        curator = Curator(scenario, sample, folder, seed=known if simulated else None, referee=referee)
+        public = public_sample(scenario, known)
+        if public is not None:  # the same noise on another public sample would be a second release
+            claim_people(folder, public.fingerprint(), "public-people")
+        curator = Curator(scenario, sample, folder, public=public, seed=known if simulated else None, referee=referee)
         opened.pop_all()
     return curator

@@ -22,7 +22,7 @@ from common.operations import Learn, Operation
 from common.people import TableCrowd, open_crowd
 from common.queries.base import Query
 from common.randomness import RandomSource, subseed
-from common.scenario import Scenario
+from common.scenario import Scenario, public_sample
 from curator.book import extended
 from curator.learners.base import parse_learner
 from curator.operations.base import ACTS, Workspace
@@ -61,7 +61,10 @@ class Desk:
         learner = None if policy.learner is None else parse_learner(policy.learner)
         if learner is not None and scenario.problem is None:
             learner.check(sample.dtype, sample.dimension)
-        self.workspace = Workspace(sample, Reweighing(len(sample), kappa, float(policy.eta)), learner)
+        public = public_sample(scenario, seed)
+        if learner is not None:
+            learner.check_public(public)
+        self.workspace = Workspace(sample, Reweighing(len(sample), kappa, float(policy.eta)), learner, public=public)
         self._randomness = RandomSource.seeded(seed, "curator")
         self._lineage = ""
 

@@ -11,6 +11,7 @@ from common.errors import BadMessage, BadScenario
 from common.hypotheses.base import Hypothesis
 from common.privacy.events import Event
 from common.randomness import RandomSource
+from common.records import Records
 from common.registry import Vocabulary
 from common.values import Value
 from curator.sampling import Sampler
@@ -37,6 +38,15 @@ class Learner(Value):
             Saying what it wants.
         """
 
+    def check_public(self, public: Records | None) -> None:
+        """Refuse a public sample that it cannot work with, before anything is charged; by default take any, or none.
+
+        Raises
+        ------
+        BadScenario
+            Saying what it wants.
+        """
+
     @abstractmethod
     def event(self, sampling: float) -> Event:
         """Declare what one call costs, before it runs.
@@ -48,7 +58,9 @@ class Learner(Value):
         """
 
     @abstractmethod
-    def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
         """Learn from draws of mu.
 
         Parameters
@@ -59,6 +71,8 @@ class Learner(Value):
             All randomness of this call, draws included.
         previous
             The hypothesis that the previous call *released* (public), for a warm start; None in the first round.
+        public
+            The scenario's public sample, if there is one.
         """
 
 

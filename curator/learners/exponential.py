@@ -85,7 +85,9 @@ class Exponential(Learner):
         """One epsilon-DP release from m independent draws."""
         return SubsampledRelease(draws=self.draws, sampling=sampling, epsilon=self.epsilon, delta=0.0)
 
-    def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
         """Choose by the mistakes on m fresh draws.
 
         Raises

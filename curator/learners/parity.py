@@ -74,7 +74,9 @@ class ParityLearner(Learner):
         """One pure release from the sample itself: no draws, so no amplification either."""
         return SubsampledRelease(draws=1, sampling=1.0, epsilon=self.epsilon, delta=0.0)
 
-    def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
         """Answer by block, and vote; the weights and the previous hypothesis play no part."""
         return vote(self.answers(sampler.everybody(), sampler.dimension, source))
 

@@ -121,7 +121,9 @@ class Scikit(Learner, Classifier):
         """No guarantee at all."""
         return NonPrivate()
 
-    def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
         """Fit on m fresh draws; if all have one label, that label is the hypothesis.
 
         Raises

@@ -14,6 +14,7 @@ from common.hypotheses.base import Hypothesis
 from common.hypotheses.linear import Linear
 from common.privacy.events import Event, NonPrivate, SubsampledSteps
 from common.randomness import RandomSource
+from common.records import Records
 from curator.ahead import ahead
 from curator.gaussian import FINE_GRID, GRID, fine_normals, normals
 from curator.learners.base import LEARNERS, Learner
@@ -118,7 +119,9 @@ class Sgd(Learner):
         # Up to the next double: a ratio rounded down would claim more noise than there is.
         return SubsampledSteps(count=self.steps, sampling=sampling, ratio=math.nextafter(2.0 / self.noise, math.inf))
 
-    def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
         """Run R steps; draws and noise are prepared ahead in blocks, each from a source of its own."""
         width = sampler.dimension + (self.intercept != 0.0)
         start = np.full(width, self.start)

@@ -12,6 +12,7 @@ from common.hypotheses.base import Hypothesis
 from common.hypotheses.linear import Linear
 from common.privacy.events import Event, NonPrivate
 from common.randomness import RandomSource
+from common.records import Records
 from curator.learners.base import LEARNERS, Learner
 from curator.sampling import Sampler
 from curator.squared_hinge import minimize
@@ -49,7 +50,9 @@ class Svm(Learner):
         """No guarantee at all."""
         return NonPrivate()
 
-    def learn(self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None) -> Hypothesis:
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
         """Separate the distinct ones among the draws, which are not held but looked up again."""
         drawn = sampler.distinct(self.draws, source.derive("draws"))
         weights = minimize(

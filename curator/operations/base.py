@@ -10,6 +10,7 @@ from common.hypotheses.base import Hypothesis
 from common.operations import Operation
 from common.privacy.events import Event
 from common.randomness import RandomSource
+from common.records import Records
 from common.registry import Registry
 from curator.learners.base import Learner
 from curator.reweighing import Reweighing
@@ -22,13 +23,14 @@ Kind = TypeVar("Kind", bound=Operation)
 class Workspace:
     """What the curator works with: its sample, the law of its weights, its learner, and what it released last.
 
-    ``learner`` is None where the policy has none.
+    ``learner`` is None where the policy has none, ``public`` where the scenario has no public sample.
     """
 
     sample: Sample
     reweighing: Reweighing
     learner: Learner | None
     previous: Hypothesis | None = None
+    public: Records | None = None
 
 
 class Act(ABC, Generic[Kind]):

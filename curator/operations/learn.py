@@ -35,7 +35,7 @@ class LearnAct(Act[Learn]):
         sampler = workspace.reweighing.sampler(workspace.sample)
         if operation.task is not None:
             sampler = TaskSampler(workspace.sample, workspace.reweighing.density(), operation.task)
-        hypothesis = _learner(workspace).learn(sampler, source, workspace.previous)
+        hypothesis = _learner(workspace).learn(sampler, source, workspace.previous, workspace.public)
         workspace.previous = hypothesis
         return {"hypothesis": hypothesis.wire()}
 
