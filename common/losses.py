@@ -10,14 +10,15 @@ from common.arrays import AnyArray, Floats
 from common.hypotheses.base import Hypothesis
 from common.records import Records
 
-Loss = Literal["zero-one", "hinge", "perceptron"]
+Loss = Literal["zero-one", "hinge", "perceptron", "squared"]
 """The losses, with l the label and m the hypothesis's margin.
 
 ``zero-one``: 1 for a mistake, else 0. ``hinge``: ``min(1, max(0, 1 - l m(x)))``. ``perceptron``: ``min(1, max(0, -l
-m(x)))``, which is the hinge loss of Kohen & Sheffet, Appendix D, with its sign put right.
+m(x)))``, which is the hinge loss of Kohen & Sheffet, Appendix D, with its sign put right. ``squared``: ``(v(x) -
+r)^2`` for the value v(x) that the hypothesis predicts and the response r, both in [0, 1].
 """
 
-_GRAINS: dict[Loss, int] = {"zero-one": 1, "hinge": 1024, "perceptron": 1024}
+_GRAINS: dict[Loss, int] = {"zero-one": 1, "hinge": 1024, "perceptron": 1024, "squared": 1024}
 
 
 def grain(loss: Loss) -> int:
@@ -29,6 +30,8 @@ def evaluate(loss: Loss, hypothesis: Hypothesis, records: Records) -> Floats:
     """Return each record's loss, shape (n,), float64 in [0, 1]. A margin that is not a number has loss 0."""
     if loss == "zero-one":
         return hypothesis.mistakes(records).astype(np.float64)
+    if loss == "squared":
+        return np.square(hypothesis.values(records.features) - hypothesis.responses(records))
     with np.errstate(all="ignore"):
         margins = hypothesis.labels(records) * hypothesis.margins(records.features).astype(np.float64)
         losses = 1.0 - margins if loss == "hinge" else -margins

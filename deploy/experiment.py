@@ -54,6 +54,7 @@ def complete(result: dict[str, Any], asked: Scenario, seed: int | None, folder: 
             "loss_on_negative": found.on_negative,
             "loss_on_positive": found.on_positive,
             "people": len(crowd),
+            **({"mean_squared_error": found.squared} if asked.agents.loss == "squared" else {}),
         }
         if "tasks" in result:
             truth["tasks"] = [loss(parse_hypothesis(task["answer"]), crowd) for task in result["tasks"]]

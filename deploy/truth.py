@@ -8,6 +8,7 @@ import numpy as np
 
 from common.errors import BadScenario
 from common.hypotheses.base import Hypothesis
+from common.losses import evaluate
 from common.people import Crowd, open_crowd
 from common.randomness import subseed
 from common.scenario import Scenario, data_folder
@@ -49,25 +50,29 @@ class Judgement:
     on_negative, on_positive
         Share of those with label -1 and +1 whom it predicts wrongly; None where nobody has the label. Where one label
         is rare, a small loss says little: a constant has it, too.
+    squared
+        Mean of the squared losses (:data:`common.losses.Loss`).
     """
 
     loss: float
     on_negative: float | None
     on_positive: float | None
+    squared: float
 
 
 def judge(hypothesis: Hypothesis, crowd: Crowd) -> Judgement:
-    """Return the 0/1 losses of a hypothesis on a crowd."""
-    people, wrong = {-1: 0, 1: 0}, {-1: 0, 1: 0}
+    """Return the losses of a hypothesis on a crowd."""
+    people, wrong, squared = {-1: 0, 1: 0}, {-1: 0, 1: 0}, 0.0
     for begin in range(0, len(crowd), _BLOCK):
         records = crowd.records(np.arange(begin, min(begin + _BLOCK, len(crowd))))
         mistakes = hypothesis.mistakes(records)
+        squared += float(evaluate("squared", hypothesis, records).sum())
         for label in people:
             holders = hypothesis.labels(records) == label
             people[label] += int(np.count_nonzero(holders))
             wrong[label] += int(mistakes[holders].sum(dtype=np.int64))
     shares = {label: wrong[label] / people[label] if people[label] else None for label in people}
-    return Judgement(sum(wrong.values()) / len(crowd), shares[-1], shares[1])
+    return Judgement(sum(wrong.values()) / len(crowd), shares[-1], shares[1], squared / len(crowd))
 
 
 def loss(hypothesis: Hypothesis, crowd: Crowd) -> float:

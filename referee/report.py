@@ -46,16 +46,15 @@ def draw(folder: Path, scenario: Scenario, result: dict[str, Any], rounds: Histo
         axes.axhline(level, color="#1b7f3b", linestyle="--", label=f"halts when shown to be below {level:g}")
     truth = result["truth"]
     if truth is not None:
-        axes.axhline(
-            truth["loss_on_target"], color="#b3261e", label=f"true loss of the answer, {truth['loss_on_target']:.3f}"
-        )
+        true_loss = truth.get("mean_squared_error", truth["loss_on_target"])
+        axes.axhline(true_loss, color="#b3261e", label=f"true loss of the answer, {true_loss:.3f}")
         styles = {"curator-only": ":", "agents-only": (0, (1, 4)), "agents-once": (0, (4, 4)), "optimum": "-."}
         for name, found in truth.get("baselines", {}).items():
             value = found["loss_on_target"]
             axes.axhline(value, color="#777777", linestyle=styles[name], label=f"{name}, {value:.3f}")
     axes.set(
         xlabel="round",
-        ylabel="0/1 loss on the population T",
+        ylabel=f"{'squared' if scenario.agents.loss == 'squared' else '0/1'} loss on the population T",
         title=f"{scenario.name}: {result['status']}",
         ylim=(0, None),
     )
@@ -86,6 +85,8 @@ def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bo
         lines.append(f"| in truth | `{json.dumps(result['truth'])}` |")
     elif result["truth"] is not None:
         lines.append(f"| true loss on T | {result['truth']['loss_on_target']:.4f} |")
+        if "mean_squared_error" in result["truth"]:
+            lines.append(f"| true squared loss on T | {result['truth']['mean_squared_error']:.5f} |")
         for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
             if result["truth"].get(key) is not None:
                 lines.append(f"| true loss, people labelled {label} | {result['truth'][key]:.4f} |")

@@ -97,6 +97,8 @@ def result(document: dict[str, Any]) -> None:
     if document["truth"] and "loss_on_target" in document["truth"]:
         known = document["truth"].get("note", "only an experiment can know")
         table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
+        if "mean_squared_error" in document["truth"]:
+            table.add_row("squared loss on T, true", f"{document['truth']['mean_squared_error']:.5f}")
         for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
             if document["truth"].get(key) is not None:
                 table.add_row(f"  people labelled {label}", f"{document['truth'][key]:.4f}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
 
-from common.arrays import AnyArray, Bits, Labels, Singles
+from common.arrays import AnyArray, Bits, Floats, Labels, Singles
 from common.records import Records
 from common.registry import Vocabulary
 from common.values import Value
@@ -62,6 +62,15 @@ class Hypothesis(Value):
     def margins(self, features: AnyArray) -> Singles:
         """Return how far each of n rows is on the positive side, shape (n,), float32: here -1 or +1, the prediction."""
         return self.predict(features).astype(np.float32)
+
+    def values(self, features: AnyArray) -> Floats:
+        """Return each row's prediction as a number in [0, 1], shape (n,), float64: here (1 + margin)/2, clipped."""
+        with np.errstate(all="ignore"):
+            return np.clip(np.nan_to_num((1.0 + self.margins(features).astype(np.float64)) / 2.0, nan=0.5), 0.0, 1.0)
+
+    def responses(self, records: Records) -> Floats:
+        """Return the numbers in [0, 1] that the values are held against, shape (n,): here (1 + label)/2."""
+        return (1.0 + self.labels(records).astype(np.float64)) / 2.0
 
     def labels(self, records: Records) -> Labels:
         """Return the labels that it is held against, shape (n,), int8: the records' own."""

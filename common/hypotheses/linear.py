@@ -10,7 +10,7 @@ from pydantic import Field
 
 from common.arrays import AnyArray, Bits, Labels, Singles
 from common.hypotheses.base import HYPOTHESES, Hypothesis
-from common.kernels import njit
+from common.kernels import njit, njit_reordered
 from common.records import Records
 
 MOST_WEIGHTS = 1 << 16
@@ -91,5 +91,26 @@ def _margins(features: AnyArray, weights: Singles, threshold: Any, margins: Sing
 
 @njit
 def _mistakes(features: AnyArray, labels: Labels, weights: Singles, threshold: Any, wrong: Bits) -> None:
+    """Compare sums in the processor's order with the threshold; where that is too near to tell, those of `_product`.
+
+    So the result is that of :func:`_product`, in half the time. Either sum is off by a rounding of 2^-24 for each
+    feature, of all products' sizes together; what may underflow is below 2^-100.
+    """
+    share = np.float32((2.1 * len(weights) + 16.0) * 2.0**-24)
     for i in range(len(features)):
-        wrong[i] = (_product(features, i, weights) - threshold > 0.0) != (labels[i] > 0)
+        total, size = _sum_and_size(features, i, weights)
+        gap = total - threshold
+        if not abs(gap) > share * size + np.float32(2.0**-100):  # or no number
+            gap = _product(features, i, weights) - threshold
+        wrong[i] = (gap > 0.0) != (labels[i] > 0)
+
+
+@njit_reordered
+def _sum_and_size(features: AnyArray, row: int, weights: Singles) -> tuple[Any, Any]:
+    """Return <w, x>, and the sum of the absolute values of its products."""
+    total = size = np.float32(0.0)
+    for j in range(len(weights)):
+        product = weights[j] * np.float32(features[row, j])
+        total += product
+        size += abs(product)
+    return total, size

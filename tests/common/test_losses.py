@@ -24,6 +24,7 @@ EXPECTED = {
     "zero-one": [0.0, 1.0, 1.0, 0.0, 1.0, 1.0],
     "hinge": [0.5, 1.0, 1.0, 0.0, 1.0, 1.0],
     "perceptron": [0.0, 0.5, 0.5, 0.0, 1.0, 0.0],
+    "squared": [0.0625, 0.5625, 0.5625, 0.0, 1.0, 0.25],
 }
 
 
@@ -62,4 +63,4 @@ def test_a_reweigh_names_its_loss():
     assert parse_operation(wire).loss == "zero-one"
     assert parse_operation({**wire, "loss": "hinge"}).wire()["loss"] == "hinge"
     with pytest.raises(BadMessage, match="loss"):
-        parse_operation({**wire, "loss": "squared"})
+        parse_operation({**wire, "loss": "absolute"})

@@ -60,4 +60,4 @@ def test_a_hypothesis_is_judged_on_each_label():
 
 def test_nobody_with_a_label_is_no_loss_of_zero():
     everybody = TableCrowd(Records(np.zeros((3, 1), dtype=np.float32), np.ones(3, dtype=np.int8)))
-    assert judge(Constant(label=1), everybody) == Judgement(0.0, None, 0.0)
+    assert judge(Constant(label=1), everybody) == Judgement(0.0, None, 0.0, 0.0)

@@ -21,6 +21,7 @@ EXAMPLES = {
         "column": 4,
         "hypothesis": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
     },
+    "regressor": {"kind": "regressor", "weights": [0.5, -1.0, 2.0], "intercept": 0.25, "response": 4},
     "stump": {"kind": "stump", "feature": 2, "threshold": 0.1, "sign": -1},
     "trees": {
         "kind": "trees",
@@ -44,6 +45,8 @@ def one_by_one(wire, row):
         case "linear" | "onnx" | "relabelled":  # the examples are the same half-space
             weights, threshold = EXAMPLES["linear"]["weights"], EXAMPLES["linear"]["threshold"]
             return 1 if sum(w * x for w, x in zip(weights, row, strict=False)) > threshold else -1
+        case "regressor":
+            return 1 if sum(w * x for w, x in zip(wire["weights"], row, strict=False)) + wire["intercept"] > 0.5 else -1
         case "parity":
             return 1 if sum(row[j] > 0.5 for j in wire["features"]) % 2 else -1
         case "stump":
