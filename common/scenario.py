@@ -341,7 +341,8 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
     """Read a shipped scenario or a YAML file and apply ``KEY=VALUE`` overrides (dotted keys, YAML values).
 
     A file may describe the same experiment with real people below its key ``real``: once ``data`` is given, that tree
-    is laid over the rest, key by key (lists and null replace what was there), before the overrides.
+    is laid over the rest, key by key (lists and null replace what was there), before the overrides. Its own ``data`` is
+    the name of a folder that is looked for in the directory given.
 
     Raises
     ------
@@ -370,10 +371,13 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
     real = tree.pop("real", None)
     if real is not None and not isinstance(real, dict):
         raise BadScenario(f"real must be a mapping of keys, found {type(real).__name__}")
-    if real is not None and changes.get("data", tree.get("data")) is not None:
+    shelf = changes.get("data", tree.get("data"))
+    if real is not None and shelf is not None:
         tree = _laid_over(tree, real)
     for override in overrides or []:
         _override(tree, override)
+    if real is not None and isinstance(shelf, str) and (Path(shelf) / str(real.get("data", ""))).is_dir():
+        tree["data"] = str(Path(shelf) / str(real.get("data", "")))
     return parse(tree)
 
 

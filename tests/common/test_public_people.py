@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
@@ -88,6 +90,13 @@ class TestReal:
         assert real.public.count is None
         assert (real.curator.n, real.curator.epsilon, real.curator.rounds) == (40, 1.0, 1)
         assert real.alpha == 0.2  # the user has the last word
+
+    def test_a_folder_of_data_sets_is_as_good_as_the_one_that_is_meant(self, file, tmp_path):
+        path = tmp_path / "named.yaml"
+        path.write_text(Path(file).read_text().replace("real:\n", "real:\n  data: census\n"))
+        (tmp_path / "census").mkdir()
+        for given in (tmp_path, tmp_path / "census"):
+            assert load(str(path), [f"data={given}"]).data == str(tmp_path / "census")
 
     def test_what_is_no_mapping_is_refused(self, tmp_path):
         path = tmp_path / "odd.yaml"
