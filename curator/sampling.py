@@ -119,6 +119,19 @@ class Distinct:
         """Return the records at the given places among these, which ascend (a copy)."""
         return self.sample.take(self.rows[places])
 
+    def located(self, places: Indices) -> Draws:
+        """Return the records at the given places, which ascend, for compiled loops: long ones in memory stay there."""
+        rows = self.sample.in_place
+        return self.sample.copied(self.take(places)) if rows is None else rows.located(self.rows[places])
+
+    def parts(self, size: int) -> Iterator[Draws]:
+        """Yield all records for compiled loops: where they lie, or else copies, ``size`` at a time; none is kept."""
+        rows = self.sample.in_place
+        if rows is None:
+            yield from map(self.sample.copied, self.blocks(size))
+        else:
+            yield rows.located(self.rows)
+
 
 class Sampler:
     """Draws of whole records from mu. What a learner gets to see of the private sample.

@@ -81,3 +81,11 @@ class DistinctViews(Distinct):
     def take(self, places: Indices) -> Records:
         """Return the views at the given places among these, which ascend."""
         return self.task.of(super().take(places))
+
+    def located(self, places: Indices) -> Draws:
+        """Return views of the records at the given places, which ascend, for compiled loops."""
+        return Draws.of(self.take(places))
+
+    def parts(self, size: int) -> Iterator[Draws]:
+        """Yield all views for compiled loops, ``size`` at a time; none is kept."""
+        return map(Draws.of, self.blocks(size))

@@ -93,14 +93,14 @@ def _margins(features: AnyArray, weights: Singles, threshold: Any, margins: Sing
 def _mistakes(features: AnyArray, labels: Labels, weights: Singles, threshold: Any, wrong: Bits) -> None:
     """Compare sums in the processor's order with the threshold; where that is too near to tell, those of `_product`.
 
-    So the result is that of :func:`_product`, in half the time. Either sum is off by a rounding of 2^-24 for each
-    feature, of all products' sizes together; what may underflow is below 2^-100.
+    So the result is that of :func:`_product`, in half the time. Each of the two sums is off by 2^-24 of all products'
+    sizes for each feature, at most; what underflows is below 2^-100.
     """
     share = np.float32((2.1 * len(weights) + 16.0) * 2.0**-24)
     for i in range(len(features)):
         total, size = _sum_and_size(features, i, weights)
         gap = total - threshold
-        if not abs(gap) > share * size + np.float32(2.0**-100):  # or no number
+        if not share * size + np.float32(2.0**-100) < abs(gap) < np.inf:
             gap = _product(features, i, weights) - threshold
         wrong[i] = (gap > 0.0) != (labels[i] > 0)
 
