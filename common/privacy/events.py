@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from common.errors import BadMessage
+from common.privacy.stopping import Law
 from common.values import Value
 
 
@@ -95,12 +96,29 @@ class Gaussian(Event):
     mu: float = Field(gt=0, le=1e6)
 
 
+class Selected(Event):
+    """The best of a secret random number of releases from the sample itself, by a score released with each.
+
+    Attributes
+    ----------
+    mu
+        Each of the releases, together with its score, is mu-GDP.
+    law
+        Of their number, which nobody learns.
+    """
+
+    kind: Literal["selected"] = "selected"
+    mu: float = Field(gt=0, le=1e6)
+    law: Law
+
+
 _KINDS: dict[str, type[Event]] = {
     "none": NoEvent,
     "non-private": NonPrivate,
     "subsampled-steps": SubsampledSteps,
     "subsampled-release": SubsampledRelease,
     "gaussian": Gaussian,
+    "selected": Selected,
 }
 
 

@@ -1,4 +1,4 @@
-"""Renyi accountant: noisy gradient steps, and releases of pure differential privacy beside them."""
+"""Renyi accountant: noisy gradient steps; beside them releases of pure or Gaussian privacy, and choices."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from fractions import Fraction
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan
 from common.privacy.composition import subsampled
-from common.privacy.events import Event, NoEvent, SubsampledRelease, SubsampledSteps
+from common.privacy.events import Event, Gaussian, NoEvent, Selected, SubsampledRelease, SubsampledSteps
 from common.privacy.rdp import ORDERS, epsilon_at, pure_rdp, rho_allowed, step_rdp
 from common.privacy.rounding import up
+from common.privacy.selection import selection_rdp
 
 _STRIDE = 8
 
@@ -27,9 +28,9 @@ class RenyiAccountant(Accountant):
     """
 
     def covers(self, event: Event) -> bool:
-        """Tell whether it is gradient steps, a pure release, or nothing."""
+        """Tell whether it is gradient steps, a pure release, Gaussian releases, a choice, or nothing."""
         pure = isinstance(event, SubsampledRelease) and event.delta == 0.0
-        return pure or isinstance(event, SubsampledSteps | NoEvent)
+        return pure or isinstance(event, SubsampledSteps | Gaussian | Selected | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the least epsilon over the orders that were searched."""
@@ -98,4 +99,8 @@ def _divergence(event: Event, order: int) -> Fraction | None:
     elif isinstance(event, SubsampledRelease):
         star, _ = subsampled(event.draws, event.sampling, event.epsilon, event.delta)
         rho = pure_rdp(order, star) if math.isfinite(star) else math.inf
+    elif isinstance(event, Gaussian):
+        rho, count = up(0.5 * order * event.mu * event.mu), event.count
+    elif isinstance(event, Selected):
+        rho = selection_rdp(order, event.mu, event.law)
     return count * Fraction(rho) if math.isfinite(rho) else None

@@ -9,14 +9,16 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Plan
-from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps
+from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Selected, SubsampledRelease, SubsampledSteps
+from common.privacy.stopping import geometric
 
 STEPS = SubsampledSteps(count=100, sampling=1e-4, ratio=0.5)
 SMALLER = SubsampledSteps(count=50, sampling=1e-4, ratio=0.4)
 RELEASE = SubsampledRelease(draws=100, sampling=1e-5, epsilon=1.0, delta=1e-9)
 PURE = SubsampledRelease(draws=100, sampling=1e-5, epsilon=1.0)
 NOISE = Gaussian(count=10, mu=0.1)
-EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PURE, NOISE]
+CHOICE = Selected(mu=0.1, law=geometric(10.0))
+EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PURE, NOISE, CHOICE]
 DELTA = 1e-6
 
 

