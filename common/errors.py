@@ -6,6 +6,7 @@
     ├── BadInput                      what somebody gave us is not acceptable; nothing changed
     │   ├── BadScenario               a scenario file or --set option (exit status 2)
     │   ├── BadData                   records: NaN, unknown label, truncated or undecodable file
+    │   ├── BadFit                    an estimator's parameters or data, before anything is charged; a ValueError too
     │   └── BadMessage                a message of a peer: unknown field, wrong kind, non-finite number
     ├── Refused                       well formed, but a party's own rules forbid it; nothing changed
     │   ├── BudgetExceeded            the curator's or an agent's privacy budget
@@ -18,6 +19,7 @@
     ├── Forged                        a signature does not verify, or an unexpected key signed
     ├── NotFound                      no such run, question, scenario, ...
     ├── AuditFailed                   a transcript does not verify; says where
+    ├── FitFailed                     an estimator's run ended without an answer, perhaps after a charge
     └── PeerError                     the other side's fault
         ├── PeerUnavailable           nobody listens there, or it stopped answering
         └── PeerMisbehaved            it answered with something that no honest peer sends
@@ -79,6 +81,12 @@ class BadData(BadInput):
     """Records that cannot be used."""
 
     problem, title = "bad-data", "Data not acceptable"
+
+
+class BadFit(BadInput, ValueError):
+    """An estimator's parameters or data are not acceptable: nothing was released, nothing is charged."""
+
+    problem, title = "bad-fit", "Estimator cannot be fitted so"
 
 
 class BadMessage(BadInput):
@@ -151,6 +159,12 @@ class AuditFailed(TandemError):
     """A transcript does not verify."""
 
     problem, title, status = "audit-failed", "Audit failed", 422
+
+
+class FitFailed(TandemError, RuntimeError):
+    """An estimator's run ended without an answer; what it was allowed to spend counts as spent."""
+
+    problem, title = "fit-failed", "Fit ended without an answer"
 
 
 class PeerError(TandemError):

@@ -1,0 +1,240 @@
+"""Subsample-Test-Reweigh as a classifier: learned on people who trust the curator, tested on everybody's devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from common.arrays import AnyArray
+from common.errors import BadFit
+from common.tables import Label
+from deploy.estimators.base import HybridEstimator
+from deploy.estimators.classes import public_classes
+from deploy.estimators.running import SOURCE, TARGET, settled
+
+
+class TransferClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A classifier for two classes that fits a population, learned from a biased private sample.
+
+    ``fit`` runs Subsample-Test-Reweigh (Kohen & Sheffet, ICML 2022, Algorithm 2) in the embedded deployment. The people
+    of X are the curator's: a private learner sees them. The people of ``population`` are local agents: each answers at
+    most one question, whether the model errs on their record, by randomized response. From round to round the sample
+    is reweighed towards the people on whom the model failed, and the model that does best on the *population* is kept.
+
+    Parameters
+    ----------
+    epsilon, delta
+        Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases; neighbours
+        replace one record, the number of people is public. Each fit spends this anew.
+    agent_epsilon
+        Of each person of the population: epsilon-local differential privacy of their answer.
+    learner
+        ``"sgd"`` (a half-space), another learner's name, or a mapping with its ``name`` and settings
+        (``docs/scenarios.md``). One that guarantees nothing is refused.
+    rounds
+        T, at least 1; the budget and the agents are shared out among them.
+    kappa
+        In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight. kappa n must be above 10.
+    eta
+        Step of the reweighing.
+    alpha, beta
+        Accuracy in (0, 1/2), failure probability of the estimate's interval.
+    mode
+        ``"agnostic"``: use all rounds, keep the best. ``"realizable"``: stop at the first model whose loss on the
+        population is shown to be below ``4 alpha``.
+    bounds
+        *Public* bounds of the features: a pair for all columns, a pair for each, or a mapping by column. Values
+        beyond are clipped to them; missing ones (NaN, None) count as the lower bound. Never taken from the data.
+    schema
+        A mapping, or the path of a YAML file: ``features`` (numbers with bounds, categories with values), and where
+        given ``label``, ``norm``, ``layout``. Replaces ``bounds``, and allows categories and files. See
+        ``docs/estimators.md``.
+    norm
+        Public bound: longer feature vectors are shortened to this L2 norm. None: the square root of their number.
+    classes
+        The two *public* class names; the second is the positive one. None: read off ``y``, which treats them as
+        public: that both occur is then no secret.
+    population_fraction
+        Without a population, this share of the people of X, chosen by chance, answers as agents instead of giving the
+        curator their records.
+    random_state
+        None: noise from the operating system's generator, for real people. Otherwise the fit is *simulated*: it can be
+        repeated, and whoever knows the seed can undo the noise.
+
+    Attributes
+    ----------
+    classes_
+        Shape (2,).
+    hypothesis_
+        The released model, as data (:class:`common.hypotheses.base.Hypothesis`).
+    estimate_
+        Its loss on the population with an interval at confidence 1 - beta, or None if nobody could be asked.
+    guarantee_
+        What all fits of this object may have cost (:class:`~deploy.estimators.guarantee.Guarantee`).
+    result_
+        The run's result document.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Raises
+    ------
+    BadFit
+        From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
+    FitFailed
+        From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> generator = np.random.default_rng(0)
+    >>> X = generator.uniform(-1, 1, (4000, 2))
+    >>> y = X[:, 0] > 0.2
+    >>> model = TransferClassifier(epsilon=1.0, population_fraction=0.5, random_state=0).fit(X, y)
+    >>> model.guarantee_.epsilon, model.guarantee_.delta, model.guarantee_.agent_epsilon
+    (1.0, 1e-06, 1.0)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        agent_epsilon: float = 1.0,
+        learner: str | Mapping[str, Any] = "sgd",
+        rounds: int = 3,
+        kappa: float = 0.3,
+        eta: float = 0.3,
+        alpha: float = 0.1,
+        beta: float = 0.05,
+        mode: Literal["agnostic", "realizable"] = "agnostic",
+        bounds: Any = (-1.0, 1.0),
+        schema: Any = None,
+        norm: float | None = None,
+        classes: Any = None,
+        population_fraction: float = 0.5,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.agent_epsilon = agent_epsilon
+        self.learner = learner
+        self.rounds = rounds
+        self.kappa = kappa
+        self.eta = eta
+        self.alpha = alpha
+        self.beta = beta
+        self.mode = mode
+        self.bounds = bounds
+        self.schema = schema
+        self.norm = norm
+        self.classes = classes
+        self.population_fraction = population_fraction
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, population: Any = None) -> Self:
+        """Learn from the curator's people, tested by the population's.
+
+        Parameters
+        ----------
+        X
+            The curator's people: an array of shape (n, d), a pandas or polars frame, or with a schema the path of a
+            CSV or Parquet file.
+        y
+            Their classes, shape (n,); or the name of the column of X that has them; or None where the schema has a
+            ``label``.
+        population
+            The agents' people, (X, y) in any of these forms; a frame or path alone if y names a column. None: see
+            ``population_fraction``.
+
+        Returns
+        -------
+        self
+        """
+        seed = self._seed()
+        given = self._given(X, y, reset=True)
+        classes = public_classes(given.target, self.classes, self._label(y))
+        people = classes.marked(given)
+        if population is None:
+            mine, theirs = self._parts(len(people), seed)
+            source, target = people[mine], people[theirs]
+        else:
+            others, labels = population if isinstance(population, tuple) else (population, y)
+            source, target = people, classes.marked(self._given(others, labels, reset=False))
+        chosen = settled(self._tree(len(source), len(target)))
+        spending = self._spending(len(source), len(target), drawn=population is None)
+        self._carry_out(chosen, {SOURCE: source, TARGET: target}, spending, seed)
+        self.classes_ = classes.names
+        return self
+
+    def predict(self, X: Any) -> AnyArray:
+        """Return the class of each of n people, shape (n,)."""
+        features = self._encoded(X)
+        return self.classes_[(self.hypothesis_.predict(features) > 0).astype(np.int64)]
+
+    def decision_function(self, X: Any) -> AnyArray:
+        """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class."""
+        features = self._encoded(X)
+        return self.hypothesis_.margins(features)
+
+    def _label(self, y: Any) -> Label | None:
+        """Return the schema's label if ``y`` leaves it to the schema."""
+        return self._schema.label if y is None else None
+
+    def _tree(self, people: int, agents: int) -> dict[str, Any]:
+        """Return the scenario of a fit."""
+        kappa, rounds = self._number("kappa"), int(self._number("rounds"))
+        if not 0.0 < kappa <= 1.0:
+            raise BadFit(f"kappa must be in (0, 1], found {kappa:g}")
+        if agents < rounds:
+            raise BadFit(f"the population has {agents} people for {rounds} rounds: every round asks at least one")
+        return {
+            "name": "transfer-classifier",
+            "title": "A classifier learned from a biased private sample, tested on the population",
+            "alpha": self._number("alpha"),
+            "beta": self._number("beta"),
+            "mode": self.mode,
+            "people": "real" if self.random_state is None else "simulated",
+            # Weights beyond 1/kappa are out of reach anyway; where they are at most that, so is their second moment.
+            "divergence": {"chi_squared": 1.0 / kappa},
+            "vc_dimension": self._schema.dimension + 1,
+            "source": {"table": self._schema.source(SOURCE).wire()},
+            "target": {"table": self._schema.source(TARGET).wire()},
+            "curator": {
+                "n": people,
+                "epsilon": self._number("epsilon"),
+                "delta": self._number("delta"),
+                "kappa": kappa,
+                "eta": self._number("eta"),
+                "rounds": rounds,
+                "learner": learner_settings(self.learner, people),
+            },
+            "agents": {"count": agents, "mechanism": {"name": "warner", "epsilon": self._number("agent_epsilon")}},
+        }
+
+    def _assumptions(self) -> tuple[str, ...]:
+        named = () if self.classes is not None else ("the names of the classes, as they were read off y",)
+        return (*super()._assumptions(), *named)
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that there are two classes."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def learner_settings(learner: str | Mapping[str, Any], people: int) -> dict[str, Any]:
+    """Return a learner's settings, what is not given filled in from ``people`` and the name alone.
+
+    Gradient descent takes 100 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows,
+    and half-spaces whose weights, with the intercept, have length at most 15.
+    """
+    given = {"name": learner} if isinstance(learner, str) else dict(learner)
+    if given.get("name") != "sgd":
+        return given
+    steps = min(2_000_000, max(10_000, 100 * people))
+    return {"steps": steps, "noise": "plan", "diameter": 30.0, **given}
