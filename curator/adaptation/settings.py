@@ -1,0 +1,145 @@
+"""What both adaptation algorithms are told: public numbers, checked before a record is touched."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal, NamedTuple
+
+from pydantic import Field
+
+from common.privacy.adaptation import StepNoise, scales_share, step_noise
+from common.privacy.rounding import down
+from common.randomness import RandomSource
+from common.values import Value
+from curator.adaptation.descent import HARD, Bounds, Course, sensitivities
+from curator.adaptation.discrepancy import Loss, private_discrepancy
+from curator.adaptation.domains import Domains
+from curator.adaptation.objective import default_sharpness
+from curator.adaptation.steps import Steps
+
+
+class AdaptationSettings(Value):
+    """Settings of both algorithms.
+
+    Attributes
+    ----------
+    alpha
+        In (0, 1): what the source weighs in the reference p = (alpha/m, (1 - alpha)/n).
+    kappa_1, kappa_2, kappa_inf
+        At least 0 (lambda in problem (7)): against weights away from p, against few effective records, against single
+        large weights.
+    iterations
+        T.
+    radius
+        Lambda: ||w|| <= Lambda.
+    norm
+        r: features are scaled to ||x|| <= r.
+    discrepancy_share
+        Share of mu^2 that the estimate of the discrepancy gets.
+    scales_share
+        theta_2, share of each step that the private scales get; None for the division that minimizes the bound of
+        Theorem 4.3 (with its U = 1).
+    steps
+        ``scaled`` (default) or ``printed``; see the algorithms.
+    spread
+        With noise, ``scaled`` steps let a private scale wander so far in all, by noise.
+    sharpness
+        mu of the softmax in the place of the greatest weight; None for (m + n) ln(m + n).
+    """
+
+    loss: ClassVar[Loss]
+    convex: ClassVar[bool]
+
+    alpha: float = Field(gt=0, lt=1)
+    kappa_1: float = Field(default=1.0, ge=0, le=1e9)
+    kappa_2: float = Field(default=1.0, ge=0, le=1e9)
+    kappa_inf: float = Field(default=0.0, ge=0, le=1e9)
+    iterations: int = Field(default=15_000, ge=1, le=10**9)
+    radius: float = Field(default=1.0, gt=0, le=1e6)
+    norm: float = Field(default=1.0, gt=0, le=1e6)
+    discrepancy_share: float = Field(default=0.05, gt=0, lt=1)
+    scales_share: float | None = Field(default=None, gt=0, lt=1)
+    steps: Literal["scaled", "printed"] = "scaled"
+    spread: float = Field(default=0.25, gt=0, le=1e6)
+    sharpness: float | None = Field(default=None, gt=0)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The public bounds on a record."""
+        return Bounds(self.loss, self.radius, self.norm)
+
+    def softmax(self, records: int) -> float:
+        """Return the sharpness of the softmax; with printed steps, F has the greatest weight itself."""
+        if self.sharpness is not None:
+            return self.sharpness
+        return HARD if self.convex and self.steps == "printed" else default_sharpness(records)
+
+    def noise(self, domains: Domains, mu: float) -> tuple[float, float]:
+        """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``)."""
+        first, second = sensitivities(self.bounds, domains, self.alpha)
+        found = self._division(domains, first, second, mu)
+        return first * found.gradient, second * found.scales
+
+    def _division(self, domains: Domains, first: float, second: float, mu: float) -> StepNoise:
+        share = self.scales_share
+        if share is None:
+            # In the paper's variables: s_2 = p^2 B, and U = 1.
+            reference = domains.private_share(self.alpha)
+            share = scales_share(
+                self.radius * math.sqrt(domains.dimension) * first, math.sqrt(domains.people) * reference**2 * second
+            )
+        return step_noise(mu, self.iterations, share, joint=self.loss == "squared")
+
+
+def split(settings: AdaptationSettings, mu: float) -> tuple[float, float]:
+    """Return the mu of the discrepancy and of all iterations, whose squares sum to at most mu^2."""
+    share = settings.discrepancy_share
+    return down(mu * math.sqrt(share)), down(mu * math.sqrt(1.0 - share))
+
+
+class Prepared(NamedTuple):
+    """What is settled before the first iteration.
+
+    Attributes
+    ----------
+    domains
+        Within public bounds.
+    discrepancy
+        d, private or exact.
+    noise
+        sigma_1 and sigma_2, 0 without privacy.
+    """
+
+    domains: Domains
+    discrepancy: float
+    noise: tuple[float, float]
+
+
+def prepare(domains: Domains, settings: AdaptationSettings, mu: float | None, source: RandomSource) -> Prepared:
+    """Bring records within public bounds, estimate the discrepancy, and calibrate the noise of what mu remains."""
+    domains = domains.bounded(settings.norm)
+    first, second = (None, None) if mu is None else split(settings, mu)
+    found = private_discrepancy(
+        domains, settings.radius, settings.norm, first, source.derive("discrepancy"), settings.loss
+    )
+    return Prepared(domains, found, (0.0, 0.0) if second is None else settings.noise(domains, second))
+
+
+def course(settings: AdaptationSettings, prepared: Prepared, steps: Steps, iterations: int, burn: int) -> Course:
+    """Return the loop's course; the printed one has the greatest weight itself where the objective is convex."""
+    records = len(prepared.domains.source) + len(prepared.domains.target)
+    return Course(
+        alpha=settings.alpha,
+        kappa_1=settings.kappa_1,
+        kappa_2=settings.kappa_2,
+        kappa_inf=settings.kappa_inf,
+        sharpness=settings.softmax(records),
+        convex=settings.convex,
+        discrepancy=prepared.discrepancy,
+        iterations=iterations,
+        step_weights=steps.weights,
+        steps_scales=(steps.source, steps.target),
+        gradient_noise=prepared.noise[0],
+        scales_noise=prepared.noise[1],
+        burn=burn,
+    )
