@@ -154,7 +154,33 @@ class HeadList(Value):
         return self.first + self.bits
 
 
-Operation = Learn | Reweigh | Select | Count | LearnParities | HeadList
+class Label(Value):
+    """Label public points by the votes of teachers on disjoint chunks of the sample, and release the labels.
+
+    The curator's learner must be ``model-agnostic``, which says how. Points that were labelled may be asked for again:
+    that costs again.
+
+    Attributes
+    ----------
+    first, count
+        Number of the first point of the public sample, and how many to label from there on. A sparse vector answers all
+        of its learner's queries at once, or none.
+    transfer
+        Whether to train the learner's student on these points, too, and release its model.
+    """
+
+    kind: Literal["label"] = "label"
+    first: int = Field(default=0, ge=0, lt=1 << 26)
+    count: int = Field(ge=1, le=1 << 20)
+    transfer: bool = False
+
+    @property
+    def least_dimension(self) -> int:
+        """Smallest number of features that the records must have."""
+        return 0
+
+
+Operation = Learn | Reweigh | Select | Count | LearnParities | HeadList | Label
 _ADAPTER: TypeAdapter[Operation] = TypeAdapter(Annotated[Operation, Field(discriminator="kind")])
 
 

@@ -110,6 +110,7 @@ class Curator:
             self._learner.check(sample.dtype, sample.dimension)
         if self._learner is not None:
             self._learner.check_public(public)
+            self._learner.check_people(n)
         share = None if policy.epsilon is None else policy.share
         planned = planned_events(self._learner, share, n, kappa, eta, rounds)
         self._budget = open_budget(policy.epsilon, policy.delta, planned)

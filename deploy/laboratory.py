@@ -64,6 +64,7 @@ class Desk:
         public = public_sample(scenario, seed)
         if learner is not None:
             learner.check_public(public)
+            learner.check_people(len(sample))
         self.workspace = Workspace(sample, Reweighing(len(sample), kappa, float(policy.eta)), learner, public=public)
         self._randomness = RandomSource.seeded(seed, "curator")
         self._lineage = ""

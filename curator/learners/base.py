@@ -47,6 +47,15 @@ class Learner(Value):
             Saying what it wants.
         """
 
+    def check_people(self, people: int) -> None:
+        """Refuse a sample of a size that it cannot work with, before anything is charged; by default take any.
+
+        Raises
+        ------
+        BadScenario
+            Saying what it wants.
+        """
+
     @abstractmethod
     def event(self, sampling: float) -> Event:
         """Declare what one call costs, before it runs.

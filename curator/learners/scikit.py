@@ -86,6 +86,66 @@ class Classifier(Value):
             model.set_params(random_state=seed)
         return model
 
+    def written(self, records: Records, source: RandomSource) -> Hypothesis:
+        """Fit it to records and write its model down as data; if all have one label, that label is the hypothesis.
+
+        Raises
+        ------
+        BadScenario
+            If it refuses its parameters or the records, or its model cannot be written down.
+        """
+        if records.labels.min() == records.labels.max():
+            return Constant(label=1 if records.labels[0] > 0 else -1)
+        model = self.build(int(source.derive("model").integers(1 << 32, 1)[0]))
+        hypothesis = self._fitted(model, records)
+        agreement = _agreement(hypothesis, model, records.features)
+        if LEAST_BESIDE_TIES <= agreement < LEAST_AGREEMENT:
+            # Among equally near neighbours scikit-learn takes whichever it meets first. So judge by a twin that learns
+            # from the draws moved a little: there no two are equally near.
+            spread = (records.features.max(axis=0) - records.features.min(axis=0)) * 1e-3
+            noise = source.derive("ties").uniforms(records.features.size).reshape(records.features.shape)
+            moved = Records((records.features + noise * spread).astype(np.float32), records.labels)
+            from sklearn.base import clone
+
+            twin = clone(model)
+            agreement = _agreement(self._fitted(twin, moved), twin, moved.features)
+        if agreement < LEAST_AGREEMENT:
+            raise BadScenario(
+                f"{self.classifier}: as data its model agrees with itself on {agreement:.1%} of the draws only"
+            )
+        return hypothesis
+
+    def tried(self, records: Records) -> None:
+        """Fit it to records and forget it.
+
+        Raises
+        ------
+        BadScenario
+            If it refuses its parameters or the records.
+        """
+        self._fit(self.build(0), records)
+
+    def _fit(self, model: Any, records: Records) -> None:
+        try:
+            with warnings.catch_warnings():
+                # Not converged, collinear, ...: the test on people decides what the model is worth.
+                warnings.simplefilter("ignore")
+                # As 0 and 1: semi-supervised classifiers take -1 for "unknown".
+                model.fit(records.features, (records.labels > 0).astype(np.int64))
+        except (ValueError, TypeError) as error:
+            reason, given = str(error).partition("\n")[0], self.wire()["parameters"]
+            raise BadScenario(f"{self.classifier} cannot learn with {given}: {reason}") from None
+
+    def _fitted(self, model: Any, records: Records) -> Hypothesis:
+        """Fit the model, and write it down."""
+        self._fit(model, records)
+        try:
+            return as_hypothesis(model, records.features[:1])
+        except ValidationError as error:
+            raise BadScenario(f"{self.classifier}: its model is too large: {explain(error)}") from None
+        except ValueError as error:
+            raise BadScenario(f"{self.classifier}: its model cannot be sent as data: {error}") from None
+
 
 def _argument(value: Any, seed: int) -> Any:
     if isinstance(value, Classifier):
@@ -132,45 +192,7 @@ class Scikit(Learner, Classifier):
             If the classifier refuses its parameters or the draws, or its model cannot be written down as
             data.
         """
-        records = sampler.draws(self.draws, source.derive("draws"))
-        if records.labels.min() == records.labels.max():
-            return Constant(label=1 if records.labels[0] > 0 else -1)
-        model = self.build(int(source.derive("model").integers(1 << 32, 1)[0]))
-        hypothesis = self._fitted(model, records)
-        agreement = _agreement(hypothesis, model, records.features)
-        if LEAST_BESIDE_TIES <= agreement < LEAST_AGREEMENT:
-            # Among equally near neighbours scikit-learn takes whichever it meets first. So judge by a twin that learns
-            # from the draws moved a little: there no two are equally near.
-            spread = (records.features.max(axis=0) - records.features.min(axis=0)) * 1e-3
-            noise = source.derive("ties").uniforms(records.features.size).reshape(records.features.shape)
-            moved = Records((records.features + noise * spread).astype(np.float32), records.labels)
-            from sklearn.base import clone
-
-            twin = clone(model)
-            agreement = _agreement(self._fitted(twin, moved), twin, moved.features)
-        if agreement < LEAST_AGREEMENT:
-            raise BadScenario(
-                f"{self.classifier}: as data its model agrees with itself on {agreement:.1%} of the draws only"
-            )
-        return hypothesis
-
-    def _fitted(self, model: Any, records: Records) -> Hypothesis:
-        """Fit the model, and write it down."""
-        try:
-            with warnings.catch_warnings():
-                # Not converged, collinear, ...: the test on people decides what the model is worth.
-                warnings.simplefilter("ignore")
-                # As 0 and 1: semi-supervised classifiers take -1 for "unknown".
-                model.fit(records.features, (records.labels > 0).astype(np.int64))
-        except (ValueError, TypeError) as error:
-            reason, given = str(error).partition("\n")[0], self.wire()["parameters"]
-            raise BadScenario(f"{self.classifier} cannot learn with {given}: {reason}") from None
-        try:
-            return as_hypothesis(model, records.features[:1])
-        except ValidationError as error:
-            raise BadScenario(f"{self.classifier}: its model is too large: {explain(error)}") from None
-        except ValueError as error:
-            raise BadScenario(f"{self.classifier}: its model cannot be sent as data: {error}") from None
+        return self.written(sampler.draws(self.draws, source.derive("draws")), source)
 
 
 def _agreement(hypothesis: Hypothesis, model: Any, features: Singles) -> float:

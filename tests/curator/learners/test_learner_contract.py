@@ -5,7 +5,7 @@ import pytest
 
 from common.errors import BadInput, BadScenario
 from common.hypotheses.base import Hypothesis, parse_hypothesis
-from common.privacy.events import NonPrivate, SubsampledRelease, SubsampledSteps, parse_event
+from common.privacy.events import Gaussian, NonPrivate, SubsampledRelease, SubsampledSteps, parse_event
 from common.randomness import RandomSource
 from common.records import Records
 from curator.learners.base import LEARNERS, parse_learner
@@ -14,6 +14,15 @@ from curator.reweighing import Reweighing
 EXAMPLES = {
     "sgd": {"name": "sgd", "steps": 20_000, "noise": 1.0, "diameter": 20.0},
     "exponential": {"name": "exponential", "hypotheses": "stumps", "draws": 2000, "epsilon": 1.0},
+    "model-agnostic": {
+        "name": "model-agnostic",
+        "protects": "labels",
+        "chunks": 50,
+        "teacher": {"classifier": "DecisionTreeClassifier"},
+        "student": {"classifier": "DecisionTreeClassifier"},
+        "aggregation": {"name": "gnmax", "noise": 5.0},
+        "queries": 1000,
+    },
     "parity": {"name": "parity", "epsilon": 20.0},
     "scikit": {"name": "scikit", "classifier": "LogisticRegression", "draws": 2000},
     "svm": {"name": "svm", "draws": 2000},
@@ -42,8 +51,8 @@ class TestContract:
     def test_declares_an_event_that_can_be_stored(self, name):
         event = parse_learner(EXAMPLES[name]).event(1e-4)
         assert parse_event(event.wire()) == event
-        assert isinstance(event, NonPrivate | SubsampledSteps | SubsampledRelease)
-        assert isinstance(event, NonPrivate) or event.sampling == (1.0 if name in ITSELF else 1e-4)
+        assert isinstance(event, NonPrivate | SubsampledSteps | SubsampledRelease | Gaussian)
+        assert isinstance(event, NonPrivate | Gaussian) or event.sampling == (1.0 if name in ITSELF else 1e-4)
 
     def test_learns_what_can_be_learned(self, name):
         draws, records = sampler(name)

@@ -1,0 +1,235 @@
+"""Model-agnostic private learning: any classifier as a black box, by votes on public points."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.arrays import AnyArray, Bits, Indices, Labels
+from common.errors import BadScenario
+from common.hypotheses.base import Hypothesis
+from common.privacy.events import Event, SubsampledRelease
+from common.randomness import RandomSource
+from common.records import Records
+from curator.learners.base import LEARNERS, Learner
+from curator.learners.scikit import Classifier
+from curator.sampling import Sampler
+from curator.votes.aggregation import AnyAggregation, SparseVector
+from curator.votes.chunks import TOUCHED, Identity, chunk_of
+from curator.votes.counts import count_votes
+from curator.votes.mistakes import estimated_mistakes
+from curator.votes.teachers import POSITIVE, votes
+
+MOST_SET_ASIDE = 1 << 12
+"""People set aside to estimate the teachers' mistakes; more would tell hardly more."""
+_TRIED, _MOST_TRIED = 1000, 1 << 14
+"""Random records on which classifiers are tried before anything is charged."""
+
+
+class Taught(NamedTuple):
+    """Who teaches: the private records, and the chunk of each; and who is set aside, if anybody."""
+
+    records: Records
+    chunk: Indices
+    aside: Records | None
+
+
+@LEARNERS.register("model-agnostic")
+class ModelAgnostic(Learner):
+    """A_priv: teachers on disjoint chunks label public points privately, a student learns from these labels.
+
+    Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), Algorithm 3, with the corrections
+    of docs/model-agnostic.md. The student, and whatever else is made of the labels, is post-processing. It leaves as
+    data: a half-space, trees, or a small graph.
+
+    *On the sample itself* (``draws: null``) the weights have no part; what a call costs is what its answers cost: exact
+    Gaussian releases (``gnmax``), or one (epsilon, delta)-DP release (``sparse-vector``). *On m' draws of mu*, inside
+    Subsample-Test-Reweigh, draw j is in chunk j mod k; given m' rows the answers are (epsilon, delta)-DP for replacing
+    one, and the subsampling lemma does the rest (:func:`common.privacy.composition.subsampled`).
+
+    ``protects: labels`` is the paper's label-private setting (its Section 5): *features are taken for public*. The
+    features of the first half of the sample are then the public points, their labels are discarded, and teachers learn
+    from the second half. Replacing a *label* changes one chunk at most, so the same epsilon and delta hold, for labels
+    only; nothing at all is claimed about features. As it weakens the promise, only this setting turns it on.
+
+    Where no label is said (bottom, or after the last one), the student is given a fair coin's, as in the paper.
+
+    Attributes
+    ----------
+    chunks
+        k, public; more than there are records are refused. Accuracy: with n/k records a teacher of a class of dimension
+        V errs on about V k/n, so k <= n/(V m) makes all m answers of most teachers right (Remark 3's target accuracy
+        1/m); the noise wants k well above sigma, or the sparse vector's level.
+    by
+        ``slot`` or ``content``: what identifies a record (:mod:`curator.votes.chunks`). The latter costs twice as much.
+    teacher, student
+        Classifiers of scikit-learn.
+    aggregation
+        ``gnmax``, noisy counts, or ``sparse-vector``, the paper's (:mod:`curator.votes.aggregation`).
+    queries
+        m, the public points that are labelled: the first so many.
+    draws
+        m', or null.
+    protects
+        ``records`` or ``labels``.
+    """
+
+    by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
+
+    name: Literal["model-agnostic"] = "model-agnostic"
+    chunks: int = Field(ge=1, le=1 << 20)
+    by: Identity = "slot"
+    teacher: Classifier
+    student: Classifier
+    aggregation: AnyAggregation
+    queries: int = Field(ge=1, le=1 << 20)
+    draws: int | None = Field(default=None, ge=2, le=10**7)
+    protects: Literal["records", "labels"] = "records"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.draws is None:
+            return self
+        if self.protects == "labels":
+            raise ValueError("draws are weighted by labels, too: with protects: labels leave draws out")
+        if self.aggregation.guarantee() is None:
+            raise ValueError("with draws, give the aggregation's epsilon and delta; the noise follows")
+        if self._teaching(self.draws) < self.chunks:
+            raise ValueError(f"{self.chunks} chunks are more than the {self._teaching(self.draws)} draws that teach")
+        return self
+
+    @property
+    def touched(self) -> int:
+        """Teachers that one record may change."""
+        return TOUCHED[self.by]
+
+    @property
+    def _sets_aside(self) -> bool:
+        return isinstance(self.aggregation, SparseVector) and self.aggregation.estimate is not None
+
+    def _teaching(self, people: int) -> int:
+        """Return how many of so many records teach: half of them where the others are set aside."""
+        return people // 2 if self._sets_aside else people
+
+    # Before anything is charged -------------------------------------------------------------------------------------
+
+    def check(self, dtype: np.dtype[Any], dimension: int) -> None:
+        """Try both classifiers on random records: the teacher must learn, the student's model must be data."""
+        self.student.written(_random(min(self.queries, _MOST_TRIED), dtype, dimension), RandomSource.seeded(0, "trial"))
+        self.teacher.tried(_random(_TRIED, dtype, dimension))
+
+    def check_public(self, public: Records | None) -> None:
+        """Refuse to label more public points than there are."""
+        found = self.points_of(0, public)
+        if self.protects == "records" and found < self.queries:
+            raise BadScenario(
+                f"the learner labels {self.queries} public points, the scenario's public section has {found}: "
+                "give it a larger count, or lower queries"
+            )
+
+    def check_people(self, people: int) -> None:
+        """Refuse more chunks than records, and an aggregation that cannot keep to what it states."""
+        given = people if self.draws is None else self.draws
+        teaching = self._teaching(given - given // 2 if self.protects == "labels" else given)
+        self.aggregation.check(self.queries, self.chunks, teaching, self.touched)
+        if self.chunks > teaching:
+            raise BadScenario(f"{self.chunks} chunks are more than the {teaching} records that teach: lower chunks")
+        if self.protects == "labels" and self.queries > self.points_of(people, None):
+            raise BadScenario(
+                f"{self.queries} points are to be labelled, the unlabelled half of the sample has {people // 2}"
+            )
+
+    # What it costs --------------------------------------------------------------------------------------------------
+
+    def event(self, sampling: float) -> Event:
+        """Declare m answers."""
+        guarantee = self.aggregation.guarantee()
+        if self.draws is None or guarantee is None:
+            return self.answers_event(self.queries)
+        return SubsampledRelease(draws=self.draws, sampling=sampling, epsilon=guarantee[0], delta=guarantee[1])
+
+    def answers_event(self, count: int) -> Event:
+        """Declare ``count`` answers asked of the sample itself."""
+        return self.aggregation.event(count, self.queries, self.touched)
+
+    # The work -------------------------------------------------------------------------------------------------------
+
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
+        """Label the public points and train the student on them.
+
+        Raises
+        ------
+        BadScenario
+            If the student's model turns out too large.
+        """
+        points = self.points(sampler, public, 0, self.queries)
+        return self.transfer(points, self.answers(sampler, points, source), source)
+
+    def points_of(self, people: int, public: Records | None) -> int:
+        """Return how many public points there are, for a sample of so many people."""
+        if self.protects == "labels":
+            return people // 2
+        return 0 if public is None else len(public)
+
+    def points(self, sampler: Sampler, public: Records | None, first: int, count: int) -> AnyArray:
+        """Return the features of ``count`` public points from number ``first`` on, shape (count, d)."""
+        if self.protects == "labels":
+            records = _everybody(sampler)
+            return records.features[: len(records) // 2][first : first + count]
+        if public is None:
+            raise AssertionError("a public sample was checked for")
+        return public.features[first : first + count]
+
+    def answers(self, sampler: Sampler, points: AnyArray, source: RandomSource) -> Labels:
+        """Return the private labels of points, shape (m,), int8: -1, +1, or 0 where none is said."""
+        taught = self._taught(sampler, source)
+        asked = points if taught.aside is None else np.concatenate([points, taught.aside.features])
+        cast = votes(self.teacher, taught.records, taught.chunk, self.chunks, asked, source.derive("votes"))
+        said = self.aggregation.say(
+            count_votes(cast[:, : len(points)], 2),
+            self.queries,
+            self.touched,
+            self._mistakes(cast[:, len(points) :], taught.aside, source),
+            source.derive("said"),
+        )
+        return np.where(said < 0, 0, np.where(said == POSITIVE, 1, -1)).astype(np.int8)
+
+    def transfer(self, points: AnyArray, labels: Labels, source: RandomSource) -> Hypothesis:
+        """Train the student on labelled points; a fair coin labels those on which nothing was said (label 0)."""
+        coins = (2 * source.derive("coins").integers(2, len(labels)) - 1).astype(np.int8)
+        filled = np.where(labels == 0, coins, labels).astype(np.int8)
+        return self.student.written(Records(np.ascontiguousarray(points), filled), source.derive("student"))
+
+    def _taught(self, sampler: Sampler, source: RandomSource) -> Taught:
+        records = _everybody(sampler) if self.draws is None else sampler.draws(self.draws, source.derive("draws"))
+        if self.protects == "labels":
+            records = Records(records.features[len(records) // 2 :], records.labels[len(records) // 2 :])
+        aside, teaching = None, self._teaching(len(records))
+        if self._sets_aside:
+            last = teaching + min(len(records) - teaching, self.chunks, MOST_SET_ASIDE)
+            aside = Records(records.features[teaching:last], records.labels[teaching:last])
+            records = Records(records.features[:teaching], records.labels[:teaching])
+        return Taught(records, chunk_of(records, self.chunks, self.by), aside)
+
+    def _mistakes(self, cast: Bits, aside: Records | None, source: RandomSource) -> float | None:
+        if aside is None or not isinstance(self.aggregation, SparseVector):
+            return None
+        classes = (aside.labels > 0).view(np.uint8)
+        epsilon = self.aggregation.estimate_epsilon
+        return estimated_mistakes(cast, classes, self.touched, epsilon, source.derive("mistakes"))
+
+
+def _random(count: int, dtype: np.dtype[Any], dimension: int) -> Records:
+    """Return records that are nobody's: labels that nothing explains make the largest models."""
+    source = RandomSource.seeded(0, "nobody")
+    uniform = source.derive("features").uniforms(count * dimension).reshape(count, dimension)
+    features = np.ascontiguousarray((uniform < 0.5) if dtype == np.uint8 else 2.0 * uniform - 1.0, dtype=dtype)
+    return Records(features, (2 * source.derive("labels").integers(2, count) - 1).astype(np.int8))
+
+
+def _everybody(sampler: Sampler) -> Records:
+    return Records.joined(list(sampler.everybody()))

@@ -1,0 +1,59 @@
+"""Label public points by the votes of teachers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.errors import PolicyRefused
+from common.operations import Label
+from common.privacy.events import Event
+from common.randomness import RandomSource
+from curator.learners.model_agnostic import ModelAgnostic
+from curator.operations.base import ACTS, Act, Workspace
+from curator.votes.aggregation import SparseVector
+
+
+@ACTS.register("label")
+class LabelAct(Act[Label]):
+    """Algorithm 2 and, with ``transfer``, Algorithm 3 of Bassily, Thakkar and Thakurta (2018), on the sample itself.
+
+    What it costs follows from the learner's settings and the number of points alone: exact Gaussian releases for GNMax,
+    which add up over operations; one (epsilon, delta)-DP release for the sparse vector, whose one sequence must be
+    asked for at once. Teachers are trained again for each operation: they are functions of their chunks and of seeds.
+    """
+
+    def event(self, operation: Label, workspace: Workspace) -> Event:
+        """Return the event of so many answers."""
+        return _learner(workspace).answers_event(operation.count)
+
+    def check(self, operation: Label, workspace: Workspace) -> None:
+        """Refuse points that do not exist, a learner that has no answers of its own, and part of a sequence."""
+        learner = _learner(workspace)
+        if learner.draws is not None:
+            raise PolicyRefused("labels are answers of the sample itself: the policy's learner wants draws of it")
+        last, known = operation.first + operation.count, learner.points_of(len(workspace.sample), workspace.public)
+        if last > known:
+            raise PolicyRefused(f"points up to number {last} are to be labelled, there are {known}")
+        whole = operation.first == 0 and operation.count == learner.queries
+        if isinstance(learner.aggregation, SparseVector) and not whole:
+            raise PolicyRefused(
+                f"a sparse vector answers one whole sequence, the first {learner.queries} points; asked for "
+                f"{operation.count} from number {operation.first} on"
+            )
+
+    def run(self, operation: Label, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+        """Release a label a point, -1, +1 or null; and the student's model, if it is asked for."""
+        learner = _learner(workspace)
+        sampler = workspace.reweighing.sampler(workspace.sample)
+        points = learner.points(sampler, workspace.public, operation.first, operation.count)
+        labels = learner.answers(sampler, points, source)
+        released: dict[str, Any] = {"labels": [int(label) or None for label in labels], "protects": learner.protects}
+        if operation.transfer:
+            released["hypothesis"] = learner.transfer(points, labels, source).wire()
+        return released
+
+
+def _learner(workspace: Workspace) -> ModelAgnostic:
+    if not isinstance(workspace.learner, ModelAgnostic):
+        raise PolicyRefused("labelling takes a curator whose learner is model-agnostic")
+    return workspace.learner

@@ -1,0 +1,189 @@
+"""How votes become answers: GNMax, or the sparse vector over stable votes; with what that costs."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from common.arrays import Indices
+from common.errors import BadInput, BadScenario
+from common.privacy.events import Event, Gaussian, SubsampledRelease
+from common.privacy.rounding import down, up
+from common.privacy.sparse_vector import Thresholds, calibrated, printed
+from common.randomness import RandomSource
+from common.values import Value
+from curator.votes import gnmax
+from curator.votes.counts import distances, winners
+from curator.votes.stability import say_until_cutoff
+
+
+class Aggregation(Value):
+    """A way to say the winner of each of m votes, in which one record changes at most ``touched`` teachers."""
+
+    name: str
+
+    @abstractmethod
+    def event(self, count: int, queries: int, touched: int) -> Event:
+        """Declare what ``count`` of m = ``queries`` answers cost, asked of teachers of the sample itself."""
+
+    @abstractmethod
+    def guarantee(self) -> tuple[float, float] | None:
+        """Return the (epsilon, delta) of all m answers for a data set that is given; None if none is stated."""
+
+    @abstractmethod
+    def say(self, counts: Indices, queries: int, touched: int, mistakes: float | None, source: RandomSource) -> Indices:
+        """Return the class of each vote, shape (m,), int64, or a negative number where none is said.
+
+        Parameters
+        ----------
+        counts
+            Shape (m, classes).
+        mistakes
+            The teachers' share of mistakes, if it was estimated.
+        """
+
+    def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
+        """Refuse what could not be kept to, before anything private is touched.
+
+        Raises
+        ------
+        BadScenario
+            Saying which number would have to change.
+        """
+
+
+class GnMax(Aggregation):
+    """Noisy counts (:mod:`curator.votes.gnmax`); give either ``noise`` or ``epsilon`` and ``delta``.
+
+    Attributes
+    ----------
+    noise
+        sigma of each count, in votes.
+    epsilon, delta
+        Of all m answers together: the least noise follows.
+    """
+
+    name: Literal["gnmax"] = "gnmax"
+    noise: float | None = Field(default=None, ge=gnmax.LEAST_NOISE, le=gnmax.MOST_NOISE)
+    epsilon: float | None = Field(default=None, gt=0, le=100)
+    delta: float | None = Field(default=None, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        given = (self.noise is not None, self.epsilon is not None, self.delta is not None)
+        if given not in ((True, False, False), (False, True, True)):
+            raise ValueError("gnmax: give either noise, or both epsilon and delta")
+        return self
+
+    def sigma(self, queries: int, touched: int) -> float:
+        """Return the noise's standard deviation, in votes."""
+        if self.noise is not None:
+            return self.noise
+        if self.epsilon is None or self.delta is None:
+            raise AssertionError("either noise or epsilon and delta are given")
+        return max(gnmax.LEAST_NOISE, gnmax.calibrated(queries, self.epsilon, self.delta, touched))
+
+    def event(self, count: int, queries: int, touched: int) -> Event:
+        """Exactly so many Gaussian releases."""
+        return Gaussian(count=count, mu=gnmax.cost(self.sigma(queries, touched), touched))
+
+    def guarantee(self) -> tuple[float, float] | None:
+        """Return epsilon and delta, if given."""
+        return None if self.epsilon is None or self.delta is None else (self.epsilon, self.delta)
+
+    def say(self, counts: Indices, queries: int, touched: int, mistakes: float | None, source: RandomSource) -> Indices:
+        """Say a class for every vote."""
+        return gnmax.noisy_winners(counts, self.sigma(queries, touched), source)
+
+
+class SparseVector(Aggregation):
+    """Algorithm 2 of Bassily, Thakkar and Thakurta, corrected: pays for the votes that do not agree, and for no others.
+
+    Attributes
+    ----------
+    epsilon, delta
+        Of one whole sequence of m answers.
+    cutoff
+        T: after so many bottoms nothing more is said.
+    estimate
+        Share of epsilon that pays for an estimate of the teachers' mistakes on people that are set aside; T is then
+        what Theorem 3.2 wants for that many mistakes, at most ``cutoff`` (Remark 1).
+    bounds
+        ``tight``: calibrated exactly; ``paper``: the constants as Algorithm 2 prints them, with its number of chunks.
+    beta
+        Failure probability of the accuracy, for the printed constants and for T.
+    """
+
+    name: Literal["sparse-vector"] = "sparse-vector"
+    epsilon: float = Field(gt=0, le=100)
+    delta: float = Field(gt=0, lt=1)
+    cutoff: int = Field(ge=1, le=1 << 20)
+    estimate: float | None = Field(default=None, gt=0, lt=1)
+    bounds: Literal["tight", "paper"] = "tight"
+    beta: float = Field(default=0.05, gt=0, lt=1)
+
+    @property
+    def estimate_epsilon(self) -> float:
+        """Pure cost of the estimate, 0 if there is none."""
+        return 0.0 if self.estimate is None else down(self.estimate * self.epsilon)
+
+    def event(self, count: int, queries: int, touched: int) -> Event:
+        """One release of the whole sequence: its answers do not come cheaper by fewer."""
+        return SubsampledRelease(draws=1, sampling=1.0, epsilon=self.epsilon, delta=self.delta)
+
+    def guarantee(self) -> tuple[float, float] | None:
+        """Return epsilon and delta."""
+        return self.epsilon, self.delta
+
+    def thresholds(self, queries: int, cutoff: int) -> Thresholds:
+        """Return the calibration for a given T: for what the estimate leaves of epsilon.
+
+        Raises
+        ------
+        BadInput
+            If there is none.
+        """
+        left = self.epsilon if self.estimate is None else down(self.epsilon - up(self.estimate_epsilon))
+        if self.bounds == "paper":
+            return printed(cutoff, queries, left, self.delta, self.beta)[0]
+        return calibrated(cutoff, queries, left, self.delta)
+
+    def say(self, counts: Indices, queries: int, touched: int, mistakes: float | None, source: RandomSource) -> Indices:
+        """Say the classes that are stable."""
+        cutoff = self.cutoff if mistakes is None else min(self.cutoff, enough_bottoms(mistakes, queries, self.beta))
+        law = self.thresholds(queries, cutoff)
+        return say_until_cutoff(winners(counts), distances(counts, touched), law, source)
+
+    def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
+        """Refuse thresholds that do not exist, and fewer chunks than the printed constants take."""
+        try:
+            self.thresholds(queries, self.cutoff)
+            if self.bounds == "paper":
+                wanted = printed(self.cutoff, queries, self.epsilon, self.delta, self.beta)[1]
+                if chunks < wanted or people < wanted:
+                    raise BadInput(
+                        f"the constants that Algorithm 2 prints take {wanted:,} chunks for {queries:,} queries and "
+                        f"{self.cutoff} bottoms, found {chunks:,} chunks of {people:,} records: take bounds: tight"
+                    )
+        except BadInput as unfit:
+            raise BadScenario(f"sparse-vector: {unfit.detail}") from None
+
+
+AnyAggregation = Annotated[GnMax | SparseVector, Field(discriminator="name")]
+
+
+def enough_bottoms(mistakes: float, queries: int, beta: float) -> int:
+    """Return Theorem 3.2's T for teachers that make this share of mistakes, at least 1.
+
+    ::
+
+        T = 3 (e m + sqrt(e m ln(m/beta)/2)),   e = gamma + alpha
+
+    None of k teachers errs on more than T/3 of m queries, so (Lemma 3.3) on all but T of them more than two thirds
+    agree.
+    """
+    expected = mistakes * queries
+    return max(1, math.ceil(3.0 * (expected + math.sqrt(expected * math.log(queries / beta) / 2.0))))

@@ -1,0 +1,188 @@
+"""The model-agnostic learner: what it declares, what it refuses beforehand, and what it learns."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.errors import BadInput, BadScenario
+from common.privacy.events import Gaussian, SubsampledRelease
+from common.privacy.gdp import delta_of
+from common.randomness import RandomSource
+from common.records import Records
+from curator.learners.base import parse_learner
+from curator.learners.model_agnostic import ModelAgnostic
+from curator.reweighing import Reweighing
+from curator.sample.local import LocalSample
+from curator.sampling import Sampler
+
+TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
+LINEAR = {"classifier": "RidgeClassifier"}
+GNMAX = {"name": "gnmax", "noise": 5.0}
+SPARSE = {"name": "sparse-vector", "epsilon": 3.0, "delta": 1e-3, "cutoff": 4}
+EASY = {**SPARSE, "epsilon": 40.0, "cutoff": 20}
+N = 4000
+
+
+def learner(**settings: Any) -> ModelAgnostic:
+    known = {"chunks": 60, "teacher": TREE, "student": LINEAR, "aggregation": GNMAX, "queries": 200}
+    found = parse_learner({"name": "model-agnostic", **known, **settings})
+    assert isinstance(found, ModelAgnostic)
+    return found
+
+
+def people(n: int, seed: int = 1) -> Records:
+    features = np.random.default_rng(seed).uniform(-1, 1, size=(n, 3)).astype(np.float32)
+    return Records(features, np.where(features[:, 0] > 0.1, 1, -1).astype(np.int8))
+
+
+def sampler(records: Records) -> Sampler:
+    return Reweighing(len(records), 0.5, 0.1).sampler(LocalSample.of(records))
+
+
+PUBLIC, PEOPLE = people(200, 2), people(N)
+WAYS: dict[str, dict[str, Any]] = {
+    "gnmax": {},
+    "gnmax for a budget": {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}},
+    "sparse vector": {"aggregation": EASY},
+    "sparse vector, estimated": {"aggregation": {**EASY, "epsilon": 95.0, "cutoff": 40, "estimate": 0.1}},
+    "draws": {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}, "draws": 2000},
+    "draws, sparse vector": {"aggregation": EASY, "draws": 3000},
+    "by content": {"by": "content"},
+    "labels only": {"protects": "labels", "chunks": 40},
+    "graph": {"student": {"classifier": "GaussianNB"}},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_it_learns_what_the_teachers_know(way):
+    chosen = learner(**WAYS[way])
+    chosen.check(np.dtype(np.float32), 3)
+    chosen.check_public(PUBLIC)
+    chosen.check_people(N)
+    learned = chosen.learn(sampler(PEOPLE), RandomSource.seeded(1), None, PUBLIC)
+    assert learned.mistakes(people(2000, 3)).mean() < 0.1
+    assert chosen.learn(sampler(PEOPLE), RandomSource.seeded(1), None, PUBLIC) == learned
+
+
+@pytest.mark.parametrize("way", ["gnmax for a budget", "by content"])
+def test_gnmax_declares_exact_gaussian_releases(way):
+    chosen = learner(**WAYS[way])
+    event = chosen.event(1e-3)
+    assert isinstance(event, Gaussian)
+    assert event.count == 200
+    if way == "by content":
+        assert event.mu == pytest.approx(2.0 * math.sqrt(2.0) / 5.0)
+    else:
+        assert delta_of(event.mu * math.sqrt(200), 3.0) == pytest.approx(1e-3, rel=1e-6)
+        assert learner(**WAYS[way], by="content").event(1e-3).mu == pytest.approx(event.mu)  # twice the noise
+
+
+def test_on_draws_it_declares_a_release_of_so_many_draws():
+    for way in ("draws", "draws, sparse vector"):
+        settings = WAYS[way]
+        epsilon, delta = settings["aggregation"]["epsilon"], settings["aggregation"]["delta"]
+        event = learner(**settings).event(1e-3)
+        assert event == SubsampledRelease(draws=settings["draws"], sampling=1e-3, epsilon=epsilon, delta=delta)
+    on_the_sample = learner(aggregation=SPARSE).event(1e-3)
+    assert on_the_sample == SubsampledRelease(draws=1, sampling=1.0, epsilon=3.0, delta=1e-3)
+
+
+def test_labels_only_needs_no_public_sample_and_a_first_half_teaches_nobody():
+    chosen = learner(**WAYS["labels only"])
+    chosen.check_public(None)
+    points = chosen.points(sampler(PEOPLE), None, 0, 200)
+    np.testing.assert_array_equal(points, PEOPLE.features[:200])
+    turned = Records(PEOPLE.features, np.where(np.arange(N) < N // 2, -1, 1).astype(np.int8) * PEOPLE.labels)
+    one, other = (chosen.learn(sampler(records), RandomSource.seeded(1), None) for records in (PEOPLE, turned))
+    assert one == other
+
+
+def test_people_who_are_set_aside_teach_nobody():
+    chosen = learner(**WAYS["sparse vector, estimated"])
+    taught = chosen._taught(sampler(PEOPLE), RandomSource.seeded(1))
+    assert (len(taught.records), len(taught.aside)) == (N // 2, 60)
+    np.testing.assert_array_equal(taught.aside.features, PEOPLE.features[N // 2 : N // 2 + 60])
+
+
+def test_points_without_a_label_get_a_fair_coins():
+    chosen = learner(student={"classifier": "DecisionTreeClassifier"})
+    grown = chosen.transfer(PUBLIC.features, np.zeros(200, dtype=np.int8), RandomSource.seeded(1))
+    assert 60 < np.count_nonzero(grown.predict(PUBLIC.features) > 0) < 140
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"aggregation": {"name": "gnmax"}}, "either noise, or both"),
+        ({"aggregation": {"name": "gnmax", "noise": 1.0, "epsilon": 1.0}}, "either noise, or both"),
+        ({"aggregation": {"name": "gnmax", "noise": 0.0}}, "noise"),
+        ({"aggregation": {"name": "majority"}}, "aggregation"),
+        ({"draws": 1000}, "give the aggregation's epsilon and delta"),
+        ({"draws": 50, "aggregation": {"name": "gnmax", "epsilon": 1.0, "delta": 1e-3}}, "60 chunks are more than"),
+        ({"draws": 100, "aggregation": {**SPARSE, "estimate": 0.1}}, "more than the 50 draws"),
+        ({"draws": 1000, "protects": "labels"}, "leave draws out"),
+        ({"teacher": {"classifier": "os.system"}}, "no such classifier"),
+        ({"chunks": 0}, "chunks"),
+        ({"by": "name"}, "by"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, says):
+    with pytest.raises(BadInput, match=says):
+        learner(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "people", "says"),
+    [
+        ({"chunks": 4001}, 4000, "4001 chunks are more than the 4000 records"),
+        ({"chunks": 2001, "protects": "labels"}, 4000, "2001 chunks are more than the 2000"),
+        ({"chunks": 2001, "aggregation": {**SPARSE, "estimate": 0.1}}, 4000, "2001 chunks are more than the 2000"),
+        ({"queries": 2001, "protects": "labels"}, 4000, "unlabelled half of the sample has 2000"),
+        ({"aggregation": {**SPARSE, "cutoff": 100_000, "epsilon": 0.1}}, 4000, "lower the cutoff"),
+    ],
+)
+def test_a_sample_that_is_too_small_is_refused(settings, people, says):
+    with pytest.raises(BadScenario, match=says):
+        learner(**settings).check_people(people)
+
+
+def test_the_printed_constants_are_refused_with_their_number_of_chunks():
+    paper = {"name": "sparse-vector", "epsilon": 1.0, "delta": 1e-6, "cutoff": 100, "bounds": "paper"}
+    chosen = learner(chunks=50_000, queries=1000, aggregation=paper)
+    with pytest.raises(BadScenario, match=r"276,779 chunks for 1,000 queries.*found 50,000 chunks of 50,000 records"):
+        chosen.check_people(50_000)
+    learner(chunks=276_779, queries=1000, aggregation=paper).check_people(276_779)
+
+
+@pytest.mark.parametrize("public", [None, people(199)])
+def test_too_few_public_points_are_refused(public):
+    with pytest.raises(BadScenario, match="labels 200 public points"):
+        learner().check_public(public)
+
+
+@pytest.mark.parametrize("side", ["teacher", "student"])
+def test_classifiers_are_tried_before_anything_private_is_touched(side):
+    with pytest.raises(BadScenario, match="LinearSVC cannot learn"):
+        learner(**{side: {"classifier": "LinearSVC", "parameters": {"C": -1.0}}}).check(np.dtype(np.float32), 3)
+
+
+def test_a_model_that_cannot_be_exported_is_refused_before_anything_private_is_touched(monkeypatch):
+    def unwritable(*_: Any) -> None:
+        raise ValueError("nobody wrote it")
+
+    monkeypatch.setattr("curator.learners.scikit.as_hypothesis", unwritable)
+    with pytest.raises(BadScenario, match="RidgeClassifier: its model cannot be sent as data"):
+        learner().check(np.dtype(np.float32), 3)
+
+
+def test_boolean_features_are_fine():
+    features = np.random.default_rng(1).integers(0, 2, size=(N, 4)).astype(np.uint8)
+    records = Records(features, np.where(features[:, 0] == features[:, 1], 1, -1).astype(np.int8))
+    chosen = learner(student=TREE)
+    chosen.check(records.features.dtype, 4)
+    learned = chosen.learn(sampler(records), RandomSource.seeded(1), None, records.take(np.arange(200)))
+    assert learned.mistakes(records).mean() < 0.05
