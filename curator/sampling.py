@@ -22,6 +22,8 @@ from curator.sample.shard import BLOCK, Census
 LEAST_ACCEPTANCE = 1 / 64
 """Below this share of accepted proposals, a table of the weights (8 bytes for 512 records) costs less."""
 _WORDS = 1 << 16
+_FEW = 8
+"""Records for each draw, up to which a table of them all is quicker than sorting the draws."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -200,7 +202,13 @@ class Sampler:
 
     def distinct(self, count: int, source: RandomSource) -> Distinct:
         """Draw ``count`` records independently from mu, as the distinct ones among them."""
-        rows, times = np.unique(self.indices(count, source), return_counts=True)
+        drawn = self.indices(count, source)
+        if len(self._sample) > _FEW * count:
+            rows, times = np.unique(drawn, return_counts=True)
+        else:
+            table = np.bincount(drawn)
+            rows = np.flatnonzero(table)
+            times = table[rows]
         return Distinct(self._sample, rows, times)
 
     def everybody(self) -> Iterator[Records]:

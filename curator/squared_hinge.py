@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.blas import dsyrk
 from threadpoolctl import ThreadpoolController
 
 from common.arrays import AnyArray, Floats, Indices
-from common.kernels import njit, njit_reordered
-from curator.sample.draws import Draws, ask_ahead, feature, how_many, label, row_of
+from common.kernels import njit
+from curator.near_rows import NearRows, signed_products
 from curator.sampling import Distinct
 
 _BLOCK = 1 << 9
@@ -57,15 +54,16 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
         costs = 2.0 * penalty * rows.times.astype(np.float64)
         known = np.zeros(len(rows), dtype=np.bool_)
         weights = start
-        more = _least(_all_margins(rows, weights, intercept), np.inf, _NEAR * len(start), known)
+        more = _least(_margins(rows, weights, intercept), np.inf, _NEAR * len(start), known)
         enough = 0.0 if separate else 1.0
         while len(more):
             known[more] = True
             near = np.flatnonzero(known)
-            weights, least = _newton(rows.located(near), costs[near], weights, intercept, enough)
+            held = NearRows(rows.located(near), costs[near], intercept, len(weights))
+            weights, least = _newton(held, weights, enough)
             if least <= 0.0:
                 enough = 1.0
-            more = _least(_all_margins(rows, weights, intercept), enough, len(near), known)
+            more = _least(_margins(rows, weights, intercept), enough, len(near), known)
         return weights
 
 
@@ -75,22 +73,15 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _all_margins(rows: Distinct, weights: Floats, intercept: float) -> Floats:
+def _margins(rows: Distinct, weights: Floats, intercept: float) -> Floats:
     """Return l_i <w, y_i> of all rows, shape (m,), to single precision."""
-    margins = [_margins(draws, weights, intercept, np.float32) for draws in rows.parts(_BLOCK)]
-    return np.concatenate(margins)
-
-
-def _margins(draws: Draws, weights: Floats, intercept: float, precision: type[Any] = np.float64) -> Floats:
-    """Return l_i <w, y_i> of all draws, each of the row alone."""
-    dimension = draws.matrix.shape[1]
-    margins = np.empty(draws.size)
-    _signed_products(draws, weights[:dimension].astype(precision), _shift(weights, intercept), margins)
-    return margins
-
-
-def _shift(weights: Floats, intercept: float) -> float:
-    return intercept * float(weights[-1]) if intercept > 0.0 else 0.0
+    vector = weights[: rows.dimension].astype(np.float32)
+    shift = intercept * float(weights[-1]) if intercept > 0.0 else 0.0
+    parts = []
+    for draws in rows.parts(_BLOCK):
+        parts.append(np.empty(draws.size))
+        signed_products(draws, vector, shift, parts[-1])
+    return np.concatenate(parts)
 
 
 def _least(margins: Floats, cut: float, most: int, known: AnyArray) -> Indices:
@@ -102,53 +93,25 @@ def _least(margins: Floats, cut: float, most: int, known: AnyArray) -> Indices:
     return places[np.argpartition(margins[places], most)[:most]] if len(places) > most else places
 
 
-def _newton(draws: Draws, costs: Floats, weights: Floats, intercept: float, enough: float) -> tuple[Floats, float]:
-    """Minimize over the given rows, at costs 2 C t_i; with ``enough`` 0 stop once every margin is positive.
+def _newton(rows: NearRows, weights: Floats, enough: float) -> tuple[Floats, float]:
+    """Minimize over the given rows; with ``enough`` 0 stop once every margin is positive.
 
     Returns
     -------
     The weights, and their least margin.
     """
-    margins = _margins(draws, weights, intercept)
-    hessian = _Hessian(draws, np.sqrt(costs), intercept, len(weights))
+    margins = rows.margins(weights)
     for _ in range(_MOST_STEPS):
         if enough == 0.0 and margins.min() > 0.0:
             break
-        held = margins < 1.0
-        factor = cho_factor(hessian.over(held), lower=True, check_finite=False)
-        gradient = weights.copy()
-        _add(draws, np.flatnonzero(held), costs * (margins - 1.0), intercept, gradient)
-        step = -cho_solve(factor, gradient, check_finite=False)
-        if -float(gradient @ step) <= _ENOUGH * _objective(weights, margins, costs):
+        step, falling = rows.step(weights, margins)
+        if falling <= _ENOUGH * _objective(weights, margins, rows.costs):
             break
-        change = _margins(draws, step, intercept)
-        length = _line_search(float(weights @ step), float(step @ step), margins, change, costs)
+        change = rows.margins(step)
+        length = _line_search(float(weights @ step), float(step @ step), margins, change, rows.costs)
         weights = weights + length * step
         margins = margins + length * change
     return weights, float(margins.min())
-
-
-class _Hessian:
-    """I + sum_i c_i y_i y_i^T over the rows that are held: from one step to the next only few come and go."""
-
-    def __init__(self, draws: Draws, roots: Floats, intercept: float, width: int) -> None:
-        self._draws, self._roots, self._intercept = draws, roots, intercept
-        self._held = np.zeros(draws.size, dtype=np.bool_)
-        self._matrix: Floats = np.eye(width, order="F")
-
-    def over(self, held: AnyArray) -> Floats:
-        """Return the matrix over the rows with held_i true, its lower triangle; not to be changed."""
-        come, gone = held & ~self._held, self._held & ~held
-        if np.count_nonzero(come) + np.count_nonzero(gone) > np.count_nonzero(held):
-            self._matrix = np.eye(len(self._matrix), order="F")
-            come, gone = held, np.zeros_like(held)
-        for sign, moved in ((1.0, come), (-1.0, gone)):
-            places = np.flatnonzero(moved)
-            rows = np.empty((len(places), len(self._matrix)))
-            _copy(self._draws, places, self._roots, self._intercept, rows)
-            self._matrix = dsyrk(sign, rows.T, beta=1.0, c=self._matrix, lower=True, overwrite_c=True)
-        self._held = held
-        return self._matrix
 
 
 def _objective(weights: Floats, margins: Floats, costs: Floats) -> float:
@@ -189,44 +152,3 @@ def _line_search(slope: float, bend: float, margins: Floats, change: Floats, cos
             break
         length = moved
     return length
-
-
-@njit_reordered
-def _signed_products(draws: Any, vector: AnyArray, shift: float, products: Floats) -> None:
-    """Fill in l_i (<v, x_i> + shift), summed in the vector's precision."""
-    matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
-    for k in range(how_many(matrix, rows)):
-        ask_ahead(matrix, labels, rows, k)
-        row = row_of(rows, k)
-        total = vector.dtype.type(0.0)
-        for j in range(len(vector)):
-            total += vector[j] * vector.dtype.type(feature(matrix, codes, row, k, j))
-        products[k] = label(matrix, labels, row) * (np.float64(total) + shift)
-
-
-@njit_reordered
-def _add(draws: Any, places: Indices, factors: Floats, intercept: float, total: Floats) -> None:
-    """Add f_i l_i y_i of the draws at some places."""
-    matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
-    dimension = matrix.shape[1]
-    for k in places:
-        row = row_of(rows, k)
-        factor = factors[k] * label(matrix, labels, row)
-        for j in range(dimension):
-            total[j] += factor * np.float64(feature(matrix, codes, row, k, j))
-        if len(total) > dimension:
-            total[dimension] += factor * intercept
-
-
-@njit_reordered
-def _copy(draws: Any, places: Indices, factors: Floats, intercept: float, copies: Floats) -> None:
-    """Copy f_i y_i of the draws at some places."""
-    matrix, rows, codes = draws.matrix, draws.rows, draws.codes
-    dimension = matrix.shape[1]
-    for i in range(len(places)):
-        k = places[i]
-        row = row_of(rows, k)
-        for j in range(dimension):
-            copies[i, j] = factors[k] * np.float64(feature(matrix, codes, row, k, j))
-        if copies.shape[1] > dimension:
-            copies[i, dimension] = factors[k] * intercept

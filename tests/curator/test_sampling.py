@@ -186,6 +186,8 @@ def test_the_distinct_draws_are_the_draws_with_how_often_each_was_drawn(cuts):
     distinct = sampler.distinct(90, RandomSource.seeded(3))
     np.testing.assert_array_equal(np.repeat(distinct.rows, distinct.times), np.sort(drawn))
     assert len(distinct) < 60
+    few = sampler.distinct(5, RandomSource.seeded(3))  # sorted, not counted
+    np.testing.assert_array_equal(np.repeat(few.rows, few.times), np.sort(drawn[:5]))
     blocks = list(distinct.blocks(7))
     assert [len(block) for block in blocks[:-1]] == [7] * (len(blocks) - 1)
     found = Records.joined(blocks)
