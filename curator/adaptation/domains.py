@@ -58,9 +58,12 @@ class Side:
 
         Each row is changed by itself alone, so neighbours stay neighbours.
         """
-        lengths = np.linalg.norm(self.features, axis=1)
-        kept = np.minimum(1.0, norm / np.maximum(lengths, np.finfo(np.float64).tiny))
-        return Side(self.features * kept[:, None], np.clip(self.responses, -1.0, 1.0))
+        largest = np.maximum(np.abs(self.features).max(axis=1), np.finfo(np.float64).tiny)
+        rows = self.features / largest[:, None]  # of no number that could overflow
+        kept = np.minimum(largest, norm / np.linalg.norm(rows, axis=1).clip(1.0))
+        within = largest * np.sqrt(len(rows.T)) <= norm  # for sure, so that such rows stay as they are
+        moved = np.where(within[:, None], self.features, rows * kept[:, None])
+        return Side(moved, np.clip(self.responses, -1.0, 1.0))
 
 
 @dataclass(frozen=True)

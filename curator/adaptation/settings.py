@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
+from common.errors import BadScenario
 from common.privacy.adaptation import StepNoise, scales_share, step_noise
 from common.privacy.rounding import down
 from common.randomness import RandomSource
@@ -16,6 +17,9 @@ from curator.adaptation.discrepancy import Loss, private_discrepancy
 from curator.adaptation.domains import Domains
 from curator.adaptation.objective import default_sharpness
 from curator.adaptation.steps import Steps
+
+MOST_NOISE = 2.0**26
+"""Greatest noise in units of a sensitivity, at most 2^23 whole numbers: its sum with a gradient is exact in doubles."""
 
 
 class AdaptationSettings(Value):
@@ -45,6 +49,8 @@ class AdaptationSettings(Value):
         With noise, ``scaled`` steps let a private scale wander so far in all, by noise.
     sharpness
         mu of the softmax in the place of the greatest weight; None for (m + n) ln(m + n).
+    calibration
+        ``tight``, or ``paper``: both parts of a step get the same share, as the printed noise has it.
     """
 
     loss: ClassVar[Loss]
@@ -62,6 +68,7 @@ class AdaptationSettings(Value):
     steps: Literal["scaled", "printed"] = "scaled"
     spread: float = Field(default=0.25, gt=0, le=1e6)
     sharpness: float | None = Field(default=None, gt=0)
+    calibration: Literal["tight", "paper"] = "tight"
 
     @property
     def bounds(self) -> Bounds:
@@ -75,12 +82,22 @@ class AdaptationSettings(Value):
         return HARD if self.convex and self.steps == "printed" else default_sharpness(records)
 
     def noise(self, domains: Domains, mu: float) -> tuple[float, float]:
-        """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``)."""
+        """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``).
+
+        Raises
+        ------
+        BadScenario
+            If mu is so small that the noise has no whole numbers in double precision.
+        """
         first, second = sensitivities(self.bounds, domains, self.alpha)
         found = self._division(domains, first, second, mu)
+        if found.gradient > MOST_NOISE or found.scales > MOST_NOISE:
+            raise BadScenario(f"mu = {mu:g} is too small for {self.iterations} iterations: take fewer, or a larger mu")
         return first * found.gradient, second * found.scales
 
     def _division(self, domains: Domains, first: float, second: float, mu: float) -> StepNoise:
+        if self.calibration == "paper":
+            return step_noise(mu, self.iterations, 0.5, joint=False)
         share = self.scales_share
         if share is None:
             # In the paper's variables: s_2 = p^2 B, and U = 1.

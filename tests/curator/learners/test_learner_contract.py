@@ -11,7 +11,10 @@ from common.records import Records
 from curator.learners.base import LEARNERS, parse_learner
 from curator.reweighing import Reweighing
 
+VIEW = {"features": 3, "center": 0.0, "norm": 1.8, "radius": 3.0}
 EXAMPLES = {
+    "cnvx-adap": {"name": "cnvx-adap", "alpha": 0.3, "mu": 2.0, "iterations": 300, **VIEW},
+    "ncnvx-adap": {"name": "ncnvx-adap", "alpha": 0.3, "mu": 2.0, "iterations": 300, "output": "average", **VIEW},
     "sgd": {"name": "sgd", "steps": 20_000, "noise": 1.0, "diameter": 20.0},
     "exponential": {"name": "exponential", "hypotheses": "stumps", "draws": 2000, "epsilon": 1.0},
     "model-agnostic": {
@@ -35,6 +38,16 @@ ITSELF = ("parity",)
 """Those that see the sample itself, not draws from mu: what they cost does not depend on mu."""
 
 
+PUBLIC = ("cnvx-adap", "ncnvx-adap")
+"""Those that want a public sample, too."""
+
+
+def learn(name, draws, previous=None):
+    """Learn with the same randomness every time; public people are some of the curator's, if there are any."""
+    public = next(iter(draws.everybody())).take(np.arange(500)) if name in PUBLIC else None
+    return parse_learner(EXAMPLES[name]).learn(draws, RandomSource.seeded(1), previous, public)
+
+
 def sampler(name, label=lambda x: x[:, 0] > 0.2, n=4000):
     features = np.random.default_rng(1).uniform(-1, 1, size=(n, 3)).astype(np.float32)
     features = (features > 0.2).astype(np.uint8) if name in BOOLEANS else features
@@ -56,26 +69,25 @@ class TestContract:
 
     def test_learns_what_can_be_learned(self, name):
         draws, records = sampler(name)
-        learned = parse_learner(EXAMPLES[name]).learn(draws, RandomSource.seeded(1), None)
+        learned = learn(name, draws)
         assert learned.mistakes(records).mean() < 0.1
 
     def test_answer_is_data(self, name):
         draws, _ = sampler(name)
-        learned = parse_learner(EXAMPLES[name]).learn(draws, RandomSource.seeded(1), None)
+        learned = learn(name, draws)
         assert isinstance(learned, Hypothesis)
         assert parse_hypothesis(learned.wire()) == learned
 
     def test_the_same_source_gives_the_same_answer(self, name):
         draws, _ = sampler(name)
-        learner = parse_learner(EXAMPLES[name])
-        first = learner.learn(draws, RandomSource.seeded(1), None)
-        assert learner.learn(draws, RandomSource.seeded(1), None) == first
-        assert learner.learn(draws, RandomSource.seeded(1), first) is not None
+        first = learn(name, draws)
+        assert learn(name, draws) == first
+        assert learn(name, draws, first) is not None
 
     @pytest.mark.parametrize("label", [-1, 1])
     def test_a_sample_with_one_label_is_no_trouble(self, name, label):
         draws, records = sampler(name, lambda x: np.full(len(x), label > 0))
-        learned = parse_learner(EXAMPLES[name]).learn(draws, RandomSource.seeded(1), None)
+        learned = learn(name, draws)
         never = name == "parity" and label == 1  # no parity is odd everywhere
         assert never or learned.mistakes(records).mean() < 0.1
 

@@ -1,0 +1,8 @@
+"""Planning CnvxAdap."""
+
+from __future__ import annotations
+
+from common.planning.adapting import AdaptationPlanning
+from common.planning.learners.base import PLANNINGS
+
+PLANNINGS.register("cnvx-adap")(AdaptationPlanning)

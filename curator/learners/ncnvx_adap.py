@@ -1,0 +1,27 @@
+"""NCnvxAdap: private adaptation for half-spaces by the logistic loss (Bassily et al. 2024, Algorithm 2)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from common.hypotheses.base import Hypothesis
+from common.randomness import RandomSource
+from common.records import Records
+from curator.adaptation.learning import AdaptationLearner
+from curator.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
+from curator.learners.base import LEARNERS
+from curator.sampling import Sampler
+
+
+@LEARNERS.register("ncnvx-adap")
+class NcnvxAdap(AdaptationLearner, NonconvexSettings):
+    """Labels by the curator's sample and a public one of another domain; see :mod:`curator.adaptation.nonconvex`."""
+
+    name: Literal["ncnvx-adap"] = "ncnvx-adap"
+
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
+        """Learn from everybody and the public sample; only w is released."""
+        settings = self.settings(NonconvexSettings)
+        return self.half_space(fit_nonconvex(self.domains(sampler, public, self.norm), settings, self.mu, source))
