@@ -23,6 +23,7 @@ from common.privacy.rounding import down
 from common.problems.base import AnyProblem
 from common.randomness import subseed
 from common.records import Records
+from common.tables.schema import described
 from common.tasks import Task
 from common.values import Value, explain
 
@@ -378,7 +379,7 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
         _override(tree, override)
     if real is not None and isinstance(shelf, str) and (Path(shelf) / str(real.get("data", ""))).is_dir():
         tree["data"] = str(Path(shelf) / str(real.get("data", "")))
-    return parse(tree)
+    return parse(_described(tree, name_or_path))
 
 
 def _laid_over(tree: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
@@ -390,6 +391,18 @@ def _laid_over(tree: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
         else:
             both[key] = value
     return both
+
+
+def _described(tree: dict[str, Any], name_or_path: str) -> dict[str, Any]:
+    """Write out what tables name as their ``schema``: a file beside the scenario, or in its directory of data."""
+    sections = {side: tree.get(side) for side in ("source", "target", "public")}
+    tables = {
+        side: section["table"] for side, section in sections.items() if isinstance(section, dict) and "table" in section
+    }
+    if not any(isinstance(table, dict) and "schema" in table for table in tables.values()):
+        return tree
+    folders = [Path(name_or_path).parent, *([locate(str(tree["data"]))] if tree.get("data") else [])]
+    return tree | {side: tree[side] | {"table": described(table, folders)} for side, table in tables.items()}
 
 
 def data_folder(scenario: Scenario) -> Path | None:

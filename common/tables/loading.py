@@ -45,7 +45,7 @@ def load(data: Path, source: TableSource) -> Records:
             rows = np.flatnonzero(kept & chances.select(piece, source.layout.missing))
             chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
             features.append(_encode(chosen, source))
-            labels.append(_labels(chosen, source.label))
+            labels.append(_labels(chosen, source.label, source.layout.missing))
     if not sum(map(len, labels)):
         raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")
     return Records(np.concatenate(features), np.concatenate(labels)).check()
@@ -142,15 +142,22 @@ def _numbers(piece: Piece, column: str, missing: Tokens) -> Floats:
 
 
 def _scaled(numbers: Floats, feature: Number) -> Floats:
-    clipped = np.clip((numbers - feature.low) / (feature.high - feature.low), 0.0, 1.0)
-    return np.nan_to_num(clipped, nan=0.0)
+    span = feature.high - feature.low
+    clipped = np.clip((numbers - feature.low) / span, 0.0, 1.0)
+    return np.nan_to_num(clipped, nan=0.0 if feature.fill is None else (feature.fill - feature.low) / span)
 
 
 def _one_hot(texts: polars.Series, feature: Category) -> list[AnyArray]:
     return [texts.is_in(group).to_numpy() for group in feature.groups]
 
 
-def _labels(piece: Piece, label: Label) -> Labels:
+def _labels(piece: Piece, label: Label, missing: Tokens) -> Labels:
+    if label.above is not None:
+        numbers = _numbers(piece, label.column, missing)
+        unknown = np.flatnonzero(np.isnan(numbers))
+        if unknown.size:
+            raise _flaw(piece, label.column, unknown, "the label is missing")
+        return np.where(numbers > label.above, np.int8(1), np.int8(-1))
     texts = piece.frame[label.column]
     positive = texts.is_in(label.positive).to_numpy()
     bad = np.flatnonzero(~positive & ~texts.is_in(label.negative).to_numpy())

@@ -14,13 +14,17 @@ from pathlib import Path
 
 import numpy as np
 import polars
+from polars import selectors
 
 from common.arrays import Indices
 from common.errors import BadData
+from common.tables.arrays import SUFFIXES, read_arrays
 from common.tables.source import Layout
 
 PIECE = 1 << 15
 """Rows held as text at a time."""
+TYPED = (".parquet", *SUFFIXES)
+"""Suffixes of files whose fields have types."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -43,7 +47,7 @@ def pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
     """
     path = _found(path)
     try:
-        yield from _parquet(path, columns) if path.suffix == ".parquet" else _text(path, layout, columns)
+        yield from _text(path, layout, columns) if path.suffix not in TYPED else _typed(path, layout, columns)
     except FileNotFoundError:
         raise BadData(f"{path.name}: there is no such file in {path.parent}") from None
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
@@ -109,19 +113,23 @@ def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int
             yield reader.line_num, row
 
 
-def _parquet(path: Path, columns: frozenset[str]) -> Iterator[Piece]:
-    try:
-        table = polars.read_parquet(path)
-    except polars.exceptions.PolarsError:
-        raise BadData(f"{path.name}: not a readable Parquet file") from None
+def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+    table = _parquet(path) if path.suffix == ".parquet" else read_arrays(path, layout.columns)
     whole = typed(path.name, table, columns)
     for start in range(0, len(whole.lines), PIECE):
         rows = slice(start, start + PIECE)
         yield Piece(path.name, whole.frame[rows], whole.lines[rows])
 
 
+def _parquet(path: Path) -> polars.DataFrame:
+    try:
+        return polars.read_parquet(path)
+    except polars.exceptions.PolarsError:
+        raise BadData(f"{path.name}: not a readable Parquet file") from None
+
+
 def typed(name: str, table: polars.DataFrame, columns: frozenset[str]) -> Piece:
-    """Return the given columns of a table whose fields have types, as text; an absent field is the empty text.
+    """Return the given columns of a table whose fields have types, as text; an absent field, or NaN, is the empty text.
 
     Raises
     ------
@@ -129,7 +137,8 @@ def typed(name: str, table: polars.DataFrame, columns: frozenset[str]) -> Piece:
         If it lacks a column.
     """
     names = _present(name, columns, table.columns)
-    texts = table.select(polars.col(names).cast(polars.String).fill_null("").str.strip_chars())
+    known = table.select(names).with_columns(selectors.float().fill_nan(None))
+    texts = known.select(polars.all().cast(polars.String).fill_null("").str.strip_chars())
     return Piece(name, texts, np.arange(1, 1 + len(texts), dtype=np.int64))
 
 

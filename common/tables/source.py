@@ -13,12 +13,13 @@ Tokens = tuple[str, ...]
 
 
 class Layout(Value):
-    """How the text files are written (Parquet files bring their own columns).
+    """How the text files are written (Parquet and most NumPy files bring their own columns).
 
     Attributes
     ----------
     columns
-        Names of the columns where the files have no header line; empty: the first line has the names.
+        Names of the columns where the files have no header line, or hold a NumPy matrix; empty: the first line has
+        the names.
     separator
         One character between fields.
     skip_lines
@@ -44,17 +45,26 @@ class Layout(Value):
 
 
 class Number(Value):
-    """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; 0 where x is missing."""
+    """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; where x is missing, 0 or ``fill``'s.
+
+    Attributes
+    ----------
+    fill
+        The number to take where none is known, in [low, high]: a public default, never an average of the data.
+    """
 
     kind: Literal["number"] = "number"
     column: str
     low: float
     high: float
+    fill: float | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.low >= self.high:
             raise ValueError(f"low = {self.low} must be below high = {self.high}")
+        if self.fill is not None and not self.low <= self.fill <= self.high:
+            raise ValueError(f"fill = {self.fill} must be between low = {self.low} and high = {self.high}")
         return self
 
     @property
@@ -98,14 +108,27 @@ Feature = Annotated[Number | Category, Field(discriminator="kind")]
 
 
 class Label(Value):
-    """Which texts of a column mean +1 and which -1; any other text is an error."""
+    """Which fields of a column mean +1 and which -1, by their texts or by their number; any other is an error.
+
+    Attributes
+    ----------
+    positive, negative
+        The texts that mean +1, and those that mean -1.
+    above
+        In their place: numbers above this one mean +1, all others -1.
+    """
 
     column: str
-    positive: Tokens = Field(min_length=1)
-    negative: Tokens = Field(min_length=1)
+    positive: Tokens = ()
+    negative: Tokens = ()
+    above: float | None = None
 
     @model_validator(mode="after")
     def _disjoint(self) -> Self:
+        if self.above is None and not (self.positive and self.negative):
+            raise ValueError("give the texts that are positive and those that are negative, or a number to be above")
+        if self.above is not None and (self.positive or self.negative):
+            raise ValueError("give either positive and negative texts, or a number to be above, not both")
         if set(self.positive) & set(self.negative):
             raise ValueError("a label cannot be both positive and negative")
         return self
@@ -172,8 +195,8 @@ class TableSource(Value):
     Attributes
     ----------
     files
-        Names relative to the scenario's ``data`` directory, read in this order: ``.parquet``, else delimited
-        text, plain, ``.xz`` or ``.gz``; a file that is not there is looked for with either suffix.
+        Names relative to the scenario's ``data`` directory, read in this order: ``.parquet``, ``.npy``, ``.npz``, else
+        delimited text, plain, ``.xz`` or ``.gz``; a file that is not there is looked for with either suffix.
     layout
         How text files are written.
     label
