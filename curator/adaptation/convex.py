@@ -76,8 +76,8 @@ def printed_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:
     for side, share in enumerate(domains.shares(settings.alpha)):
         size = (len(domains.source), len(domains.target))[side]
         norm = total + (0.0 if side else bounds.greatest)
-        noise = size * second if side == (domains.private == "target") else 0.0
-        # With s = size p: s^3 size^{-3/2} / (sqrt(T) s^2 |gradient|), noise in units of s^2/size^2.
+        noise = second if side == (domains.private == "target") else 0.0
+        # p^3 size^{3/2}/(sqrt(T) (size p)^2 norm): sigma_2 of the gradient in u is p^2 times the one here.
         sides.append(size * share / size**1.5 / (root * math.hypot(norm, noise)))
     return Steps(weights, *sides)
 
