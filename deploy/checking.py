@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from common.errors import BadInput, BadScenario
+from common.planning.figures import left_open
 from common.planning.plan import resolve
 from common.planning.problems import shortfalls
 from common.scenario import Scenario
@@ -28,7 +29,7 @@ def checked(asked: Scenario) -> Scenario:
     found = asked.problem.name if asked.problem else None
     if found != wanted:
         raise BadScenario(f"protocol {asked.protocol} is about problem {wanted or 'none'}, found {found or 'none'}")
-    if learner is not None and "plan" not in learner.values():
+    if learner is not None and not any(left_open(setting) for setting in learner.values()):
         parse_learner(learner)
     if asked.problem is not None:
         short = shortfalls(asked, asked.problem)

@@ -44,3 +44,8 @@ def follow(given: Any, rule: Callable[[], float], formula: str, source: str) -> 
 def fixed(value: float, formula: str, source: str) -> Figure:
     """Return a number that nobody can give, only follow."""
     return Figure(value=value, rule=value, formula=formula, source=source)
+
+
+def left_open(setting: Any) -> bool:
+    """Tell whether a setting is at ``plan``, or has one that is."""
+    return setting == "plan" or (isinstance(setting, dict) and "plan" in setting.values())

@@ -7,14 +7,15 @@ from typing import Any, Literal
 
 from common.errors import BadInput, BadScenario, BudgetExceeded
 from common.planning import evidence, formulas
-from common.planning.figures import ERRATA, PAPER, Figure, fixed, follow
+from common.planning.figures import ERRATA, PAPER, Figure, fixed, follow, left_open
 from common.planning.learners.base import Task, lemma, planning_of
 from common.planning.problems import figures, resolve_problem
 from common.problems.base import Problem
-from common.scenario import Scenario
+from common.scenario import ONCE, Scenario
 from common.values import Value
 
 Bounds = Literal["paper", "tight"]
+TANDEM = "referee/protocols"
 
 CLEAR_LOSS = 0.5
 """The loss on T at which a plan quotes the sequential test's usual number of answers."""
@@ -95,7 +96,7 @@ def resolve(scenario: Scenario) -> Scenario:
     if scenario.problem is not None:
         return resolve_problem(scenario, scenario.problem)
     curator, agents = scenario.curator, scenario.agents
-    open_learner = [key for key, value in curator.settings.items() if value == "plan"]
+    open_learner = [key for key, value in curator.settings.items() if left_open(value)]
     open_numbers = "plan" in (curator.n, curator.kappa, curator.eta, curator.rounds, agents.count)
     if not open_learner and not open_numbers:
         return scenario
@@ -161,11 +162,12 @@ def _numbers(plan: Plan) -> dict[str, Figure]:
 def _plan(scenario: Scenario, paper: bool) -> Plan:
     curator = scenario.curator
     planning = planning_of(curator.settings)
-    rounds = planning.rounds(scenario, paper) or _rounds(scenario, paper)
+    once = scenario.protocol in ONCE
+    rounds = planning.rounds(scenario, paper) or (_once(curator.rounds) if once else _rounds(scenario, paper))
     calls = int(rounds.value)
     kappa = None if curator.kappa is None else _kappa(scenario, paper)
-    eta = _eta(scenario, paper, calls)
-    sample = planning.sample(scenario, paper) or lemma(scenario, paper)
+    eta = _once(curator.eta) if once else _eta(scenario, paper, calls)
+    sample = planning.sample(scenario, paper) or (_any_sample() if once else lemma(scenario, paper))
     dense = None if kappa is None else kappa.value
     task = Task(scenario, paper, calls, dense, eta.value, int(sample.value))
     learner, n = planning.settle(task)
@@ -188,6 +190,14 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
             PAPER + "Algorithm 2",
         ),
     )
+
+
+def _once(given: Any) -> Figure:
+    return follow(given, lambda: 1, "the curator learns once, nothing is reweighed", TANDEM)
+
+
+def _any_sample() -> Figure:
+    return fixed(1, "any: the agents tell what the answer is worth", TANDEM)
 
 
 def _rounds(scenario: Scenario, paper: bool) -> Figure:
@@ -241,10 +251,11 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[Figure, Figu
     mechanism, alpha, beta = scenario.agents.value_mechanism, scenario.alpha, scenario.beta / rounds
     epsilon, mechanism_delta = mechanism.guarantee
     delta = mechanism_delta or scenario.curator.delta
-    if scenario.mode == "agnostic":
-        rate = evidence.best_rate(mechanism, alpha / 2.0)
-        gain = rate * alpha / 2.0 - mechanism.log_mgf(rate)
-        figure = fixed(math.ceil(math.log(2.0 / beta) / gain), "ln(2T/beta)/psi*(alpha/2)", "Chernoff; no test")
+    if scenario.mode == "agnostic" or scenario.protocol in ONCE:
+        error, text = (alpha, "alpha") if scenario.protocol in ONCE else (alpha / 2.0, "alpha/2")
+        rate = evidence.best_rate(mechanism, error)
+        gain = rate * error - mechanism.log_mgf(rate)
+        figure = fixed(math.ceil(math.log(2.0 / beta) / gain), f"ln(2T/beta)/psi*({text})", "Chernoff; no test")
         return figure, figure
     if paper and delta and math.isfinite(epsilon):
         n0 = formulas.paper_answers(alpha, scenario.beta, rounds, epsilon, delta)

@@ -13,10 +13,11 @@ from common.errors import BadInput, BadScenario
 from common.privacy.events import Event, Gaussian, SubsampledRelease
 from common.privacy.rounding import down, up
 from common.privacy.sparse_vector import Thresholds, calibrated, printed
+from common.privacy.votes import LEAST_NOISE, MOST_NOISE, answer_mu, answers_sigma
 from common.randomness import RandomSource
 from common.values import Value
-from curator.votes import gnmax
 from curator.votes.counts import distances, winners
+from curator.votes.gnmax import noisy_winners
 from curator.votes.stability import say_until_cutoff
 
 
@@ -67,7 +68,7 @@ class GnMax(Aggregation):
     """
 
     name: Literal["gnmax"] = "gnmax"
-    noise: float | None = Field(default=None, ge=gnmax.LEAST_NOISE, le=gnmax.MOST_NOISE)
+    noise: float | None = Field(default=None, ge=LEAST_NOISE, le=MOST_NOISE)
     epsilon: float | None = Field(default=None, gt=0, le=100)
     delta: float | None = Field(default=None, gt=0, lt=1)
 
@@ -84,11 +85,11 @@ class GnMax(Aggregation):
             return self.noise
         if self.epsilon is None or self.delta is None:
             raise AssertionError("either noise or epsilon and delta are given")
-        return max(gnmax.LEAST_NOISE, gnmax.calibrated(queries, self.epsilon, self.delta, touched))
+        return answers_sigma(queries, self.epsilon, self.delta, touched)
 
     def event(self, count: int, queries: int, touched: int) -> Event:
         """Exactly so many Gaussian releases."""
-        return Gaussian(count=count, mu=gnmax.cost(self.sigma(queries, touched), touched))
+        return Gaussian(count=count, mu=answer_mu(self.sigma(queries, touched), touched))
 
     def guarantee(self) -> tuple[float, float] | None:
         """Return epsilon and delta, if given."""
@@ -96,7 +97,7 @@ class GnMax(Aggregation):
 
     def say(self, counts: Indices, queries: int, touched: int, mistakes: float | None, source: RandomSource) -> Indices:
         """Say a class for every vote."""
-        return gnmax.noisy_winners(counts, self.sigma(queries, touched), source)
+        return noisy_winners(counts, self.sigma(queries, touched), source)
 
 
 class SparseVector(Aggregation):

@@ -10,14 +10,15 @@ from scipy.special import ndtr
 
 from common.errors import BadInput
 from common.privacy.gdp import delta_of
+from common.privacy.votes import answer_mu, answers_sigma, flips
 from common.randomness import RandomSource
 from curator.gaussian import FINE_GRID
-from curator.votes.gnmax import calibrated, cost, flips, noisy_winners
+from curator.votes.gnmax import noisy_winners
 
 
 def test_the_errata_numbers():
     """m = 1,000 at (1, 1e-6): sigma = 189 a count; with 1,000 teachers, nine in ten of one mind, .14% flips."""
-    sigma = calibrated(1000, 1.0, 1e-6)
+    sigma = answers_sigma(1000, 1.0, 1e-6)
     assert sigma == pytest.approx(188.94, abs=0.01)
     assert flips(0.9, 1000, sigma) == pytest.approx(0.0014, abs=5e-5)
 
@@ -25,8 +26,8 @@ def test_the_errata_numbers():
 @pytest.mark.parametrize("touched", [1, 2])
 @pytest.mark.parametrize(("queries", "epsilon", "delta"), [(1, 0.5, 1e-5), (1000, 1.0, 1e-6), (77, 8.0, 1e-3)])
 def test_all_answers_together_keep_to_the_budget_and_use_it(queries, epsilon, delta, touched):
-    sigma = calibrated(queries, epsilon, delta, touched)
-    whole = math.sqrt(queries) * cost(sigma, touched)
+    sigma = answers_sigma(queries, epsilon, delta, touched)
+    whole = math.sqrt(queries) * answer_mu(sigma, touched)
     assert delta_of(whole * (1.0 - 1e-12), epsilon) <= delta
     assert delta_of(whole * (1.0 + 1e-6), epsilon) > delta
 
@@ -35,7 +36,7 @@ def test_a_changed_vote_is_no_longer_than_stated_on_the_grid():
     """One count falls by a vote, one rises; in units, the noise's standard deviation is the grid's."""
     for sigma in (0.001, 0.37, 189.0, 1e6):
         vote = math.floor(FINE_GRID / sigma)
-        assert math.sqrt(2.0) * vote / FINE_GRID <= cost(sigma)
+        assert math.sqrt(2.0) * vote / FINE_GRID <= answer_mu(sigma)
 
 
 @pytest.mark.parametrize("classes", [2, 4])

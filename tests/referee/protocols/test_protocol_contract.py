@@ -46,6 +46,7 @@ class World:
             "select": {"feature": 1},
             "count": {"count": self.chosen.curator.n // 3},
             "head": {"items": [5, 3], "counts": [60, -2], "people": 100},
+            "label": {"labels": [1, -1, None, 1], "hypothesis": {"kind": "constant", "label": 1}, "protects": "labels"},
         }[operation.kind]
 
     def answered(self, query: Query, asked: int) -> Answers:
@@ -79,13 +80,26 @@ ABOUT = [name for name in PROTOCOLS.names() if PROTOCOLS[name].problem is not No
 """Protocols about a problem: each needs small numbers in ``tests.support.SMALL``, and nothing else."""
 ALONE = ["curator", "agents"]
 RUNS = [(name, None) for name in NAMES] + [(name, alone) for name in ABOUT for alone in (None, *ALONE)]
+LEARNERS = {
+    "model-agnostic": {
+        "name": "model-agnostic",
+        "protects": "labels",
+        "chunks": 60,
+        "teacher": {"classifier": "RidgeClassifier"},
+        "student": {"classifier": "RidgeClassifier"},
+        "aggregation": {"name": "gnmax", "noise": 10.0},
+        "queries": 4,
+    }
+}
+"""Of protocols that want a learner of their own."""
 RATES = [0.0, 0.1, 0.24, 0.5, 1.0]
 
 
 def scenario_of(name: str, alone: str | None = None, *overrides: str) -> Scenario:
     """Return a small scenario of the protocol; settings are for the curator and the agents."""
     if name in NAMES:
-        return tiny(f"protocol={name}", *overrides)
+        own = [f"curator.learner={json.dumps(LEARNERS[name])}"] if name in LEARNERS else []
+        return tiny(f"protocol={name}", *own, *overrides)
     return small(name, *overrides, alone=alone)
 
 

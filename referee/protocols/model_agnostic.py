@@ -1,0 +1,60 @@
+"""Model-agnostic private learning: the curator labels public points and transfers what they tell, the agents test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.errors import BadScenario, PeerMisbehaved
+from common.operations import Label
+from common.queries.loss import LossQuery
+from common.scenario import Scenario
+from referee.asking import at_once, survey
+from referee.patterns import agents, curator, sequence
+from referee.protocols.base import PROTOCOLS, AskCurator, Note, Outcome, Protocol, Script, learned
+
+
+@PROTOCOLS.register("model-agnostic")
+class ModelAgnosticProtocol(Protocol):
+    """Algorithms 2 and 3 of Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (2018), and a test.
+
+    The curator's teachers label all public points, privately, and its student learns from the labels. What the student
+    is worth for the population is then a question to fresh agents: the estimate is of one hypothesis, chosen before any
+    of them answered. ``exhausted`` if fewer agents than ``agents.count`` were there to be asked.
+    """
+
+    title = "Model-agnostic private learning"
+    pattern = sequence(curator("label"), agents("loss"))
+
+    def script(self, scenario: Scenario, public: int) -> Script:
+        """Have all points labelled, transfer, then estimate the loss on T."""
+        queries = scenario.curator.settings.get("queries")
+        if type(queries) is not int:
+            raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
+        release = yield AskCurator(Label(count=queries, transfer=True))
+        labels, hypothesis = said(release, queries), learned(release)
+        told = sum(label is not None for label in labels)
+        yield Note("labelled", {"points": queries, "answered": told, "unanswered": queries - told})
+        wanted = at_once(int(scenario.agents.count))
+        loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
+        found = yield from survey(loss, scenario, wanted, 1)
+        yield Note("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
+        words = f"{told:,} of {queries:,} public points were labelled, {found.asked:,} agents tested the student"
+        if release.get("protects") == "labels":
+            words += "; the curator protects labels only"
+        return Outcome("done" if found.asked == wanted else "exhausted", 1, hypothesis, found.estimate, words)
+
+
+def said(release: dict[str, Any], count: int) -> list[int | None]:
+    """Return the labels in the curator's reply: -1, +1, or None where none is said.
+
+    Raises
+    ------
+    PeerMisbehaved
+        If there are not so many, or others.
+    """
+    labels = release.get("labels")
+    if not isinstance(labels, list) or len(labels) != count:
+        raise PeerMisbehaved(f"the curator released no {count} labels")
+    if any(label is not None and (type(label) is not int or label not in (-1, 1)) for label in labels):
+        raise PeerMisbehaved("the curator released labels other than -1, 1 and null")
+    return labels
