@@ -237,12 +237,12 @@ def choose(
     if not settings:
         raise BadInput("every setting of the grid needs at least one value")
     count = draw_count(law, source.derive("count"))
+    drawn = source.derive("settings").integers(len(settings), law.most)
 
     def attempt(run: int) -> tuple[float, Chosen[Output]]:
-        own = source.derive("run", run)
-        drawn = settings[int(own.derive("settings").integers(len(settings), 1)[0])]
-        output = fit(drawn, own.derive("fit"))
-        return score(output, own.derive("score")), Chosen(output, drawn)
+        own = settings[int(drawn[run])]
+        output = fit(own, source.derive("fit", run))
+        return score(output, source.derive("score", run)), Chosen(output, own)
 
     best = attempt(0)
     for run in range(1, law.most if constant_time else count):

@@ -5,7 +5,7 @@ import pytest
 
 from common.errors import BadInput, BadScenario
 from common.hypotheses.base import Hypothesis, parse_hypothesis
-from common.privacy.events import Gaussian, NonPrivate, SubsampledRelease, SubsampledSteps, parse_event
+from common.privacy.events import Gaussian, NonPrivate, Selected, SubsampledRelease, SubsampledSteps, parse_event
 from common.randomness import RandomSource
 from common.records import Records
 from curator.learners.base import LEARNERS, parse_learner
@@ -13,6 +13,13 @@ from curator.reweighing import Reweighing
 
 VIEW = {"features": 3, "center": 0.0, "norm": 1.8, "radius": 3.0}
 EXAMPLES = {
+    "chosen": {
+        "name": "chosen",
+        "learner": {"name": "cnvx-adap", "iterations": 300, **VIEW},
+        "grid": {"alpha": [0.3, 0.4]},
+        "law": {"name": "negative-binomial", "gamma": 0.5, "most": 4},
+        "mu": 2.0,
+    },
     "cnvx-adap": {"name": "cnvx-adap", "alpha": 0.3, "mu": 2.0, "iterations": 300, **VIEW},
     "ncnvx-adap": {"name": "ncnvx-adap", "alpha": 0.3, "mu": 2.0, "iterations": 300, "output": "average", **VIEW},
     "sgd": {"name": "sgd", "steps": 20_000, "noise": 1.0, "diameter": 20.0},
@@ -38,7 +45,7 @@ ITSELF = ("parity",)
 """Those that see the sample itself, not draws from mu: what they cost does not depend on mu."""
 
 
-PUBLIC = ("cnvx-adap", "ncnvx-adap")
+PUBLIC = ("chosen", "cnvx-adap", "ncnvx-adap")
 """Those that want a public sample, too."""
 
 
@@ -64,8 +71,10 @@ class TestContract:
     def test_declares_an_event_that_can_be_stored(self, name):
         event = parse_learner(EXAMPLES[name]).event(1e-4)
         assert parse_event(event.wire()) == event
-        assert isinstance(event, NonPrivate | SubsampledSteps | SubsampledRelease | Gaussian)
-        assert isinstance(event, NonPrivate | Gaussian) or event.sampling == (1.0 if name in ITSELF else 1e-4)
+        assert isinstance(event, NonPrivate | SubsampledSteps | SubsampledRelease | Gaussian | Selected)
+        assert isinstance(event, NonPrivate | Gaussian | Selected) or event.sampling == (
+            1.0 if name in ITSELF else 1e-4
+        )
 
     def test_learns_what_can_be_learned(self, name):
         draws, records = sampler(name)

@@ -1,0 +1,161 @@
+"""Another learner with hyperparameters that are chosen privately, on the sample itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.arrays import AnyArray
+from common.errors import BadScenario
+from common.hypotheses.base import Hypothesis
+from common.losses import Loss, count, grain
+from common.privacy.events import Event, Gaussian, Selected
+from common.privacy.selection import choose, combinations, noisy_sum
+from common.privacy.stopping import Law
+from common.randomness import RandomSource
+from common.records import Records
+from curator.learners.base import LEARNERS, Learner, parse_learner
+from curator.reweighing import Reweighing
+from curator.sampling import Sampler
+
+MOST_CANDIDATES = 256
+
+
+@LEARNERS.register("chosen")
+class ChosenLearner(Learner):
+    """The best of K runs of a learner, each with settings drawn from a public grid, by a private score.
+
+    The sample is split by place: a share of the places, evenly spread, is for validation, the others are for
+    training. Each run trains a mu-GDP learner on the training part and scores what it gives on the validation part:
+    minus the sum of losses, with noise that makes it mu-GDP. One record is in one of the parts, so a run with its
+    score is mu-GDP (the proof is in :func:`common.privacy.selection.choose`), and the best of K runs, K secret, costs
+    what :func:`common.privacy.selection.epsilon_of_selection` says: Papernot and Steinke (2022), Theorems 2 and 6, and
+    better. Only the best hypothesis is released, never a score, K, or the settings that it was made with.
+
+    All ``law.most`` runs are carried out and K of them looked at, since whoever knew K from the time would undo the
+    proof. Runs of very different length tell which settings were drawn, about which the proof says nothing: leave
+    numbers of iterations out of the grid where somebody else can read the clock.
+
+    The hypothesis comes from the training part alone; it is not fitted again on everybody, which would cost once more.
+
+    Attributes
+    ----------
+    learner
+        Settings of the learner that is run, without ``mu``. It must learn from the sample itself and declare
+        Gaussian releases of at most ``mu`` in all.
+    grid
+        Values to try, by setting of that learner; every combination is a candidate.
+    law
+        Of K.
+    mu
+        Of one run: given to the learner as its ``mu``, and spent on its score.
+    share
+        Share of the places for validation, in (0, 1).
+    loss
+        What is scored: the loss that agents test.
+    """
+
+    name: Literal["chosen"] = "chosen"
+    learner: dict[str, Any]
+    grid: dict[str, tuple[Any, ...]] = Field(min_length=1)
+    law: Law
+    mu: float = Field(gt=0, le=1e6)
+    share: float = Field(default=0.2, gt=0, lt=1)
+    loss: Loss = "zero-one"
+
+    @model_validator(mode="after")
+    def _candidates_fit(self) -> Self:
+        size = math.prod(map(len, self.grid.values()))
+        if not 1 <= size <= MOST_CANDIDATES:
+            raise ValueError(f"the grid must have 1 to {MOST_CANDIDATES} combinations, found {size}")
+        fixed = sorted({"name", "mu"} & set(self.grid)) + sorted({"mu"} & set(self.learner))
+        if fixed:
+            raise ValueError(f"{fixed[0]} is the same for all candidates and given outside of the grid and the learner")
+        for settings in combinations(self.grid):
+            self._check_candidate(settings)
+        return self
+
+    def _check_candidate(self, settings: dict[str, Any]) -> None:
+        try:
+            candidate = self._candidate(settings)
+        except BadScenario as wrong:
+            raise ValueError(f"the candidate {settings}: {wrong.detail}") from None
+        event = candidate.event(1.0)
+        if not isinstance(event, Gaussian):
+            raise ValueError(
+                f"{candidate.name} declares {event.kind} events, and only learners with Gaussian releases from the "
+                f"sample itself can be chosen from: take cnvx-adap or ncnvx-adap"
+            )
+        if math.sqrt(event.count) * event.mu > self.mu * (1.0 + 1e-12):
+            raise ValueError(
+                f"a run of {candidate.name} is {event.count} times {event.mu}-GDP, more than mu = {self.mu}"
+            )
+        if candidate.by_choice:
+            raise ValueError(f"{candidate.name} gives hypotheses that not everybody accepts: it cannot be chosen from")
+
+    def _candidate(self, settings: dict[str, Any]) -> Learner:
+        return parse_learner({**self.learner, **settings, "mu": self.mu})
+
+    def _candidates(self) -> list[Learner]:
+        return [self._candidate(settings) for settings in combinations(self.grid)]
+
+    def check(self, dtype: np.dtype[Any], dimension: int) -> None:
+        """Refuse what one of the candidates refuses."""
+        for candidate in self._candidates():
+            candidate.check(dtype, dimension)
+
+    def check_public(self, public: Records | None) -> None:
+        """Refuse what one of the candidates refuses."""
+        for candidate in self._candidates():
+            candidate.check_public(public)
+
+    def check_people(self, people: int) -> None:
+        """Refuse a sample of which nobody is left for one of the parts, or too few for a candidate."""
+        held = int(np.count_nonzero(self._held(0, people)))
+        if not 0 < held < people:
+            raise BadScenario(
+                f"share = {self.share:g} of {people} people leaves {held} for validation: both parts need somebody"
+            )
+        for candidate in self._candidates():
+            candidate.check_people(people - held)
+
+    def _held(self, begin: int, size: int) -> AnyArray:
+        """Say which of the places begin..begin+size-1 are for validation: a public rule, whatever is in them."""
+        edges = np.floor(np.arange(begin, begin + size + 1) * self.share)
+        return np.asarray(edges[1:] > edges[:-1])
+
+    def event(self, sampling: float) -> Event:
+        """One choice among releases from the sample itself, whatever its weights are."""
+        return Selected(mu=self.mu, law=self.law)
+
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
+        """Choose; the weights play no part."""
+        training, validation = self._split(sampler)
+        part = Reweighing(len(training), None, 1.0).sampler(training)
+        parts = grain(self.loss)
+
+        def fit(settings: dict[str, Any], randomness: RandomSource) -> Hypothesis:
+            candidate: Learner = settings["candidate"]
+            return candidate.learn(part, randomness, previous, public)
+
+        def score(hypothesis: Hypothesis, randomness: RandomSource) -> int:
+            losses = np.minimum(count(self.loss, hypothesis, validation), parts)
+            return -noisy_sum(int(losses.sum(dtype=np.int64)), parts, self.mu, randomness)
+
+        return choose(fit, score, {"candidate": self._candidates()}, self.law, source).output
+
+    def _split(self, sampler: Sampler) -> tuple[Records, Records]:
+        """Return the training and the validation part."""
+        parts: tuple[list[Records], list[Records]] = ([], [])
+        begin = 0
+        for records in sampler.everybody():
+            held = self._held(begin, len(records))
+            parts[0].append(records.take(np.flatnonzero(~held)))
+            parts[1].append(records.take(np.flatnonzero(held)))
+            begin += len(records)
+        return Records.joined(parts[0]), Records.joined(parts[1])

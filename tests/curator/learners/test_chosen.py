@@ -1,0 +1,154 @@
+"""The learner whose hyperparameters are chosen privately: its two parts, its candidates, its price, what it gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from common.errors import BadScenario
+from common.hypotheses.linear import Linear
+from common.planning.learners.base import planning_of
+from common.privacy.budget import cost
+from common.privacy.events import Selected
+from common.privacy.selection import mu_for_selection
+from common.privacy.stopping import geometric
+from common.randomness import RandomSource
+from common.records import Records
+from curator.learners.base import parse_learner
+from curator.reweighing import Reweighing
+from tests.curator.learners.noisy_mean import NoisyMean, registered
+
+LAW = {"name": "negative-binomial", "gamma": 0.2, "most": 15}
+SETTINGS = {
+    "name": "chosen",
+    "learner": {"name": "noisy-mean"},
+    "grid": {"threshold": [-0.6, 0.0, 0.3, 5.0]},
+    "law": LAW,
+    "mu": 1.0,
+}
+
+
+@pytest.fixture(autouse=True)
+def known():
+    with registered():
+        yield
+
+
+def people(n=3000, seed=1):
+    features = np.random.default_rng(seed).uniform(-1, 1, size=(n, 1)).astype(np.float32)
+    return Records(features, np.where(features[:, 0] > 0, 1, -1).astype(np.int8))
+
+
+def learn(records, source, **changes):
+    sampler = Reweighing(len(records), None, 1.0).sampler(records)
+    return parse_learner({**SETTINGS, **changes}).learn(sampler, source, None)
+
+
+def test_the_good_candidate_is_given_wherever_it_was_tried():
+    # Among 12 runs on the average, each of four candidates is tried but for a few; the noise of a score is 1 of 600.
+    law = {**LAW, "gamma": 1 / 12, "most": 60}
+    found = Counter(learn(people(), RandomSource.seeded(seed), law=law).threshold for seed in range(20))
+    assert found[0.0] >= 14
+    assert found[5.0] <= 1
+
+
+def test_the_answer_is_a_hypothesis_of_the_wrapped_learner_and_nothing_else():
+    given = learn(people(), RandomSource.seeded(1))
+    assert type(given) is Linear
+    assert given == learn(people(), RandomSource.seeded(1))
+
+
+def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():
+    seen = []
+
+    def fit(self, sampler, source, previous, public=None):
+        seen.append(Records.joined(list(sampler.everybody())).features[:, 0])
+        return Linear(weights=(1.0,), threshold=0.0)
+
+    records = Records(np.arange(23, dtype=np.float32)[:, None], np.ones(23, dtype=np.int8))
+    with (
+        patch.object(NoisyMean, "learn", fit),
+        patch("curator.learners.chosen.count", lambda loss, h, held: seen.append(held.features[:, 0]) or np.zeros(1)),
+    ):
+        learn(records, RandomSource.seeded(1), share=0.3)
+    training, validation = seen[0], seen[1]
+    assert sorted([*training, *validation]) == list(range(23))
+    assert len(validation) == 6
+    assert np.diff(validation).max() <= 4
+    assert all(np.array_equal(one, training) for one in seen[::2])
+    assert len(seen) == 2 * LAW["most"]
+
+
+@pytest.mark.parametrize("loss", ["zero-one", "hinge"])
+def test_scores_are_by_the_loss_that_was_asked_for(loss):
+    assert learn(people(), RandomSource.seeded(2), loss=loss).threshold in SETTINGS["grid"]["threshold"]
+
+
+def test_its_event_is_one_choice_whatever_the_weights_are():
+    learner = parse_learner(SETTINGS)
+    assert learner.event(1e-4) == learner.event(1.0) == Selected(mu=1.0, law=learner.law)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"grid": {}}, "grid"),
+        ({"grid": {"threshold": []}}, "found 0"),
+        ({"grid": {"threshold": list(range(300))}}, "found 300"),
+        ({"grid": {"mu": [1.0, 2.0]}}, "mu is the same"),
+        ({"grid": {"name": ["sgd"]}}, "name is the same"),
+        ({"learner": {"name": "noisy-mean", "mu": 0.1}}, "mu is the same"),
+        ({"grid": {"treshold": [1.0]}}, "unknown key"),
+        ({"grid": {"releases": [1, 2]}}, "more than mu"),
+        ({"learner": {"name": "oracle"}}, "no learner has the name"),
+        ({"learner": {"name": "parity", "epsilon": 1.0}, "grid": {"blocks": [1]}}, "mu"),
+        ({"learner": {}}, "no learner has the name"),
+        ({"share": 1.0}, "share"),
+        ({"law": {"name": "negative-binomial", "gamma": 0.2}}, "most"),
+        ({"loss": "mood"}, "loss"),
+    ],
+)
+def test_what_cannot_be_chosen_from_is_refused(changes, says):
+    with pytest.raises(BadScenario, match=says):
+        parse_learner({**SETTINGS, **changes})
+
+
+def test_a_learner_without_gaussian_releases_is_refused():
+    with (
+        patch.object(NoisyMean, "event", lambda self, sampling: Selected(mu=self.mu, law=geometric(2.0))),
+        pytest.raises(BadScenario, match="declares selected events"),
+    ):
+        parse_learner(SETTINGS)
+
+
+def test_what_a_candidate_refuses_is_refused():
+    learner = parse_learner(SETTINGS)
+
+    def refuse(self, *given):
+        raise BadScenario(f"not {given[0]}" if self.threshold == 5.0 else "somebody else")
+
+    for method, given in (("check", (np.float32, 3)), ("check_public", (None,)), ("check_people", (2400,))):
+        allowed = {"check_people": (3000,)}.get(method, given)
+        with (
+            patch.object(NoisyMean, method, lambda self, *g: refuse(self, *g) if self.threshold == 5.0 else None),
+            pytest.raises(BadScenario, match="not"),
+        ):
+            getattr(learner, method)(*allowed)
+
+
+def test_both_parts_need_somebody():
+    learner = parse_learner(SETTINGS)
+    learner.check_people(5)
+    with pytest.raises(BadScenario, match="leaves 0 for validation"):
+        learner.check_people(4)
+
+
+def test_planning_prices_it_by_its_event():
+    planning = planning_of(SETTINGS)
+    plan = planning.events(SETTINGS, [0.1, 0.1])
+    assert plan == [(parse_learner(SETTINGS).event(1.0), 2)]
+    mu = mu_for_selection(2.0, 1e-6, geometric(5.0, 15))
+    assert 1.999 < cost(planning.events({**SETTINGS, "mu": mu}, [1.0]), 1e-6) <= 2.0
