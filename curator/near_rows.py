@@ -14,8 +14,8 @@ from common.kernels import njit_reordered
 from curator.sample.draws import Draws, ask_ahead, feature, how_many, label, row_of
 
 _MOST_REFINEMENTS = 16
-_EXACT = 1e-20
-"""Share of the squared error, in the norm of the matrix, at which a solution is as good as in double precision."""
+_EXACT = 1e-16
+"""Share of the squared error, in the norm of the matrix, that a solution may keep: 1e-8 of its length."""
 
 
 class NearRows:
@@ -120,19 +120,6 @@ def _conditioned(factor: Any, rest: Floats) -> Floats:
     scale = float(np.abs(rest).max()) or 1.0
     solved = cho_solve(factor, (rest / scale).astype(np.float32), check_finite=False)
     return np.asarray(solved, dtype=np.float64) * scale
-
-
-@njit_reordered
-def signed_products(draws: Any, vector: AnyArray, shift: float, products: Floats) -> None:
-    """Fill in l_i (<v, x_i> + shift) of all draws, each of the row alone, summed in the vector's precision."""
-    matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
-    for k in range(how_many(matrix, rows)):
-        ask_ahead(matrix, labels, rows, k)
-        row = row_of(rows, k)
-        total = vector.dtype.type(0.0)
-        for j in range(len(vector)):
-            total += vector[j] * vector.dtype.type(feature(matrix, codes, row, k, j))
-        products[k] = label(matrix, labels, row) * (np.float64(total) + shift)
 
 
 @njit_reordered

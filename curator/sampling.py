@@ -10,18 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from common.arrays import Floats, Indices, Words
+from common.arrays import Floats, Indices, Singles, Words
 from common.errors import BadData
+from common.hypotheses.linear import Linear
 from common.randomness import RandomSource
 from common.records import Records
 from curator.sample.base import Sample
 from curator.sample.drawing import Chances, Picked
 from curator.sample.draws import Draws
 from curator.sample.shard import BLOCK, Census
+from curator.sample.single import signed
 
 LEAST_ACCEPTANCE = 1 / 64
 """Below this share of accepted proposals, a table of the weights (8 bytes for 512 records) costs less."""
 _WORDS = 1 << 16
+_COPIED = 1 << 9
+"""Records copied in one go to compute margins: they stay in the second-level cache for that."""
 _FEW = 8
 """Records for each draw, up to which a table of them all is quicker than sorting the draws."""
 
@@ -126,13 +130,17 @@ class Distinct:
         rows = self.sample.in_place
         return self.sample.copied(self.take(places)) if rows is None else rows.located(self.rows[places])
 
-    def parts(self, size: int) -> Iterator[Draws]:
-        """Yield all records for compiled loops: where they lie, or else copies, ``size`` at a time; none is kept."""
+    def signed_margins(self, plane: Linear) -> Singles:
+        """Return l_i (<w, x_i> - b) of all records, shape (m,), as :meth:`Linear.gaps`; long ones in memory stay there.
+
+        It is below 0, or 0 with label +1, exactly where the half-space is wrong.
+        """
         rows = self.sample.in_place
-        if rows is None:
-            yield from map(self.sample.copied, self.blocks(size))
-        else:
-            yield rows.located(self.rows)
+        margins = None if rows is None else rows.signed_margins(plane, self.rows)
+        return self._copied_margins(plane) if margins is None else margins
+
+    def _copied_margins(self, plane: Linear) -> Singles:
+        return np.concatenate([signed(plane, block, np.arange(len(block))) for block in self.blocks(_COPIED)])
 
 
 class Sampler:

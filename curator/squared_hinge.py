@@ -7,13 +7,12 @@ from functools import cache
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from common.arrays import AnyArray, Floats, Indices
+from common.arrays import AnyArray, Floats, Indices, Singles
+from common.hypotheses.linear import Linear
 from common.kernels import njit
-from curator.near_rows import NearRows, signed_products
+from curator.near_rows import NearRows
 from curator.sampling import Distinct
 
-_BLOCK = 1 << 9
-"""Rows looked at in one go where they must be copied: they stay in the second-level cache for their margins."""
 _NEAR = 8
 """Rows to start with, in multiples of the number of weights: with fewer, others must be added more often."""
 _MOST_STEPS = 200
@@ -54,7 +53,9 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
         costs = 2.0 * penalty * rows.times.astype(np.float64)
         known = np.zeros(len(rows), dtype=np.bool_)
         weights = start
-        more = _least(_margins(rows, weights, intercept), np.inf, _NEAR * len(start), known)
+        more = _least(
+            rows.signed_margins(half_space(weights, rows.dimension, intercept)), np.inf, _NEAR * len(start), known
+        )
         enough = 0.0 if separate else 1.0
         while len(more):
             known[more] = True
@@ -63,7 +64,7 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
             weights, least = _newton(held, weights, enough)
             if least <= 0.0:
                 enough = 1.0
-            more = _least(_margins(rows, weights, intercept), enough, len(near), known)
+            more = _least(rows.signed_margins(half_space(weights, rows.dimension, intercept)), enough, len(near), known)
         return weights
 
 
@@ -73,18 +74,13 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _margins(rows: Distinct, weights: Floats, intercept: float) -> Floats:
-    """Return l_i <w, y_i> of all rows, shape (m,), to single precision."""
-    vector = weights[: rows.dimension].astype(np.float32)
-    shift = intercept * float(weights[-1]) if intercept > 0.0 else 0.0
-    parts = []
-    for draws in rows.parts(_BLOCK):
-        parts.append(np.empty(draws.size))
-        signed_products(draws, vector, shift, parts[-1])
-    return np.concatenate(parts)
+def half_space(weights: Floats, dimension: int, intercept: float) -> Linear:
+    """Return the hypothesis that predicts by the sign of <w, (x, intercept)>."""
+    threshold = -intercept * weights[-1] if intercept > 0.0 else 0.0
+    return Linear(weights=tuple(weights[:dimension].tolist()), threshold=float(threshold))
 
 
-def _least(margins: Floats, cut: float, most: int, known: AnyArray) -> Indices:
+def _least(margins: Singles, cut: float, most: int, known: AnyArray) -> Indices:
     """Return the places of at most ``most`` rows, in no order: those with the least margins.
 
     Only of rows with a margin below the cut (at most 0, if that is the cut) that are not ``known``, shape (m,).

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from common.arrays import Indices
+from common.arrays import Indices, Singles
+from common.hypotheses.linear import Linear
 from common.randomness import RandomSource
 from common.records import Records
 from common.tasks import Task
@@ -86,6 +87,6 @@ class DistinctViews(Distinct):
         """Return views of the records at the given places, which ascend, for compiled loops."""
         return Draws.of(self.take(places))
 
-    def parts(self, size: int) -> Iterator[Draws]:
-        """Yield all views for compiled loops, ``size`` at a time; none is kept."""
-        return map(Draws.of, self.blocks(size))
+    def signed_margins(self, plane: Linear) -> Singles:
+        """Return the signed margins of all views."""
+        return self._copied_margins(plane)

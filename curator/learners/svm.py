@@ -15,7 +15,7 @@ from common.randomness import RandomSource
 from common.records import Records
 from curator.learners.base import LEARNERS, Learner
 from curator.sampling import Sampler
-from curator.squared_hinge import minimize
+from curator.squared_hinge import half_space, minimize
 
 
 @LEARNERS.register("svm")
@@ -62,8 +62,7 @@ class Svm(Learner):
             self.intercept,
             separate=self.until == "separated",
         )
-        threshold = -self.intercept * weights[-1] if self.intercept > 0.0 else 0.0
-        return Linear(weights=tuple(weights[: sampler.dimension].tolist()), threshold=float(threshold))
+        return half_space(weights, sampler.dimension, self.intercept)
 
     def _first(self, dimension: int, previous: Hypothesis | None) -> Floats:
         if not (isinstance(previous, Linear) and len(previous.weights) == dimension):

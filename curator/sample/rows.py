@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from common.arrays import AnyArray, Indices
+from common.arrays import AnyArray, Indices, Singles
 from common.hypotheses.base import Hypothesis
+from common.hypotheses.linear import Linear
 from common.kernels import njit, njit_fused, prefetch
 from common.losses import Loss, count
 from common.records import Records
@@ -65,6 +66,10 @@ class Rows(ABC):
     @abstractmethod
     def located(self, rows: Indices) -> Draws:
         """Return the given rows in the given order, for a loop that reads them where they lie."""
+
+    def signed_margins(self, plane: Linear, rows: Indices) -> Singles | None:
+        """Return l_i (<w, x_i> - b) of the given rows as :meth:`Linear.gaps`; None if they must be copied for that."""
+        return None
 
     @abstractmethod
     def check(self) -> None:

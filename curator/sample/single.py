@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from common.arrays import Indices
+from common.arrays import AnyArray, Bits, Indices, Labels, Singles
+from common.hypotheses.base import Hypothesis
+from common.hypotheses.linear import Linear
+from common.losses import Loss
 from common.records import Records
 from curator.sample.draws import Draws
 from curator.sample.rows import Rows, gather, is_long
+
+_MANY = 4
+"""Rows for each one asked for, up to which a sweep over all of them, later reweigh included, costs less."""
 
 
 class SingleRows(Rows):
@@ -26,6 +33,7 @@ class SingleRows(Rows):
         self._features = np.asarray(records.features)
         self._labels = np.asarray(records.labels)
         self._mapped = isinstance(records.features, np.memmap)
+        self._last: tuple[Linear, Singles] | None = None
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -66,6 +74,36 @@ class SingleRows(Rows):
         """Return the features where they lie."""
         return Draws(self._features, self._labels, rows, None)
 
+    def signed_margins(self, plane: Linear, rows: Indices) -> Singles:
+        """Return l_i (<w, x_i> - b) of the given rows, read where they lie.
+
+        If many are asked for, those of all rows are computed, in one sweep, and kept until the next half-space comes:
+        a learner asks for them twice, and between that the weights are updated by the same half-space.
+        """
+        if self._last is not None and self._last[0] == plane:
+            return self._last[1][rows]
+        if len(self) > _MANY * len(rows):
+            return signed(plane, Records(self._features, self._labels), rows)
+        self._last = plane, signed(plane, Records(self._features, self._labels), np.arange(len(self)))
+        return self._last[1][rows]
+
+    def losses(self, hypothesis: Hypothesis, loss: Loss) -> Callable[[int, int], AnyArray]:
+        """Return what computes the losses; a half-space's mistakes are looked up where its margins are known."""
+        if loss != "zero-one" or self._last is None or self._last[0] != hypothesis:
+            return super().losses(hypothesis, loss)
+        margins, labels = self._last[1], self._labels
+        return lambda begin, end: wrong(margins[begin:end], labels[begin:end])
+
     def check(self) -> None:
         """Check all records, block by block."""
         self.block(0, len(self)).check()
+
+
+def signed(plane: Linear, records: Records, rows: Indices) -> Singles:
+    """Return l_i (<w, x_i> - b) of the given rows of some records."""
+    return plane.gaps(records.features, rows) * records.labels[rows]
+
+
+def wrong(margins: Singles, labels: Labels) -> Bits:
+    """Return the 0/1 losses: on the boundary, and where the margin is no number, the prediction is -1."""
+    return np.where(labels > 0, ~(margins > 0.0), margins < 0.0).astype(np.uint8)

@@ -5,11 +5,14 @@ import pytest
 from scipy.stats import chisquare
 
 from common.errors import BadData
+from common.hypotheses.linear import Linear
 from common.randomness import RandomSource
 from common.records import Records
 from curator.reweighing import Reweighing
+from curator.sample.fixed import FixedRows, Grid
 from curator.sample.local import LocalSample
 from curator.sample.shard import Census
+from curator.sample.single import SingleRows
 from curator.sampling import LEAST_ACCEPTANCE, Density, Sampler
 from tests.curator.given import law, reweighed, scores, split
 
@@ -193,3 +196,29 @@ def test_the_distinct_draws_are_the_draws_with_how_often_each_was_drawn(cuts):
     found = Records.joined(blocks)
     np.testing.assert_array_equal(found.features, records.features[distinct.rows])
     np.testing.assert_array_equal(found.labels, records.labels[distinct.rows])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.uint8, "fixed"])
+@pytest.mark.parametrize("count", [30, 900])
+def test_signed_margins_are_the_same_wherever_the_rows_lie(kind, count):
+    dtype = np.float32 if kind == "fixed" else kind
+    generator = np.random.default_rng(1)
+    features = generator.normal(size=(N * 9, 130)) if dtype == np.float32 else generator.integers(0, 2, (N * 9, 130))
+    records = Records(features.astype(dtype), generator.choice(np.array([-1, 1], dtype=np.int8), len(features)))
+    planes = [Linear(weights=tuple(generator.normal(size=130).tolist()), threshold=0.2) for _ in range(2)]
+    whole = records if kind != "fixed" else FixedRows.of(records, Grid.over(-4.0, 4.0))
+    found = []
+    for cuts in ([], [100, 101]):
+        ends = zip([0, *cuts], [*cuts, len(features)], strict=True)
+        parts = [whole.block(begin, end) if kind == "fixed" else records.take(slice(begin, end)) for begin, end in ends]
+        rows = [FixedRows.of(part, whole.grid) if kind == "fixed" else SingleRows(part) for part in parts]
+        sample = LocalSample(rows)
+        assert (sample.in_place is None) == bool(cuts)
+        distinct = Reweighing(len(features), None, 0.1).sampler(sample).distinct(count, RandomSource.seeded(3))
+        held = distinct.take(np.arange(len(distinct)))
+        for plane in (*planes, planes[1]):
+            found.append(distinct.signed_margins(plane))
+            np.testing.assert_allclose(found[-1], plane.margins(held.features) * held.labels, atol=1e-4)
+            np.testing.assert_array_equal((found[-1] > 0) == (held.labels > 0), plane.margins(held.features) > 0)
+    for one, other in zip(found[:3], found[3:], strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from common.hypotheses.linear import Linear
 from common.randomness import RandomSource
 from common.records import Records
 from common.tasks import Task
@@ -60,3 +61,17 @@ def test_a_learner_that_reads_long_records_in_place_sees_the_task(sampler):
     drawn, located = view.draws(200, RandomSource.seeded(1)), view.located(200, RandomSource.seeded(1))
     np.testing.assert_array_equal(located.matrix, drawn.features)
     np.testing.assert_array_equal(located.labels, drawn.labels)
+
+
+def test_long_rows_in_memory_are_seen_through_the_task_too():
+    features = np.random.default_rng(1).normal(size=(100, 64)).astype(np.float32)
+    sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
+    assert sample.in_place is not None
+    task = Task(features=40, label=50)
+    distinct = TaskSampler(sample, Reweighing(100, 0.2, 0.1).density(), task).distinct(COUNT, RandomSource.seeded(1))
+    views = distinct.take(np.arange(len(distinct)))
+    plane = Linear(weights=tuple(np.linspace(-1.0, 1.0, 40).tolist()), threshold=0.1)
+    np.testing.assert_allclose(distinct.signed_margins(plane), plane.margins(views.features) * views.labels, atol=1e-5)
+    draws = distinct.located(np.arange(0, 30, 3))
+    assert draws.rows is None
+    np.testing.assert_array_equal(draws.matrix, views.features[:30:3])

@@ -213,3 +213,30 @@ def test_integer_mistakes_are_those_of_exact_arithmetic(seed, d):
         margin = sum(w * p for w, p in zip(weights, places, strict=True)) - plane.threshold / GRID.step / unit
         wrong.append(int((margin > 0) != bool(row[0] & 1)))
     assert rows.losses(plane, "zero-one")(0, 60).tolist() == wrong
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_mistakes_are_those_of_the_half_space_also_where_its_margins_are_known(dtype):
+    rows, records = single(dtype=dtype), people(dtype=dtype)
+    generator = np.random.default_rng(7)
+    # Whole weights: with features of 0 and 1 many margins are exactly 0.
+    planes = [Linear(weights=tuple(generator.integers(-2, 3, 8).tolist()), threshold=1.0) for _ in range(3)]
+    some = np.sort(generator.choice(N, 600, replace=False))
+    for plane in planes:
+        margins = plane.margins(records.features) * records.labels
+        for asked in (some, some[::-1], some[:5]):
+            np.testing.assert_allclose(rows.signed_margins(plane, asked), margins[asked], atol=1e-5)
+        for asked in planes:
+            known = np.concatenate([rows.losses(asked, "zero-one")(begin, begin + 250) for begin in range(0, N, 250)])
+            np.testing.assert_array_equal(known, asked.mistakes(records))
+            assert known.dtype == np.uint8
+        np.testing.assert_array_equal(rows.losses(plane, "hinge")(0, N), count("hinge", plane, records))
+
+
+def test_margins_that_are_no_numbers_are_predicted_negative():
+    features = np.full((4, 40), 3e38, dtype=np.float32)
+    records = Records(features, np.array([1, -1, 1, -1], dtype=np.int8))
+    plane = Linear(weights=(1e30, -1e30) * 20, threshold=0.0)
+    rows = SingleRows(records)
+    assert np.isnan(rows.signed_margins(plane, np.arange(4))).all()
+    np.testing.assert_array_equal(rows.losses(plane, "zero-one")(0, 4), plane.mistakes(records))
