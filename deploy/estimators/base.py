@@ -18,13 +18,11 @@ from common.arrays import AnyArray, Singles
 from common.errors import BadFit
 from common.hypotheses.base import Hypothesis, parse_hypothesis
 from common.randomness import RandomSource
-from common.scenario import Scenario
-from common.tables import encode
-from deploy.base import Finished
+from common.tables import TableSource, encode
 from deploy.estimators.frames import chosen_columns, is_file, is_frame, numeric_frame
 from deploy.estimators.guarantee import Guarantee, Spending
-from deploy.estimators.running import refusing, run
-from deploy.estimators.schema import numeric_schema, read_schema
+from deploy.estimators.running import PUBLIC, SOURCE, TARGET, refusing, run, settled
+from deploy.estimators.schema import described, numeric_schema, public_schema
 from referee.estimation.intervals import Estimate
 from referee.referee import public
 from referee.runfolder import write_run
@@ -49,11 +47,23 @@ class Given:
         return len(self.frame)
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class Sides:
+    """Who gives the curator a record and who answers on their own; and whether chance decided that."""
+
+    curator: polars.DataFrame
+    population: polars.DataFrame
+    drawn: bool
+
+
 class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The base of all estimators; not one itself."""
 
     _numeric: ClassVar[bool] = False
     """Whether what is predicted is a number."""
+
+    _shortens: ClassVar[bool] = True
+    """Whether ``norm`` shortens everybody's features, to learn from, to test on and to predict for."""
 
     # Parameters that every estimator has, set by their constructors.
     epsilon: float
@@ -95,12 +105,16 @@ class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{at}" for at in range(matrix.shape[1])] if names is None else [str(name) for name in names]
         if reset:
-            self._schema = numeric_schema(self.bounds, columns, self.norm)
+            self._schema = numeric_schema(self.bounds, columns, self.norm if self._shortens else None)
         return numeric_frame(matrix, columns)
 
     def _by_schema(self, X: Any, y: Any, reset: bool) -> Given:
         if reset:
-            self._schema = read_schema(self.schema)
+            self._schema = public_schema(self.schema)
+            if self._schema.norm is not None and not self._shortens:
+                raise BadFit(
+                    "the schema has a norm, which would shorten what is to be predicted, too: give norm= instead"
+                )
             self.n_features_in_ = len(self._schema.columns)
             self.feature_names_in_ = np.asarray(self._schema.columns, dtype=object)
         columns, label = self._schema.columns, self._schema.label
@@ -115,6 +129,18 @@ class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         if len(target) != len(table):
             raise BadFit(f"X has {len(table)} people and y {len(target)} values: give one for each person")
         return Given(table.select(columns), target)
+
+    def _people(self, X: Any, y: Any) -> polars.DataFrame:
+        """Read the curator's people, and settle how what is to be predicted travels; return them as parties do."""
+        raise NotImplementedError
+
+    def _others(self, others: Any, y: Any) -> polars.DataFrame:
+        """Read other people by the rules of the curator's: (X, y), or X alone where y is a column's name or None."""
+        raise NotImplementedError
+
+    def _described(self, file: str) -> TableSource:
+        """Return the description of a file of people with what is to be predicted of them."""
+        raise NotImplementedError
 
     # Fitting --------------------------------------------------------------------------------------------------------
 
@@ -131,15 +157,15 @@ class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise BadFit(f"{name} must be a finite number, found {value!r}")
         return float(value)
 
-    def _spending(self, people: int, agents: int, drawn: bool) -> Spending:
+    def _spending(self, sides: Sides) -> Spending:
         """Return what a fit with these parameters may cost."""
         return Spending(
             epsilon=self._number("epsilon"),
             delta=self._number("delta"),
             agent_epsilon=self._number("agent_epsilon"),
-            people=people,
-            agents=agents,
-            drawn=drawn,
+            people=len(sides.curator),
+            agents=len(sides.population),
+            drawn=sides.drawn,
         )
 
     def _seed(self) -> int | None:
@@ -148,23 +174,44 @@ class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             return None
         return int(check_random_state(self.random_state).randint(1 << 31))
 
-    def _parts(self, people: int, seed: int | None) -> tuple[AnyArray, AnyArray]:
-        """Return which people are the curator's and which answer as agents: by chance, whatever their records are."""
+    def _sides(self, people: polars.DataFrame, asked: polars.DataFrame | None, seed: int | None) -> Sides:
+        """Return who is the curator's and who answers as an agent: by chance, whatever their records are, if not told.
+
+        Parameters
+        ----------
+        people
+            Those of X.
+        asked
+            The population; None: a share of X.
+        seed
+            None draws the parts from the operating system's generator.
+        """
+        if asked is not None:
+            return Sides(people, asked, False)
         fraction = self._number("population_fraction")
         if not 0.0 < fraction < 1.0:
             raise BadFit(f"population_fraction must be in (0, 1), found {fraction:g}")
+        first = round(fraction * len(people))
+        if not 0 < first < len(people):
+            raise BadFit(
+                f"n_samples={len(people)} is too few to share out: population_fraction = {fraction:g} leaves {first} "
+                f"to be asked and {len(people) - first} to the curator"
+            )
         source = RandomSource.secure() if seed is None else RandomSource.seeded(seed, "parts")
-        order = np.random.default_rng(source.words(4)).permutation(people)
-        asked = round(fraction * people)
-        return np.sort(order[asked:]), np.sort(order[:asked])
+        order = np.random.default_rng(source.words(4)).permutation(len(people))
+        return Sides(people[np.sort(order[first:])], people[np.sort(order[:first])], True)
 
     def _carry_out(
-        self, chosen: Scenario, tables: Mapping[str, polars.DataFrame], spending: Spending, seed: int | None
-    ) -> Finished:
-        """Charge, run, and keep what was released."""
+        self, tree: Mapping[str, Any], sides: Sides, seed: int | None, others: polars.DataFrame | None = None
+    ) -> None:
+        """Check everything, charge, run, and keep what was released; ``others`` are public."""
+        chosen = settled(tree)
+        tables = {SOURCE: sides.curator, TARGET: sides.population}
+        if others is not None:
+            tables[PUBLIC] = others
         before = getattr(self, "guarantee_", None)
         self.guarantee_ = Guarantee(
-            fits=(*(before.fits if before else ()), spending),
+            fits=(*(before.fits if before else ()), self._spending(sides)),
             simulated=seed is not None or (before is not None and before.simulated),
             assumptions=self._assumptions(),
         )
@@ -180,7 +227,6 @@ class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         self.estimate_ = None if result["estimate"] is None else Estimate.parse(result["estimate"])
         self.result_ = result
         self._scenario, self._finished = public(chosen), finished
-        return finished
 
     def _assumptions(self) -> tuple[str, ...]:
         return ("the numbers of people, and every parameter of the estimator",)
@@ -205,10 +251,10 @@ class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         check_is_fitted(self, "hypothesis_")
         frame = self._features(X)
         with refusing():
-            return encode(frame, self._schema.source("people.parquet"))
+            return encode(frame, described(self._schema, "people.parquet"))
 
     def __sklearn_tags__(self) -> Any:
-        """Say that missing values are fine: they count as the lower bound."""
+        """Say that missing values are fine: they count as what is public of them."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

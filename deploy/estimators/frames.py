@@ -26,10 +26,8 @@ def is_frame(data: Any) -> bool:
 
 
 def numeric_frame(matrix: AnyArray, columns: Iterable[str]) -> polars.DataFrame:
-    """Return numbers of shape (n, columns) as a frame; NaN becomes an absent field."""
-    # Column by column: names come from people, and one could be given twice.
-    named = {name: polars.Series(name, matrix[:, at], polars.Float64).fill_nan(None) for at, name in enumerate(columns)}
-    return polars.DataFrame(named)
+    """Return numbers of shape (n, columns) as a frame."""
+    return polars.DataFrame({name: np.ascontiguousarray(matrix[:, at]) for at, name in enumerate(columns)})
 
 
 def chosen_columns(data: Any, columns: tuple[str, ...], layout: Layout) -> polars.DataFrame:
@@ -61,10 +59,9 @@ def chosen_columns(data: Any, columns: tuple[str, ...], layout: Layout) -> polar
 
 
 def _series(name: str, values: AnyArray) -> polars.Series:
-    """Return one column; None, NaN and other kinds of "not there" become an absent field."""
+    """Return one column; None and other kinds of "not there" become an absent field, as NaN among numbers does."""
     if values.dtype.kind in "biuf":
-        series = polars.Series(name, np.ascontiguousarray(values))
-        return series.fill_nan(None) if values.dtype.kind == "f" else series
+        return polars.Series(name, np.ascontiguousarray(values))
     # What differs from itself is NaN or NaT; pandas.NA refuses to say.
     return polars.Series(name, [None if _absent(value) else str(value) for value in values], polars.String)
 

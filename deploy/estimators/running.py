@@ -28,8 +28,8 @@ from deploy.base import Finished
 from deploy.checking import checked
 from deploy.embedded import Embedded
 
-SOURCE, TARGET = "source.parquet", "target.parquet"
-"""Files of the curator's people and of the population's."""
+SOURCE, TARGET, PUBLIC = "source.parquet", "target.parquet", "public.parquet"
+"""Files of the curator's people, of the population's, and of those whose records are public."""
 
 _MEMORY = Path("/dev/shm")  # noqa: S108  # the folder made in it is the owner's alone
 _ROOM = 64 << 20

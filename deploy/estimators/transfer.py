@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-import numpy as np
-from sklearn.base import ClassifierMixin
-
-from common.arrays import AnyArray
 from common.errors import BadFit
-from common.tables import Label
-from deploy.estimators.base import HybridEstimator
-from deploy.estimators.classes import public_classes
-from deploy.estimators.running import SOURCE, TARGET, settled
+from deploy.estimators.base import Sides
+from deploy.estimators.binary import BinaryClassifier
+from deploy.estimators.learners import learner_settings
+from deploy.estimators.running import PUBLIC, SOURCE, TARGET
 
 
-class TransferClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class TransferClassifier(BinaryClassifier):
     """A classifier for two classes that fits a population, learned from a biased private sample.
 
     ``fit`` runs Subsample-Test-Reweigh (Kohen & Sheffet, ICML 2022, Algorithm 2) in the embedded deployment. The people
@@ -47,7 +43,7 @@ class TransferClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc
         population is shown to be below ``4 alpha``.
     bounds
         *Public* bounds of the features: a pair for all columns, a pair for each, or a mapping by column. Values
-        beyond are clipped to them; missing ones (NaN, None) count as the lower bound. Never taken from the data.
+        beyond are clipped to them; missing ones (NaN) count as the middle. Never taken from the data.
     schema
         A mapping, or the path of a YAML file: ``features`` (numbers with bounds, categories with values), and where
         given ``label``, ``norm``, ``layout``. Replaces ``bounds``, and allows categories and files. See
@@ -55,8 +51,8 @@ class TransferClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc
     norm
         Public bound: longer feature vectors are shortened to this L2 norm. None: the square root of their number.
     classes
-        The two *public* class names; the second is the positive one. None: read off ``y``, which treats them as
-        public: that both occur is then no secret.
+        The two *public* class names; the second is the positive one. None: those of the schema's label, or read off
+        ``y``, which treats them as public: that both occur is then no secret.
     population_fraction
         Without a population, this share of the people of X, chosen by chance, answers as agents instead of giving the
         curator their records.
@@ -136,7 +132,7 @@ class TransferClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc
         self.population_fraction = population_fraction
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, population: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, population: Any = None, public: Any = None) -> Self:
         """Learn from the curator's people, tested by the population's.
 
         Parameters
@@ -150,43 +146,24 @@ class TransferClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc
         population
             The agents' people, (X, y) in any of these forms; a frame or path alone if y names a column. None: see
             ``population_fraction``.
+        public
+            Records that everybody may see, without labels, for learners that want some (``model-agnostic``).
 
         Returns
         -------
         self
         """
         seed = self._seed()
-        given = self._given(X, y, reset=True)
-        classes = public_classes(given.target, self.classes, self._label(y))
-        people = classes.marked(given)
-        if population is None:
-            mine, theirs = self._parts(len(people), seed)
-            source, target = people[mine], people[theirs]
-        else:
-            others, labels = population if isinstance(population, tuple) else (population, y)
-            source, target = people, classes.marked(self._given(others, labels, reset=False))
-        chosen = settled(self._tree(len(source), len(target)))
-        spending = self._spending(len(source), len(target), drawn=population is None)
-        self._carry_out(chosen, {SOURCE: source, TARGET: target}, spending, seed)
-        self.classes_ = classes.names
+        people = self._people(X, y)
+        sides = self._sides(people, None if population is None else self._others(population, y), seed)
+        points = None if public is None else self._classes.unmarked(self._features(public))
+        self._carry_out(self._tree(sides, 0 if points is None else len(points)), sides, seed, points)
+        self.classes_ = self._classes.names
         return self
 
-    def predict(self, X: Any) -> AnyArray:
-        """Return the class of each of n people, shape (n,)."""
-        features = self._encoded(X)
-        return self.classes_[(self.hypothesis_.predict(features) > 0).astype(np.int64)]
-
-    def decision_function(self, X: Any) -> AnyArray:
-        """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class."""
-        features = self._encoded(X)
-        return self.hypothesis_.margins(features)
-
-    def _label(self, y: Any) -> Label | None:
-        """Return the schema's label if ``y`` leaves it to the schema."""
-        return self._schema.label if y is None else None
-
-    def _tree(self, people: int, agents: int) -> dict[str, Any]:
+    def _tree(self, sides: Sides, public: int) -> dict[str, Any]:
         """Return the scenario of a fit."""
+        people, agents = len(sides.curator), len(sides.population)
         kappa, rounds = self._number("kappa"), int(self._number("rounds"))
         if not 0.0 < kappa <= 1.0:
             raise BadFit(f"kappa must be in (0, 1], found {kappa:g}")
@@ -202,8 +179,9 @@ class TransferClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc
             # Weights beyond 1/kappa are out of reach anyway; where they are at most that, so is their second moment.
             "divergence": {"chi_squared": 1.0 / kappa},
             "vc_dimension": self._schema.dimension + 1,
-            "source": {"table": self._schema.source(SOURCE).wire()},
-            "target": {"table": self._schema.source(TARGET).wire()},
+            "source": {"table": self._described(SOURCE).wire()},
+            "target": {"table": self._described(TARGET).wire()},
+            "public": {"table": self._described(PUBLIC).wire(), "labelled": False} if public else None,
             "curator": {
                 "n": people,
                 "epsilon": self._number("epsilon"),
@@ -211,30 +189,7 @@ class TransferClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc
                 "kappa": kappa,
                 "eta": self._number("eta"),
                 "rounds": rounds,
-                "learner": learner_settings(self.learner, people),
+                "learner": learner_settings(self.learner, people, public),
             },
             "agents": {"count": agents, "mechanism": {"name": "warner", "epsilon": self._number("agent_epsilon")}},
         }
-
-    def _assumptions(self) -> tuple[str, ...]:
-        named = () if self.classes is not None else ("the names of the classes, as they were read off y",)
-        return (*super()._assumptions(), *named)
-
-    def __sklearn_tags__(self) -> Any:
-        """Say that there are two classes."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-
-def learner_settings(learner: str | Mapping[str, Any], people: int) -> dict[str, Any]:
-    """Return a learner's settings, what is not given filled in from ``people`` and the name alone.
-
-    Gradient descent takes 100 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows,
-    and half-spaces whose weights, with the intercept, have length at most 15.
-    """
-    given = {"name": learner} if isinstance(learner, str) else dict(learner)
-    if given.get("name") != "sgd":
-        return given
-    steps = min(2_000_000, max(10_000, 100 * people))
-    return {"steps": steps, "noise": "plan", "diameter": 30.0, **given}

@@ -89,9 +89,20 @@ class TestRules:
         inside, beyond = np.array([[1.0, 2.0], [-1.0, 0.0]]), np.array([[7.0, 2.5], [-1e300, -3.0]])
         np.testing.assert_array_equal(model.decision_function(inside), model.decision_function(beyond))
 
-    def test_missing_is_the_lower_bound(self):
-        model = quick().fit(*square(300, 1))
-        np.testing.assert_array_equal(model.decision_function([[np.nan, 0.5]]), model.decision_function([[-1.0, 0.5]]))
+    def test_missing_is_the_middle_of_the_bounds_or_what_the_schema_says(self, reference):
+        model = quick(bounds=(-1, 3)).fit(*square(300, 1))
+        np.testing.assert_array_equal(model.decision_function([[np.nan, 0.5]]), model.decision_function([[1.0, 0.5]]))
+        person = polars.DataFrame({"months": [20.0], "plan": ["pro"]})
+        missing, low = (person.with_columns(visits=polars.lit(visits, polars.Float64)) for visits in (None, 0.0))
+        np.testing.assert_array_equal(reference.decision_function(missing), reference.decision_function(low))
+
+    def test_a_number_may_divide_the_classes(self):
+        schema = {"features": SCHEMA["features"][1:], "label": {"column": "visits", "above": 15}}
+        people = customers(300, 1).with_columns(polars.col("visits").fill_null(0.0))
+        model = quick(schema=schema).fit(people)
+        assert list(model.classes_) == [False, True]
+        same = quick(schema=schema).fit(people, people["visits"].to_numpy() > 15)
+        assert same.hypothesis_ == model.hypothesis_
 
     def test_unknown_and_missing_categories_are_no_category(self, reference):
         person = polars.DataFrame({"visits": [12.0], "months": [20.0]})
@@ -109,9 +120,9 @@ REFUSALS = {
     "no such column": (SCHEMA, lambda: customers(90, 1).drop("plan"), "no column 'plan'"),
     "no such label": (SCHEMA, lambda: customers(90, 1).drop("renews"), "no column 'renews'"),
     "array of another width": (SCHEMA, lambda: np.zeros((90, 2)), "columns"),
-    "no schema file": ("nowhere.yaml", lambda: customers(90, 1), "cannot be read"),
+    "no schema file": ("nowhere.yaml", lambda: customers(90, 1), "cannot be read: No such file"),
     "unknown key": (SCHEMA | {"colour": 1}, lambda: customers(90, 1), "colour: unknown key"),
-    "no mapping": ([1], lambda: customers(90, 1), "must be a mapping"),
+    "no mapping": ([1], lambda: customers(90, 1), "schema must be a mapping"),
     "no file": (SCHEMA, lambda: "nowhere.csv", "there is no such file"),
     "a file without schema": (None, lambda: "people.csv", "need schema="),
     "text for a number": (SCHEMA, lambda: customers(90, 1).with_columns(visits=polars.lit("many")), "finite number"),

@@ -1,0 +1,80 @@
+"""Private domain adaptation: a few private people, a public sample of another domain, tested by agents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from common.errors import BadFit
+from deploy.estimators.base import HybridEstimator, Sides
+from deploy.estimators.running import PUBLIC, SOURCE, TARGET
+
+
+class Adapter(HybridEstimator):
+    """What both adapters share; not an estimator itself."""
+
+    _shortens = False
+    _learner: ClassVar[str]
+    _loss: ClassVar[str]
+
+    alpha: float
+    private: str
+    radius: float
+    iterations: int
+    settings: Mapping[str, Any] | None
+
+    def _adapt(self, X: Any, y: Any, public: Any, population: Any) -> None:
+        """Read everybody, run, and keep what was released."""
+        if public is None:
+            raise BadFit(f"{type(self).__name__} adapts from a public sample of another domain: give public=(X, y)")
+        if population is None and self.private == "source":
+            raise BadFit("private: source has nobody of the target to test on: give population=(X, y)")
+        seed = self._seed()
+        sides = self._sides(self._people(X, y), None if population is None else self._others(population, y), seed)
+        self._carry_out(self._tree(sides), sides, seed, self._others(public, y))
+
+    def _tree(self, sides: Sides) -> dict[str, Any]:
+        """Return the scenario of a fit: the curator learns once, every agent tests once."""
+        dimension = self._schema.dimension
+        epsilon, delta, iterations = self._number("epsilon"), self._number("delta"), self._number("iterations")
+        return {
+            "name": "domain-adapter",
+            "title": "A model adapted from a public sample to a private one, tested on the population",
+            "protocol": "learn-and-test",
+            "alpha": 0.1,
+            "mode": "agnostic",
+            "people": "real" if self.random_state is None else "simulated",
+            "divergence": {"chi_squared": 1.0},
+            "vc_dimension": dimension + 1,
+            "source": {"table": self._described(SOURCE).wire()},
+            "target": {"table": self._described(TARGET).wire()},
+            "public": {"table": self._described(PUBLIC).wire()},
+            "curator": {
+                "n": len(sides.curator),
+                "epsilon": epsilon,
+                "delta": delta,
+                "kappa": None,
+                "eta": 1.0,
+                "rounds": 1,
+                "learner": {
+                    "name": self._learner,
+                    "features": dimension,
+                    "alpha": self._number("alpha"),
+                    "private": self.private,
+                    "radius": self._number("radius"),
+                    "norm": 0.5 * math.sqrt(dimension) if self.norm is None else self._number("norm"),
+                    "iterations": int(iterations),
+                    "mu": "plan",
+                    **(self.settings or {}),
+                },
+            },
+            "agents": {
+                "count": len(sides.population),
+                "mechanism": {"name": "warner", "epsilon": self._number("agent_epsilon")},
+                "loss": self._loss,
+            },
+        }
+
+    def _assumptions(self) -> tuple[str, ...]:
+        return (*super()._assumptions(), "every record of the public sample")
