@@ -208,7 +208,7 @@ class Scenario(Value):
         Must be given but for problems: there S and T are the same.
     alpha, beta
         Accuracy (in 0/1 loss, 0 < alpha < 1/2) and failure probability: beta each for the sample, the learner's calls
-        and the tests, 3 beta for the whole run (Theorem 4.3).
+        and the tests, 3 beta for the whole run (Theorem 4.3). Where the curator learns once: of the agents' estimate.
     bounds
         ``tight`` (the sound, tighter rules; default) or ``paper`` (as Kohen & Sheffet compute, for comparison).
     mode
@@ -275,7 +275,7 @@ class Scenario(Value):
         if self.problem is None:
             if self.alone is not None:
                 raise ValueError("alone is for scenarios with a problem: leave it out")
-            if "divergence" not in self.model_fields_set:
+            if "divergence" not in self.model_fields_set and self.protocol not in ONCE:
                 raise ValueError("divergence: must be given, as reweighing rests on it")
             if self.curator.learner is None:
                 raise ValueError("curator.learner: give the name of a learner and its settings")
@@ -326,6 +326,9 @@ class Scenario(Value):
             raise ValueError(f"people: real cannot be asked with mechanism {self.agents.mechanism.name!r}")
         return self
 
+
+ONCE = frozenset({"learn-and-test", "model-agnostic"})
+"""Protocols in which the curator learns once, nothing is reweighed, and all agents test what was learned."""
 
 _KINDS_OF_PEOPLE = {"distribution", "table"}
 """Keys of which people have one: a tree with one of them replaces another, whole."""

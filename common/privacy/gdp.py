@@ -56,6 +56,8 @@ def delta_of(mu: float, epsilon: float) -> float:
 def mu_allowed(epsilon: float, delta: float) -> float:
     """Return mu*(eps, delta), the largest mu with delta_G(eps; mu) <= delta, rounded down.
 
+    By a part in 10^12, so that :func:`epsilon_of` finds it within epsilon again.
+
     Raises
     ------
     BadInput
@@ -74,7 +76,7 @@ def mu_allowed(epsilon: float, delta: float) -> float:
             private = middle
         else:
             leaky = middle
-    return private
+    return private * (1.0 - 1e-12)
 
 
 def epsilon_of(mu: float, delta: float) -> float:
