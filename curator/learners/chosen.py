@@ -52,10 +52,13 @@ class ChosenLearner(Learner):
         Of K.
     mu
         Of one run: given to the learner as its ``mu``, and spent on its score.
-    share
+    validation
         Share of the places for validation, in (0, 1).
     loss
         What is scored: the loss that agents test.
+    cut
+        Losses above are counted as this much, in scores only. The noise of a score is cut/mu, so that a public bound on
+        the losses that matter (squared residuals of a tenth: .01) makes it as much smaller. Mistakes are not cut.
     """
 
     name: Literal["chosen"] = "chosen"
@@ -63,8 +66,9 @@ class ChosenLearner(Learner):
     grid: dict[str, tuple[Any, ...]] = Field(min_length=1)
     law: Law
     mu: float = Field(gt=0, le=1e6)
-    share: float = Field(default=0.2, gt=0, lt=1)
+    validation: float = Field(default=0.2, gt=0, lt=1)
     loss: Loss = "zero-one"
+    cut: float = Field(default=1.0, gt=0, le=1)
 
     @model_validator(mode="after")
     def _candidates_fit(self) -> Self:
@@ -117,14 +121,15 @@ class ChosenLearner(Learner):
         held = int(np.count_nonzero(self._held(0, people)))
         if not 0 < held < people:
             raise BadScenario(
-                f"share = {self.share:g} of {people} people leaves {held} for validation: both parts need somebody"
+                f"validation = {self.validation:g} leaves {held} of {people} people for validation: both parts need "
+                f"somebody"
             )
         for candidate in self._candidates():
             candidate.check_people(people - held)
 
     def _held(self, begin: int, size: int) -> AnyArray:
         """Say which of the places begin..begin+size-1 are for validation: a public rule, whatever is in them."""
-        edges = np.floor(np.arange(begin, begin + size + 1) * self.share)
+        edges = np.floor(np.arange(begin, begin + size + 1) * self.validation)
         return np.asarray(edges[1:] > edges[:-1])
 
     def event(self, sampling: float) -> Event:
@@ -137,7 +142,7 @@ class ChosenLearner(Learner):
         """Choose; the weights play no part."""
         training, validation = self._split(sampler)
         part = Reweighing(len(training), None, 1.0).sampler(training)
-        parts = grain(self.loss)
+        parts = max(1, round(self.cut * grain(self.loss)))
 
         def fit(settings: dict[str, Any], randomness: RandomSource) -> Hypothesis:
             candidate: Learner = settings["candidate"]

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from common.errors import BadScenario
+from common.errors import BadScenario, BudgetExceeded
 from common.hypotheses.linear import Linear
 from common.planning.learners.base import planning_of
 from common.privacy.budget import cost
@@ -17,8 +17,12 @@ from common.privacy.selection import mu_for_selection
 from common.privacy.stopping import geometric
 from common.randomness import RandomSource
 from common.records import Records
+from common.scenario import parse
 from curator.learners.base import parse_learner
+from curator.opening import open_curator
 from curator.reweighing import Reweighing
+from deploy.checking import checked
+from deploy.laboratory import conduct
 from tests.curator.learners.noisy_mean import NoisyMean, registered
 
 LAW = {"name": "negative-binomial", "gamma": 0.2, "most": 15}
@@ -73,7 +77,7 @@ def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():
         patch.object(NoisyMean, "learn", fit),
         patch("curator.learners.chosen.count", lambda loss, h, held: seen.append(held.features[:, 0]) or np.zeros(1)),
     ):
-        learn(records, RandomSource.seeded(1), share=0.3)
+        learn(records, RandomSource.seeded(1), validation=0.3)
     training, validation = seen[0], seen[1]
     assert sorted([*training, *validation]) == list(range(23))
     assert len(validation) == 6
@@ -85,6 +89,26 @@ def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():
 @pytest.mark.parametrize("loss", ["zero-one", "hinge"])
 def test_scores_are_by_the_loss_that_was_asked_for(loss):
     assert learn(people(), RandomSource.seeded(2), loss=loss).threshold in SETTINGS["grid"]["threshold"]
+
+
+@pytest.mark.parametrize(
+    ("loss", "cut", "parts"), [("zero-one", 0.1, 1), ("squared", 1.0, 1024), ("squared", 0.125, 128)]
+)
+def test_a_score_is_cut_where_its_noise_is_measured(loss, cut, parts):
+    seen = []
+
+    def noisy(total, parts, mu, source):
+        seen.append((total, parts, mu))
+        return total
+
+    with (
+        patch("curator.learners.chosen.noisy_sum", noisy),
+        patch(
+            "curator.learners.chosen.count", lambda loss, h, held: np.full(len(held), 300 if loss == "squared" else 1)
+        ),
+    ):
+        learn(people(100), RandomSource.seeded(1), loss=loss, cut=cut)
+    assert set(seen) == {(20 * min(parts, 300 if loss == "squared" else 1), parts, SETTINGS["mu"])}
 
 
 def test_its_event_is_one_choice_whatever_the_weights_are():
@@ -106,7 +130,7 @@ def test_its_event_is_one_choice_whatever_the_weights_are():
         ({"learner": {"name": "oracle"}}, "no learner has the name"),
         ({"learner": {"name": "parity", "epsilon": 1.0}, "grid": {"blocks": [1]}}, "mu"),
         ({"learner": {}}, "no learner has the name"),
-        ({"share": 1.0}, "share"),
+        ({"validation": 1.0}, "validation"),
         ({"law": {"name": "negative-binomial", "gamma": 0.2}}, "most"),
         ({"loss": "mood"}, "loss"),
     ],
@@ -142,7 +166,7 @@ def test_what_a_candidate_refuses_is_refused():
 def test_both_parts_need_somebody():
     learner = parse_learner(SETTINGS)
     learner.check_people(5)
-    with pytest.raises(BadScenario, match="leaves 0 for validation"):
+    with pytest.raises(BadScenario, match="leaves 0 of 4 people"):
         learner.check_people(4)
 
 
@@ -152,3 +176,64 @@ def test_planning_prices_it_by_its_event():
     assert plan == [(parse_learner(SETTINGS).event(1.0), 2)]
     mu = mu_for_selection(2.0, 1e-6, geometric(5.0, 15))
     assert 1.999 < cost(planning.events({**SETTINGS, "mu": mu}, [1.0]), 1e-6) <= 2.0
+
+
+LINE = {"name": "drifting-line", "d": 4, "slope": 0.8, "noise": 0.05, "drift": 0.5, "skew": 2.0}
+ADAPTATION = {
+    "name": "chosen-adaptation",
+    "title": "Adaptation with a private choice of alpha",
+    "protocol": "learn-and-test",
+    "alpha": 0.05,
+    "divergence": {"chi_squared": 1.0},
+    "source": {"distribution": {**LINE, "side": "target"}},
+    "target": {"distribution": {**LINE, "side": "target"}},
+    "public": {"distribution": {**LINE, "side": "source"}, "count": 800},
+    "curator": {
+        "n": 2000,
+        "epsilon": 4.0,
+        "delta": 1e-6,
+        "kappa": None,
+        "learner": {
+            "name": "chosen",
+            "learner": {
+                "name": "cnvx-adap",
+                "features": 4,
+                "response": 4,
+                "iterations": 200,
+                "norm": 1.0,
+                "radius": 2.0,
+            },
+            "grid": {"alpha": [0.2, 0.5, 0.8]},
+            "law": LAW,
+            "mu": "plan",
+            "loss": "squared",
+            "cut": 0.05,
+        },
+    },
+    "agents": {"count": 2000, "loss": "squared", "mechanism": {"name": "warner", "epsilon": 1.0}},
+}
+
+
+def test_a_run_with_a_choice_keeps_to_its_budget_and_is_the_same_with_the_same_seed():
+    scenario = checked(parse(ADAPTATION))
+    learner = parse_learner(scenario.curator.learner)
+    assert 3.99 < cost([(learner.event(1.0), 1)], 1e-6) <= 4.0
+    first, again, other = (conduct(scenario, seed, lambda *_: None) for seed in (1, 1, 2))
+    assert first == again != other
+    assert first.status == "done"
+    assert first.answer.kind == "regressor"
+
+
+def test_a_choice_beyond_the_budget_is_refused_before_anything_is_learned(tmp_path):
+    curator = ADAPTATION["curator"] | {"learner": ADAPTATION["curator"]["learner"] | {"mu": 1.0}}
+    with pytest.raises(BudgetExceeded):
+        open_curator(checked(parse({**ADAPTATION, "curator": curator})), tmp_path, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"delta": 0.0}, "positive delta"), ({"rounds": 2}, "for one round, found 2"), ({"epsilon": None}, "epsilon")],
+)
+def test_what_cannot_be_planned_is_refused(changes, says):
+    with pytest.raises(BadScenario, match=says):
+        checked(parse({**ADAPTATION, "curator": ADAPTATION["curator"] | changes}))
