@@ -28,7 +28,8 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
     below 1: H = I + 2 C sum t_i y_i y_i^T over them; it ends at the minimum after finitely many steps (Mangasarian, "A
     finite Newton method for classification", 2002). It is run on the rows with the least margins. Any other row that
     turns out to be too near is added, and so the result is the minimum over all rows, of which no more are held at
-    once than come near; of the others their margins are. From a good start two looks are enough.
+    once than come near; of the others their margins are. From a good start two looks are enough, and margins at a start
+    that was looked at last need not be computed again (:meth:`~curator.sampling.Distinct.signed_margins`).
 
     Parameters
     ----------
@@ -53,9 +54,7 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
         costs = 2.0 * penalty * rows.times.astype(np.float64)
         known = np.zeros(len(rows), dtype=np.bool_)
         weights = start
-        more = _least(
-            rows.signed_margins(half_space(weights, rows.dimension, intercept)), np.inf, _NEAR * len(start), known
-        )
+        more = _least(_margins(rows, weights, intercept), np.inf, _NEAR * len(start), known)
         enough = 0.0 if separate else 1.0
         while len(more):
             known[more] = True
@@ -64,7 +63,7 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
             weights, least = _newton(held, weights, enough)
             if least <= 0.0:
                 enough = 1.0
-            more = _least(rows.signed_margins(half_space(weights, rows.dimension, intercept)), enough, len(near), known)
+            more = _least(_margins(rows, weights, intercept), enough, len(near), known)
         return weights
 
 
@@ -78,6 +77,11 @@ def half_space(weights: Floats, dimension: int, intercept: float) -> Linear:
     """Return the hypothesis that predicts by the sign of <w, (x, intercept)>."""
     threshold = -intercept * weights[-1] if intercept > 0.0 else 0.0
     return Linear(weights=tuple(weights[:dimension].tolist()), threshold=float(threshold))
+
+
+def _margins(rows: Distinct, weights: Floats, intercept: float) -> Singles:
+    """Return l_i <w, y_i> of all rows, shape (m,), in the precision in which the half-space predicts."""
+    return rows.signed_margins(half_space(weights, rows.dimension, intercept))
 
 
 def _least(margins: Singles, cut: float, most: int, known: AnyArray) -> Indices:
