@@ -1,0 +1,137 @@
+"""Print the paper's tables of private domain adaptation beside ours, and draw its figures.
+
+    python -m benchmarks.adaptation [--json] [--table N] [--figures] [--measure] [--data DIR] [--splits 10]
+
+Raw results are in DIR/adaptation.jsonl, one line a split; the tables are a summary of them. Without results, or with
+--measure, what is missing is measured (about half an hour of one core in all), so the same command goes on where it
+was stopped. That needs the data sets: --data, else TANDEM_DATA, else ../shared/data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from benchmarks.adaptation import figures
+from benchmarks.adaptation.measuring import measure, missing
+from benchmarks.adaptation.paper import NOT_AT_HAND
+from benchmarks.adaptation.points import SPLITS, points
+from benchmarks.adaptation.tables import TABLES, scores, table
+from benchmarks.figures.store import ResultFile, Row
+from common.errors import BadInput, TandemError
+
+RESULTS = Path(__file__).parent.parent / "results"
+SHELF = Path(__file__).parent.parent.parent.parent / "shared" / "data"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure what is asked for, print the tables, draw the figures."""
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.adaptation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print the tables' rows as one JSON list")
+    parser.add_argument("--table", type=int, choices=sorted(TABLES), metavar="N", help="only this table of the paper")
+    parser.add_argument("--figures", action="store_true", help="measure the figures as well, and draw them")
+    parser.add_argument("--measure", action="store_true", help="measure what is missing")
+    parser.add_argument("--splits", type=int, default=SPLITS, help="of each point, or runs of a figure's")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="of the public data sets")
+    parser.add_argument("--output", type=Path, default=RESULTS, metavar="DIR", help="of results and pictures")
+    given = parser.parse_args(arguments)
+    try:
+        return _work(given)
+    except TandemError as error:
+        print(error.detail, file=sys.stderr)
+        return 1
+
+
+def _work(given: argparse.Namespace) -> int:
+    file = ResultFile(given.output / "adaptation.jsonl")
+    numbers = (given.table,) if given.table else tuple(TABLES)
+    if given.measure or not file.rows():
+        wanted = tuple(point for point in points() if any(point.method in TABLES[number] for number in numbers))
+        _measure(
+            file,
+            [
+                (task.name, number, _task(measure, task, number))
+                for task, number in missing(wanted, file.rows(), given.splits)
+            ],
+            given,
+        )
+    if given.figures:
+        _measure(
+            file,
+            [
+                (name, number, _task(figures.measure, name, number))
+                for name, number in figures.missing(file.rows(), given.splits)
+            ],
+            given,
+        )
+        figures.draw(file.rows(), given.output)
+    measured = scores(row for row in file.rows() if not figures.holds(row))
+    rows = [row for number in numbers for row in table(number, measured)]
+    if given.json:
+        print(json.dumps(rows, allow_nan=False))
+    else:
+        _print(rows)
+    return 0
+
+
+Work = Callable[[Path], Row]
+
+
+def _task(function: Callable[..., Row], what: Any, number: int) -> Work:
+    return lambda data: function(what, number, data)
+
+
+def _measure(file: ResultFile, tasks: list[tuple[str, int, Work]], given: argparse.Namespace) -> None:
+    if not tasks:
+        return
+    data = _shelf(given.data)
+    with file.writing() as append, Progress(console=Console(stderr=True)) as progress:
+        bar = progress.add_task("adaptation", total=len(tasks))
+        for name, number, work in tasks:
+            progress.update(bar, description=f"{name}, {number}")
+            append(work(data))
+            progress.advance(bar)
+
+
+def _shelf(given: Path | None) -> Path:
+    """Return the directory of the data sets.
+
+    Raises
+    ------
+    BadInput
+        If there is none.
+    """
+    shelf = given or Path(os.environ.get("TANDEM_DATA", SHELF))
+    if not shelf.is_dir():
+        raise BadInput(
+            f"the public data sets are not at {shelf}: give their directory with --data or TANDEM_DATA "
+            "(docs/adaptation-tables.md says what it must hold); committed results need none"
+        )
+    return shelf
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    console = Console()
+    for number in dict.fromkeys(row["table"] for row in rows):
+        drawn = Table("data set", "method", "here", "paper", "note", title=f"Table {number}")
+        for row in rows:
+            if row["table"] == number:
+                paper = "" if row["paper_mean"] is None else f"{row['paper_mean']} ± {row['paper_deviation']}"
+                drawn.add_row(row["dataset"], row["method"], f"{row['mean']} ± {row['deviation']}", paper, row["note"])
+        console.print(drawn)
+    console.print(f"Not at hand, so left out: {', '.join(NOT_AT_HAND)}.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""Noisy minibatch SGD (Bassily, Feldman, Thakurta and Talwar 2019): private, and of the target alone.
+
+Each of T steps takes each of n records with chance q, clips each gradient to L2 norm L, adds N(0, sigma^2 I) to their
+sum, and steps within the ball; the average of the iterates is released.
+
+Cost, for neighbours that differ in one record by replacement: given which of the other records were taken, a step's
+law is (1 - q) A + q B under one sample and (1 - q) A + q C under the other, A a Gaussian around the others' sum, B and
+C Gaussians at most L from it. That is the event :class:`SubsampledSteps` with sampling q and ratio 2 L / sigma, whose
+bounds on the Renyi divergence (:mod:`common.privacy.rdp`) are certified; mixing over the others' choices cannot
+increase them. The paper prints a constant of its own (8 T L^2 ln(1/delta) / (n^2 eps^2)), for small epsilon only.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from common.arrays import Floats
+from common.errors import BadInput
+from common.privacy.events import SubsampledSteps
+from common.privacy.rdp import ORDERS, epsilon_at, step_rdp
+from common.randomness import RandomSource
+from curator.adaptation.domains import Side
+
+
+def epsilon_of_steps(event: SubsampledSteps, delta: float) -> float:
+    """Return the epsilon of all steps of an event at ``delta``, rounded up."""
+    return min(
+        epsilon_at(order, event.count * step_rdp(order, event.sampling, event.ratio) * (1.0 + 1e-12), delta)
+        for order in ORDERS
+        if order <= 256
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def noise_for(epsilon: float, delta: float, steps: int, sampling: float) -> float:
+    """Return sigma / L, the least noise (to one part in a thousand, on the private side) for T steps.
+
+    Raises
+    ------
+    BadInput
+        If epsilon or delta is out of range.
+    """
+    if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
+        raise BadInput(f"epsilon must be positive and delta in (0, 1), found {epsilon} and {delta}")
+
+    def private(noise: float) -> bool:
+        return epsilon_of_steps(SubsampledSteps(count=steps, sampling=sampling, ratio=2.0 / noise), delta) <= epsilon
+
+    low = high = 1.0
+    while not private(high):
+        high *= 2.0
+    while private(low):
+        low /= 2.0
+    while high > 1.001 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if private(middle) else (middle, high)
+    return high
+
+
+def descend(
+    target: Side,
+    epsilon: float,
+    delta: float,
+    radius: float,
+    source: RandomSource,
+    steps: int = 400,
+    batch: int = 256,
+    clip: float = 1.0,
+) -> Floats:
+    """Return the average iterate for the squared loss, shape (d,).
+
+    Parameters
+    ----------
+    target
+        n private rows of norm at most 1, responses in [-1, 1].
+    radius
+        Lambda, of the ball that the weights stay in.
+    steps, batch
+        T, and q n: how many records a step takes on average.
+    clip
+        L of one record's gradient 2 (w . x - y) x.
+    """
+    count, dimension = target.features.shape
+    sampling = min(1.0, batch / count)
+    noise = noise_for(epsilon, delta, steps, sampling) * clip
+    taken = sampling * count
+    # The step of projected SGD for a diameter 2 Lambda and second moments of signal and noise.
+    rate = radius / math.sqrt(steps * (clip**2 + dimension * (noise / taken) ** 2))
+    weights, total = np.zeros(dimension), np.zeros(dimension)
+    for _ in range(steps):
+        chosen = source.bernoullis(sampling, count).astype(bool)
+        rows = target.features[chosen]
+        pulls = 2.0 * (rows @ weights - target.responses[chosen])
+        lengths = np.abs(pulls) * np.linalg.norm(rows, axis=1)
+        pulls *= np.minimum(1.0, clip / np.maximum(lengths, 1e-300))
+        gradient = (rows.T @ pulls + noise * source.normals(dimension)) / taken
+        weights = weights - rate * gradient
+        weights *= min(1.0, radius / max(float(np.linalg.norm(weights)), 1e-300))
+        total += weights
+    return np.asarray(total / steps)

@@ -1,0 +1,124 @@
+"""Figures 1 and 2: what privacy costs against the number of target rows, and noisy minibatch SGD beside it.
+
+As in the paper, rows are drawn with replacement to have more of them, and each counts as a person of its own. Unlike
+there, settings are fixed beforehand, the same for all points, so that no curve hides a choice that was not paid for.
+Figure 3 compares with private discrepancy minimization (Bassily, Mohri and Suresh 2022), which is not built here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from benchmarks.adaptation.baselines.minibatch_sgd import descend
+from benchmarks.adaptation.candidates import score
+from benchmarks.adaptation.datasets import DATASETS
+from benchmarks.adaptation.datasets.base import Pair
+from benchmarks.adaptation.ours import DELTA, fit
+from benchmarks.adaptation.splits import resampled
+from benchmarks.figures.drawing import COLOURS, panels
+from benchmarks.figures.store import Row
+from common.privacy.gdp import mu_allowed
+from common.randomness import RandomSource
+from curator.adaptation.domains import Domains
+
+SIZES = (1000, 2500, 10_000)
+"""Target rows, n."""
+EPSILONS = (0.5, 1.0, 4.0, 10.0)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "gas_drift": {"alpha": 0.5, "iterations": 400},
+    "adult": {"alpha": 0.1, "iterations": 600},
+}
+NONE, SGD = "no privacy", "SGD"
+_MARK = "figure; "
+
+
+def names() -> tuple[str, ...]:
+    """Return all points: data set, algorithm or epsilon, and n."""
+    curves = [("gas_drift", NONE), ("adult", NONE)]
+    curves += [(dataset, f"epsilon {epsilon:g}") for dataset, epsilon in product(SETTINGS, EPSILONS)]
+    curves += [("gas_drift", f"{SGD}, epsilon {epsilon:g}") for epsilon in EPSILONS]
+    return tuple(f"{_MARK}{dataset}; {curve}; {size}" for (dataset, curve), size in product(curves, SIZES))
+
+
+def holds(row: Row) -> bool:
+    """Tell whether a row is one of a figure's."""
+    return row.point.startswith(_MARK)
+
+
+def missing(rows: Iterable[Row], runs: int) -> list[tuple[str, int]]:
+    """Return what is still to be measured, data set by data set."""
+    done = {(row.point, row.repetition) for row in rows}
+    ordered = sorted(names(), key=lambda name: name.split("; ")[1], reverse=True)
+    return [(name, number) for name in ordered for number in range(runs) if (name, number) not in done]
+
+
+def measure(name: str, number: int, data: Path) -> Row:
+    """Measure one run of a point: a split, rows drawn from its training part, a fit, the error on its test part."""
+    began = time.perf_counter()
+    _, dataset, curve, size = name.split("; ")
+    pair = _pair(dataset, data)
+    parts = resampled(pair, number, int(size))
+    source = RandomSource.seeded(number, name)
+    epsilon = None if curve == NONE else float(curve.rpartition(" ")[2])
+    if curve.startswith(SGD):
+        assert epsilon is not None
+        weights = descend(parts.train, epsilon, DELTA, pair.radius, source)
+    else:
+        mu = None if epsilon is None else mu_allowed(epsilon, DELTA)
+        weights = fit(pair, Domains(parts.source, parts.train), SETTINGS[dataset], mu, source)
+    measured = {"test": score(pair.task, parts.test, weights)}
+    return Row(name, number, number, round(time.perf_counter() - began, 3), measured)
+
+
+def draw(rows: Iterable[Row], output: Path) -> None:
+    """Draw both figures from what is there, as SVG and PNG."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if holds(row):
+            found.setdefault(row.point.removeprefix(_MARK), []).append(float(row.measured["test"]))
+    for ending in ("svg", "png"):
+        with panels(output / f"adaptation-figure1.{ending}", ("CnvxAdap on Gas", "NCnvxAdap on Adult")) as axes:
+            for axis, dataset in zip(axes, SETTINGS, strict=True):
+                _curves(axis, found, dataset, [NONE, *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)])
+                axis.legend(fontsize=7)
+        with panels(
+            output / f"adaptation-figure2.{ending}", ("CnvxAdap (lines) and SGD (dash-dotted) on Gas",)
+        ) as axes:
+            _curves(axes[0], found, "gas_drift", [f"epsilon {epsilon:g}" for epsilon in EPSILONS])
+            axes[0].legend(fontsize=7)
+            _curves(axes[0], found, "gas_drift", [f"{SGD}, epsilon {epsilon:g}" for epsilon in EPSILONS])
+
+
+def _curves(axis: Axes, found: dict[str, list[float]], dataset: str, curves: list[str]) -> None:
+    """Draw the mean of each curve and its deviation over the runs."""
+    for curve in curves:
+        groups = [(size, found.get(f"{dataset}; {curve}; {size}", [])) for size in SIZES]
+        known = [(size, np.array(group)) for size, group in groups if group]
+        if not known:
+            continue
+        place = [f"{epsilon:g}" for epsilon in EPSILONS].index(curve.rpartition(" ")[2]) if curve != NONE else 5
+        style = "--" if curve == NONE else "-." if curve.startswith(SGD) else "-"
+        sizes, means = [size for size, _ in known], np.array([group.mean() for _, group in known])
+        spread = np.array([group.std(ddof=1) if len(group) > 1 else 0.0 for _, group in known])
+        if dataset == "adult":
+            means, spread = 100.0 * means, 100.0 * spread
+        axis.plot(sizes, means, style, color=COLOURS[place], label=curve, linewidth=1.5)
+        axis.fill_between(sizes, means - spread, means + spread, color=COLOURS[place], alpha=0.12, linewidth=0)
+    axis.set_xlabel("target rows n")
+    axis.set_ylabel("accuracy, %" if dataset == "adult" else "mean squared error")
+    axis.set_xscale("log")
+    if dataset != "adult":
+        axis.set_yscale("log")
+
+
+@lru_cache(maxsize=1)
+def _pair(dataset: str, data: Path) -> Pair:
+    return DATASETS[dataset](data)

@@ -1,0 +1,79 @@
+"""Results to rows of tables: mean and deviation over the splits, the paper's numbers and a note beside them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from benchmarks.adaptation.notes import note
+from benchmarks.adaptation.paper import ACCURACY, RELATIVE_ERROR
+from benchmarks.adaptation.points import MONTHS, Point, points, private
+from benchmarks.figures.store import Row
+
+REFERENCE = "train on target"
+TABLES: dict[int, tuple[str, ...]] = {
+    1: ("SBest", "CnvxAdap", *private("CnvxAdap")),
+    2: ("train on source", "train on target", "SBest", "NCnvxAdap", *private("NCnvxAdap")),
+    3: ("train on source", "KMM", "DM", "CnvxAdap"),
+    6: ("train on source", "train on target", "KMM", "NCnvxAdap"),
+}
+"""Methods by the number of the paper's table: 1 and 3 regression, 2 and 6 classification."""
+
+Scores = Mapping[str, Mapping[int, float]]
+"""Of each point, by split."""
+
+
+def scores(rows: Iterable[Row]) -> dict[str, dict[int, float]]:
+    """Return what each point's splits measured."""
+    found: dict[str, dict[int, float]] = {}
+    for row in rows:
+        found.setdefault(row.point, {})[row.repetition] = float(row.measured["test"])
+    return found
+
+
+def table(number: int, measured: Scores) -> list[dict[str, Any]]:
+    """Return the rows of one table: errors relative to training on the target in 1 and 3, per cent in 2 and 6.
+
+    A point with fewer than two splits is left out.
+    """
+    rows = []
+    for point in points():
+        classified = point.dataset in ACCURACY
+        if point.method not in TABLES[number] or point.dataset in MONTHS or classified != (number in (2, 6)):
+            continue
+        values = _values(point, measured, classified)
+        if len(values) < 2:
+            continue
+        paper = (ACCURACY if classified else RELATIVE_ERROR).get(point.dataset, {}).get(point.method)
+        digits = 2 if classified else 3
+        rows.append(
+            {
+                "table": str(number),
+                "dataset": point.dataset if point.copies == "none" else f"{point.dataset} ({point.copies} copies)",
+                "method": point.method,
+                "mean": round(statistics.fmean(values), digits),
+                "deviation": round(statistics.stdev(values), digits),
+                "paper_mean": paper[0] if paper else None,
+                "paper_deviation": paper[1] if paper else None,
+                "note": note(point, len(values), _months(point, measured)),
+            }
+        )
+    return rows
+
+
+def _values(point: Point, measured: Scores, classified: bool) -> list[float]:
+    own = measured.get(point.name, {})
+    if classified:
+        return [100.0 * value for value in own.values()]
+    reference = measured.get(Point(point.dataset, point.copies, REFERENCE).name, {})
+    return [value / reference[split] for split, value in own.items() if split in reference]
+
+
+def _months(point: Point, measured: Scores) -> tuple[float, float] | None:
+    """Return the least and the greatest mean over the seven months that wind's target may be."""
+    if point.dataset != "wind":
+        return None
+    found = [_values(Point(name, "none", point.method), measured, False) for name in ("wind", *MONTHS)]
+    means = [statistics.fmean(values) for values in found if values]
+    return (min(means), max(means)) if len(means) == len(MONTHS) + 1 else None
