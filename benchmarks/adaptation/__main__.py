@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import Progress
@@ -25,10 +25,11 @@ from benchmarks.adaptation import figures
 from benchmarks.adaptation.measuring import measure, missing
 from benchmarks.adaptation.paper import NOT_AT_HAND
 from benchmarks.adaptation.points import SPLITS, points
-from benchmarks.adaptation.tables import TABLES, scores, table
+from benchmarks.adaptation.tables import TABLES, needs, scores, table
 from benchmarks.figures.store import ResultFile, Row
 from common.errors import BadInput, TandemError
 
+T = TypeVar("T")
 RESULTS = Path(__file__).parent.parent / "results"
 SHELF = Path(__file__).parent.parent.parent.parent / "shared" / "data"
 
@@ -57,24 +58,10 @@ def _work(given: argparse.Namespace) -> int:
     file = ResultFile(given.output / "adaptation.jsonl")
     numbers = (given.table,) if given.table else tuple(TABLES)
     if given.measure or not file.rows():
-        wanted = tuple(point for point in points() if any(point.method in TABLES[number] for number in numbers))
-        _measure(
-            file,
-            [
-                (task.name, number, _task(measure, task, number))
-                for task, number in missing(wanted, file.rows(), given.splits)
-            ],
-            given,
-        )
+        wanted = tuple(point for point in points() if any(needs(number, point) for number in numbers))
+        _measure(file, measure, missing(wanted, file.rows(), given.splits), given.data)
     if given.figures:
-        _measure(
-            file,
-            [
-                (name, number, _task(figures.measure, name, number))
-                for name, number in figures.missing(file.rows(), given.splits)
-            ],
-            given,
-        )
+        _measure(file, figures.measure, figures.missing(file.rows(), given.splits), given.data)
         figures.draw(file.rows(), given.output)
     measured = scores(row for row in file.rows() if not figures.holds(row))
     rows = [row for number in numbers for row in table(number, measured)]
@@ -85,23 +72,19 @@ def _work(given: argparse.Namespace) -> int:
     return 0
 
 
-Work = Callable[[Path], Row]
-
-
-def _task(function: Callable[..., Row], what: Any, number: int) -> Work:
-    return lambda data: function(what, number, data)
-
-
-def _measure(file: ResultFile, tasks: list[tuple[str, int, Work]], given: argparse.Namespace) -> None:
+def _measure(
+    file: ResultFile, work: Callable[[T, int, Path], Row], tasks: list[tuple[T, int]], data: Path | None
+) -> None:  # fmt: skip
+    """Measure one after the other; each result is kept as soon as it is there."""
     if not tasks:
         return
-    data = _shelf(given.data)
+    shelf = _shelf(data)
     with file.writing() as append, Progress(console=Console(stderr=True)) as progress:
         bar = progress.add_task("adaptation", total=len(tasks))
-        for name, number, work in tasks:
-            progress.update(bar, description=f"{name}, {number}")
-            append(work(data))
-            progress.advance(bar)
+        for what, number in tasks:
+            row = work(what, number, shelf)
+            append(row)
+            progress.update(bar, advance=1, description=f"{row.point} took {row.seconds:.1f} s")
 
 
 def _shelf(given: Path | None) -> Path:

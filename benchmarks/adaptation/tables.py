@@ -24,6 +24,12 @@ Scores = Mapping[str, Mapping[int, float]]
 """Of each point, by split."""
 
 
+def needs(number: int, point: Point) -> bool:
+    """Tell whether a table shows a point, or what it is compared with."""
+    classified = number in (2, 6)
+    return (point.dataset in ACCURACY) == classified and point.method in (*TABLES[number], REFERENCE)
+
+
 def scores(rows: Iterable[Row]) -> dict[str, dict[int, float]]:
     """Return what each point's splits measured."""
     found: dict[str, dict[int, float]] = {}
@@ -37,10 +43,9 @@ def table(number: int, measured: Scores) -> list[dict[str, Any]]:
 
     A point with fewer than two splits is left out.
     """
-    rows = []
+    rows, classified = [], number in (2, 6)
     for point in points():
-        classified = point.dataset in ACCURACY
-        if point.method not in TABLES[number] or point.dataset in MONTHS or classified != (number in (2, 6)):
+        if not needs(number, point) or point.method not in TABLES[number] or point.dataset in MONTHS:
             continue
         values = _values(point, measured, classified)
         if len(values) < 2:
