@@ -20,6 +20,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from common.arrays import Floats
 
@@ -96,15 +97,10 @@ def _excess(distances: Floats, b: Floats, radius: float) -> float:
         return 0.0
     # From ||b||/radius on, every denominator is large enough.
     high = max(math.sqrt(len(b)) * float(np.abs(b).max()) / radius, np.finfo(np.float64).tiny)
+    while length(high) > radius:
+        high *= 2.0
     low = high
-    while low > 0.0 and length(low) <= radius:
+    while length(low) <= radius:
         low, high = 0.5 * low, low
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        if length(middle) > radius:
-            low = middle
-        else:
-            high = middle
-    return high
+    # 1/||w|| is nearly straight in nu.
+    return float(brentq(lambda excess: 1.0 / length(excess) - 1.0 / radius, low, high, xtol=5e-324, rtol=2.0**-50))
