@@ -74,7 +74,7 @@ def selection_rdp(order: int, mu: float, law: AnyLaw) -> float:
     base = order * mu * mu / 2.0
     price = (math.log(law.whole_mean) - law.log_covered) / (order - 1.0)
     if isinstance(law, Poisson):
-        excess = law.rate * delta_of(mu, up(math.log1p(1.0 / (order - 1.0))) * (1.0 - 32.0 * UNIT))
+        excess = law.rate * delta_of(mu, down(math.log1p(1.0 / (order - 1.0))))
     else:
         other = max(1.0, math.sqrt(2.0 * law.log_stop) / mu)
         excess = (1.0 + law.eta) * ((other - 1.0) * mu * mu / 2.0 + law.log_stop / other)

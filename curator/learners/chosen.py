@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -54,6 +55,10 @@ class ChosenLearner(Learner):
         Of one run: given to the learner as its ``mu``, and spent on its score.
     validation
         Share of the places for validation, in (0, 1).
+    judges
+        ``held-out``: as above. ``public``: for a public sample of the people that the hypothesis is for (reverse
+        adaptation); it is split in the place of the private sample, all of which is for training, and scores on public
+        records are post-processing and need no noise.
     loss
         What is scored: the loss that agents test.
     cut
@@ -67,6 +72,7 @@ class ChosenLearner(Learner):
     law: Law
     mu: float = Field(gt=0, le=1e6)
     validation: float = Field(default=0.2, gt=0, lt=1)
+    judges: Literal["held-out", "public"] = "held-out"
     loss: Loss = "zero-one"
     cut: float = Field(default=1.0, gt=0, le=1)
 
@@ -112,20 +118,28 @@ class ChosenLearner(Learner):
             candidate.check(dtype, dimension)
 
     def check_public(self, public: Records | None) -> None:
-        """Refuse what one of the candidates refuses."""
+        """Refuse what one of the candidates refuses, and a public sample that cannot be split."""
+        if self.judges == "public":
+            self._divisible(0 if public is None else len(public), "public people")
         for candidate in self._candidates():
             candidate.check_public(public)
 
     def check_people(self, people: int) -> None:
         """Refuse a sample of which nobody is left for one of the parts, or too few for a candidate."""
-        held = int(np.count_nonzero(self._held(0, people)))
-        if not 0 < held < people:
-            raise BadScenario(
-                f"validation = {self.validation:g} leaves {held} of {people} people for validation: both parts need "
-                f"somebody"
-            )
+        if self.judges == "held-out":
+            people -= self._divisible(people, "people")
         for candidate in self._candidates():
-            candidate.check_people(people - held)
+            candidate.check_people(people)
+
+    def _divisible(self, size: int, who: str) -> int:
+        """Return how many of so many are for validation."""
+        held = int(np.count_nonzero(self._held(0, size)))
+        if not 0 < held < size:
+            raise BadScenario(
+                f"validation = {self.validation:g} leaves {held} of {size} {who} for validation: "
+                f"both parts need somebody"
+            )
+        return held
 
     def _held(self, begin: int, size: int) -> AnyArray:
         """Say which of the places begin..begin+size-1 are for validation: a public rule, whatever is in them."""
@@ -140,7 +154,13 @@ class ChosenLearner(Learner):
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
     ) -> Hypothesis:
         """Choose; the weights play no part."""
-        training, validation = self._split(sampler)
+        everybody: Iterator[Records] = sampler.everybody()
+        if self.judges == "public":
+            if public is None:
+                raise BadScenario("judges: public needs a public sample: give the scenario a section public")
+            training, (public, validation) = Records.joined(list(everybody)), self._split([public])
+        else:
+            training, validation = self._split(everybody)
         part = Reweighing(len(training), None, 1.0).sampler(training)
         parts = max(1, round(self.cut * grain(self.loss)))
 
@@ -150,15 +170,16 @@ class ChosenLearner(Learner):
 
         def score(hypothesis: Hypothesis, randomness: RandomSource) -> int:
             losses = np.minimum(count(self.loss, hypothesis, validation), parts)
-            return -noisy_sum(int(losses.sum(dtype=np.int64)), parts, self.mu, randomness)
+            total = int(losses.sum(dtype=np.int64))
+            return -total if self.judges == "public" else -noisy_sum(total, parts, self.mu, randomness)
 
         return choose(fit, score, {"candidate": self._candidates()}, self.law, source).output
 
-    def _split(self, sampler: Sampler) -> tuple[Records, Records]:
-        """Return the training and the validation part."""
+    def _split(self, pieces: Iterable[Records]) -> tuple[Records, Records]:
+        """Return the training and the validation part of records in their fixed order."""
         parts: tuple[list[Records], list[Records]] = ([], [])
         begin = 0
-        for records in sampler.everybody():
+        for records in pieces:
             held = self._held(begin, len(records))
             parts[0].append(records.take(np.flatnonzero(~held)))
             parts[1].append(records.take(np.flatnonzero(held)))

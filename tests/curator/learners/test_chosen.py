@@ -86,6 +86,27 @@ def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():
     assert len(seen) == 2 * LAW["most"]
 
 
+def test_public_people_may_judge_and_then_everybody_private_is_for_training():
+    seen = []
+
+    def fit(self, sampler, source, previous, public=None):
+        seen.append((len(Records.joined(list(sampler.everybody()))), len(public)))
+        return Linear(weights=(1.0,), threshold=self.threshold)
+
+    learner = parse_learner({**SETTINGS, "judges": "public", "law": {**LAW, "gamma": 0.05, "most": 60}})
+    records, public = people(50), people(400, seed=2)
+    with patch.object(NoisyMean, "learn", fit), patch("curator.learners.chosen.noisy_sum", side_effect=AssertionError):
+        sampler = Reweighing(50, None, 1.0).sampler(records)
+        found = Counter(learner.learn(sampler, RandomSource.seeded(s), None, public).threshold for s in range(12))
+    assert set(seen) == {(50, 320)}
+    assert found[0.0] >= 10
+    learner.check_people(1)
+    learner.check_public(public)
+    for wanting in (None, people(4)):
+        with pytest.raises(BadScenario, match="public people for validation"):
+            learner.check_public(wanting)
+
+
 @pytest.mark.parametrize("loss", ["zero-one", "hinge"])
 def test_scores_are_by_the_loss_that_was_asked_for(loss):
     assert learn(people(), RandomSource.seeded(2), loss=loss).threshold in SETTINGS["grid"]["threshold"]
