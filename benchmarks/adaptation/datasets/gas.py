@@ -30,10 +30,16 @@ LARGEST = 1e6
 
 def load(data: Path, target: int = 6) -> Pair:
     """Read all batches; ``target`` is the private one."""
+    source, chosen = sides(data, target)
+    name = "gas_drift" if target == 6 else f"gas_drift, batch {target}"
+    return scaled(name, "regression", source, chosen, SIZES[target], RADIUS)
+
+
+def sides(data: Path, target: int) -> tuple[Raw, Raw]:
+    """Return the other batches together, and the target batch, as they are read."""
     others = [_batch(data, number) for number in BATCHES if number != target]
     source = Raw(np.concatenate([b.features for b in others]), np.concatenate([b.responses for b in others]))
-    name = "gas_drift" if target == 6 else f"gas_drift, batch {target}"
-    return scaled(name, "regression", source, _batch(data, target), SIZES[target], RADIUS)
+    return source, _batch(data, target)
 
 
 def _batch(data: Path, number: int) -> Raw:

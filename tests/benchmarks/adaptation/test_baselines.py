@@ -14,6 +14,7 @@ from benchmarks.adaptation.baselines.methods import BASELINES
 from benchmarks.adaptation.baselines.weighted import least_squares, logistic
 from benchmarks.adaptation.candidates import best, score
 from benchmarks.adaptation.splits import split
+from benchmarks.adaptation.unconverged import descend
 from common.privacy.events import SubsampledSteps
 from common.privacy.gdp import mu_allowed
 from common.randomness import RandomSource
@@ -172,6 +173,15 @@ def test_minibatch_sgd_learns_and_repeats():
     np.testing.assert_array_equal(*runs)
     assert score("regression", target, runs[0]) < 0.5 * np.mean(target.responses**2)
     assert np.linalg.norm(runs[0]) <= 1.0 + 1e-12
+
+
+def test_gradient_descent_is_least_squares_in_the_end_and_not_before(generator):
+    features = generator.normal(size=(200, 3)) @ np.diag([1.0, 0.3, 0.1])
+    responses = features @ [1.0, 1.0, 1.0] + 0.1 * generator.normal(size=200)
+    exact = np.linalg.lstsq(features, responses, rcond=None)[0]
+    few, many = (descend(features, responses, np.full(200, 1.0 / 200), steps) for steps in (10, 20_000))
+    np.testing.assert_allclose(many, exact, atol=1e-8)
+    assert np.linalg.norm(few - exact) > 0.5
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
