@@ -28,6 +28,8 @@ class Hypothesis(Value):
 
     by_choice: ClassVar[bool] = False
     """Whether a party accepts it only where its own policy names it."""
+    nests: ClassVar[bool] = False
+    """Whether it is made of other hypotheses; it is then no part of a further one."""
 
     def _content(self) -> tuple[Any, ...]:
         return (type(self), *(getattr(self, name) for name in type(self).model_fields))
@@ -63,6 +65,10 @@ class Hypothesis(Value):
         """Return how far each of n rows is on the positive side, shape (n,), float32: here -1 or +1, the prediction."""
         return self.predict(features).astype(np.float32)
 
+    def scores(self, features: AnyArray) -> Floats:
+        """Return what to compare with other hypotheses' scores, shape (n,), float64: here the margins."""
+        return self.margins(features).astype(np.float64)
+
     def values(self, features: AnyArray) -> Floats:
         """Return each row's prediction as a number in [0, 1], shape (n,), float64: here (1 + margin)/2, clipped."""
         with np.errstate(all="ignore"):
@@ -90,6 +96,24 @@ AnyHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(HYPOTHESES
 def ordinary_kinds() -> frozenset[str]:
     """Return the kinds that every party accepts without having chosen to."""
     return frozenset(name for name, kind in HYPOTHESES.items() if not kind.by_choice)
+
+
+def plain_kinds() -> frozenset[str]:
+    """Return the ordinary kinds of which others can be made."""
+    return frozenset(name for name in ordinary_kinds() if not HYPOTHESES[name].nests)
+
+
+def _plain(value: Any) -> Any:
+    """Admit what every party accepts, before it is parsed: nothing that is accepted only by choice, and no nesting."""
+    kind = value.kind if isinstance(value, Hypothesis) else value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in plain_kinds():
+        plain = ", ".join(sorted(plain_kinds()))
+        raise ValueError(f"a hypothesis of kind {kind!r:.40} cannot be part of another; these can: {plain}")
+    return HYPOTHESES.accept(value)
+
+
+PlainHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(_plain)]
+"""A field of a hypothesis that holds another one."""
 
 
 def hypothesis_kind(wire: Any) -> str | None:

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import Field, model_validator
 
 from common.arrays import AnyArray, Labels, Singles
-from common.hypotheses.base import HYPOTHESES, Hypothesis, ordinary_kinds
+from common.hypotheses.base import HYPOTHESES, Hypothesis, PlainHypothesis
 from common.records import Records
 
-KIND = "relabelled"
 
-
-def _plain(value: Any) -> Any:
-    """Admit what every party accepts, before it is parsed: nothing that is accepted only by choice, and no nesting."""
-    kind = value.kind if isinstance(value, Hypothesis) else value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind == KIND or kind not in ordinary_kinds():
-        plain = ", ".join(sorted(ordinary_kinds() - {KIND}))
-        raise ValueError(f"a hypothesis of kind {kind!r:.40} cannot be about another label; these can: {plain}")
-    return HYPOTHESES.accept(value)
-
-
-@HYPOTHESES.register(KIND)
+@HYPOTHESES.register("relabelled")
 class Relabelled(Hypothesis):
     """``hypothesis``, held against the label that stands in a column of the features: +1 where that is above 1/2.
 
@@ -37,9 +26,11 @@ class Relabelled(Hypothesis):
         Looks at features before that one only.
     """
 
+    nests: ClassVar[bool] = True
+
     kind: Literal["relabelled"] = "relabelled"
     column: int = Field(ge=0, lt=1 << 16)
-    hypothesis: Annotated[SerializeAsAny[Hypothesis], BeforeValidator(_plain)]
+    hypothesis: PlainHypothesis
 
     @model_validator(mode="after")
     def _blind(self) -> Self:

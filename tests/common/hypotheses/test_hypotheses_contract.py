@@ -11,6 +11,14 @@ from common.records import Records
 from tests.common.graphs.models import linear, wire
 
 EXAMPLES = {
+    "argmax": {
+        "kind": "argmax",
+        "first": 3,
+        "hypotheses": [
+            {"kind": "linear", "weights": [0.0], "threshold": 0.0},
+            {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
+        ],
+    },
     "constant": {"kind": "constant", "label": -1},
     "conjunction": {"kind": "conjunction", "features": [1, 3]},
     "linear": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
@@ -38,6 +46,10 @@ EXAMPLES = {
 def one_by_one(wire, row):
     """Predict for one row by the definition, in double precision."""
     match wire["kind"]:
+        case "argmax":  # the classes are the two sides of the half-space of the other examples
+            own = [column > 0.5 for column in row[3:]]
+            predicted = one_by_one(EXAMPLES["linear"], row)
+            return 1 if own == [predicted < 0, predicted > 0] else -1
         case "constant":
             return wire["label"]
         case "conjunction":
@@ -110,9 +122,12 @@ class TestContract:
     def test_counts_mistakes(self, kind):
         features = np.random.default_rng(3).normal(size=(100, 5)).astype(np.float32)
         hypothesis = parse_hypothesis(EXAMPLES[kind])
-        labels = hypothesis.predict(features)
+        several = kind == "argmax"  # what it predicts is one of two classes, and right or wrong about the record's own
+        labels = (2 * hypothesis.classes(features) - 1).astype(np.int8) if several else hypothesis.predict(features)
         labels[::4] *= -1
-        features[:, 4] = labels  # where one of them looks for its label, and none for anything else
+        features[:, 4] = labels  # where some of them look for their label, and none for anything else
+        if several:
+            features[:, 3] = -labels
         mistakes = hypothesis.mistakes(Records(features, labels))
         assert mistakes.dtype == np.uint8
         np.testing.assert_array_equal(np.flatnonzero(mistakes), np.arange(0, 100, 4))

@@ -36,5 +36,5 @@ def test_a_hypothesis_that_sees_the_label_is_refused():
     "inner", [HYPOTHESIS.wire(), wire(linear([1.0], 0.25)), {"kind": "pickle"}, {"kind": [1]}, None]
 )
 def test_what_a_party_accepts_by_choice_only_does_not_come_in_through_it(inner):
-    with pytest.raises(BadMessage, match="cannot be about another label"):
+    with pytest.raises(BadMessage, match="cannot be part of another"):
         parse_hypothesis({"kind": "relabelled", "column": 3, "hypothesis": inner})
