@@ -17,6 +17,8 @@ class Adapter(HybridEstimator):
     _shortens = False
     _learner: ClassVar[str]
     _loss: ClassVar[str]
+    _output: ClassVar[str]
+    """Which iterate is released, where the settings do not say: all cost the same, and this one is best in practice."""
 
     alpha: float
     private: str
@@ -65,6 +67,7 @@ class Adapter(HybridEstimator):
                     "radius": self._number("radius"),
                     "norm": 0.5 * math.sqrt(dimension) if self.norm is None else self._number("norm"),
                     "iterations": int(iterations),
+                    "output": self._output,
                     "mu": "plan",
                     **(self.settings or {}),
                 },

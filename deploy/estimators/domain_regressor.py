@@ -30,7 +30,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     Parameters
     ----------
     epsilon, delta, agent_epsilon, alpha, private, radius, iterations, bounds, schema, norm, settings
-        As of :class:`~deploy.estimators.domain_classifier.DomainAdapter`.
+        As of :class:`~deploy.estimators.domain_classifier.DomainAdapter`; ``output`` is ``suffix`` if not given.
     response_bounds
         *Public* bounds of what is predicted: values beyond are clipped to them. Never taken from the data.
     population_fraction, random_state
@@ -53,6 +53,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
 
     _learner = "cnvx-adap"
     _loss = "squared"
+    _output = "suffix"
     _numeric = True
 
     def __init__(
@@ -63,7 +64,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         agent_epsilon: float = 1.0,
         alpha: float = 0.5,
         private: Literal["target", "source"] = "target",
-        radius: float = 2.0,
+        radius: float = 1.0,
         iterations: int = 2000,
         bounds: Any = (-1.0, 1.0),
         response_bounds: tuple[float, float] = (-1.0, 1.0),

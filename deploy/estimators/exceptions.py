@@ -8,5 +8,7 @@ _FEW = "fits ten people and wants a model or a word about their one feature; ten
 
 EXPECTED_FAILED_CHECKS: Mapping[str, Mapping[str, str]] = {
     "TransferClassifier": {"check_fit2d_1feature": _FEW},
+    "DomainAdapter": {},
+    "DomainAdapterRegressor": {},
 }
 """For each estimator the checks that fail, each with its reason: for ``expected_failed_checks`` of scikit-learn."""

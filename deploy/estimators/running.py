@@ -27,6 +27,7 @@ from curator.learners.base import parse_learner
 from deploy.base import Finished
 from deploy.checking import checked
 from deploy.embedded import Embedded
+from deploy.estimators.learners import check_model
 
 SOURCE, TARGET, PUBLIC = "source.parquet", "target.parquet", "public.parquet"
 """Files of the curator's people, of the population's, and of those whose records are public."""
@@ -69,7 +70,11 @@ def settled(tree: Mapping[str, Any]) -> Scenario:
         broken = [told for told in violations(chosen) if told.startswith("privacy: ")]
         if broken:
             raise BadFit(broken[0].removeprefix("privacy: "))
-        parse_learner(chosen.curator.settings).check(np.dtype(np.float32), chosen.source.dimension)
+        learner = parse_learner(chosen.curator.settings)
+        learner.check(np.dtype(np.float32), chosen.source.dimension)
+        learner.check_people(n)
+        if chosen.people == "real":
+            check_model(learner, chosen.source.dimension)
     return chosen
 
 

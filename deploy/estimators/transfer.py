@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from common.errors import BadFit
 from deploy.estimators.base import Sides
 from deploy.estimators.binary import BinaryClassifier
-from deploy.estimators.learners import learner_settings
+from deploy.estimators.learners import check_public, learner_settings
 from deploy.estimators.running import PUBLIC, SOURCE, TARGET
 
 
@@ -169,6 +169,8 @@ class TransferClassifier(BinaryClassifier):
             raise BadFit(f"kappa must be in (0, 1], found {kappa:g}")
         if agents < rounds:
             raise BadFit(f"the population has {agents} people for {rounds} rounds: every round asks at least one")
+        learner = learner_settings(self.learner, people, public, rounds)
+        check_public(learner, public)
         return {
             "name": "transfer-classifier",
             "title": "A classifier learned from a biased private sample, tested on the population",
@@ -189,7 +191,7 @@ class TransferClassifier(BinaryClassifier):
                 "kappa": kappa,
                 "eta": self._number("eta"),
                 "rounds": rounds,
-                "learner": learner_settings(self.learner, people, public),
+                "learner": learner,
             },
             "agents": {"count": agents, "mechanism": {"name": "warner", "epsilon": self._number("agent_epsilon")}},
         }
