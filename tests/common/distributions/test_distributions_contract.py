@@ -10,6 +10,7 @@ from common.errors import BadMessage
 
 TWO_SIDED = {
     "biased-parity": {"d": 70, "secret": [0, 3, 66], "biased": 2, "rate": 0.2},
+    "class-clusters": {"d": 5, "classes": 3, "skew": 1.5},
     "drifting-line": {"d": 5},
     "gaussian-ball": {"d": 5, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "norm": 0.05},
     "gaussian-balls": {"d": 5, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "norm": 0.05, "second": 0.7},
