@@ -129,7 +129,7 @@ def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: f
 
 def _some_failure(releases: int, delta: float) -> float:
     """Return 1 - (1 - delta)^k, rounded up."""
-    if delta in (0.0, 1.0):
+    if delta in (0.0, 1.0) or releases == 1:
         return delta
     return min(1.0, up(-math.expm1(releases * math.log1p(-delta)), 16.0))
 

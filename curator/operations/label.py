@@ -27,10 +27,8 @@ class LabelAct(Act[Label]):
         return _learner(workspace).answers_event(operation.count)
 
     def check(self, operation: Label, workspace: Workspace) -> None:
-        """Refuse points that do not exist, a learner that has no answers of its own, and part of a sequence."""
+        """Refuse points that do not exist, and part of a sequence."""
         learner = _learner(workspace)
-        if learner.draws is not None:
-            raise PolicyRefused("labels are answers of the sample itself: the policy's learner wants draws of it")
         last, known = operation.first + operation.count, learner.points_of(len(workspace.sample), workspace.public)
         if last > known:
             raise PolicyRefused(f"points up to number {last} are to be labelled, there are {known}")
@@ -56,4 +54,6 @@ class LabelAct(Act[Label]):
 def _learner(workspace: Workspace) -> ModelAgnostic:
     if not isinstance(workspace.learner, ModelAgnostic):
         raise PolicyRefused("labelling takes a curator whose learner is model-agnostic")
+    if workspace.learner.draws is not None:
+        raise PolicyRefused("labels are answers of the sample itself: the policy's learner wants draws of it")
     return workspace.learner

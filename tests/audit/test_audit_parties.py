@@ -11,11 +11,17 @@ from dataclasses import replace
 import pytest
 
 from common.privacy.calibration import sampling_schedule
-from tests.audit import agent_cases, choice_cases, curator_cases, release_cases
+from tests.audit import agent_cases, choice_cases, curator_cases, release_cases, votes_cases
 from tests.audit.auditor import Subject
 from tests.audit.case import Case
 
-CASES = [*curator_cases.cases(), *release_cases.cases(), *agent_cases.cases(), *choice_cases.cases()]
+CASES = [
+    *curator_cases.cases(),
+    *release_cases.cases(),
+    *agent_cases.cases(),
+    *choice_cases.cases(),
+    *votes_cases.cases(),
+]
 TWINS = [pytest.param(case, twin, id=f"{case.name}: {name}") for case in CASES for name, twin in case.twins.items()]
 
 

@@ -24,6 +24,9 @@ AGREEMENT = 0.9
 _CERTAINTY = 3.0
 """How many standard deviations of the noise such an agreement is ahead: one answer in 740 is another."""
 
+_WEAKEST = 32.0
+"""Epsilon of a call beyond which none is looked for."""
+
 SOURCE = "Bassily, Thakkar and Thakurta 2018; docs/model-agnostic.md"
 
 
@@ -70,7 +73,7 @@ class ModelAgnosticPlanning(LearnerPlanning):
         return _completed(task.scenario, task.rounds, schedule)
 
     def people(self, task: Task, learner: dict[str, Any]) -> Figure:
-        """Return n: what the statistics ask for on the sample itself, where any is as private; else the general rule."""
+        """Return n: what the statistics ask for on the sample itself, where any is as private; else the usual rule."""
         if learner.get("draws") is not None:
             return super().people(task, learner)
         text = "n of the statistics; any n is as private"
@@ -133,13 +136,15 @@ def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -
     dearest = max(schedule)
 
     def own_delta(each: float) -> float:
-        star = draws * math.log1p(dearest * math.expm1(each))
-        return delta / (2.0 * len(schedule)) * math.expm1(each) / math.expm1(star)
+        star = min(draws * math.log1p(dearest * math.expm1(each)), 700.0)
+        return min(delta, delta / (2.0 * len(schedule)) * math.expm1(each) / math.expm1(star))
 
     def fits(each: float) -> bool:
         return cost(release_plan(schedule, draws, each, own_delta(each)), delta) <= epsilon
 
     private, leaky = 0.0, epsilon
+    while leaky < _WEAKEST and fits(leaky):
+        private, leaky = leaky, 2.0 * leaky
     while leaky - private > 1e-4 * leaky:
         middle = 0.5 * (private + leaky)
         private, leaky = (middle, leaky) if fits(middle) else (private, middle)

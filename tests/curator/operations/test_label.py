@@ -1,0 +1,174 @@
+"""Labelling public points: charged as declared, once; refused before anything is touched; the student beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.errors import BadMessage, BudgetExceeded, PolicyRefused
+from common.hypotheses.base import parse_hypothesis
+from common.operations import Label, parse_operation
+from common.privacy.budget import cost
+from common.privacy.events import Gaussian, SubsampledRelease
+from common.randomness import RandomSource
+from common.records import Records
+from common.scenario import Scenario, parse
+from curator.curator import Curator
+from curator.operations.base import ACTS, Workspace
+from curator.reweighing import Reweighing
+from curator.sample.local import LocalSample
+from tests.audit.office import Office, office
+
+N, POINTS = 600, 40
+TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 2}}
+LEARNER: dict[str, Any] = {
+    "name": "model-agnostic",
+    "chunks": 30,
+    "queries": POINTS,
+    "teacher": TREE,
+    "student": TREE,
+    "aggregation": {"name": "gnmax", "noise": 4.0},
+}
+SPARSE = {"name": "sparse-vector", "epsilon": 30.0, "delta": 1e-3, "cutoff": 5}
+
+
+def people(n: int, seed: int) -> Records:
+    features = np.random.default_rng(seed).uniform(-1, 1, size=(n, 3)).astype(np.float32)
+    return Records(features, np.where(features[:, 0] > 0, 1, -1).astype(np.int8))
+
+
+SAMPLE, PUBLIC = people(N, 1), people(POINTS, 2)
+TRUTH = PUBLIC.labels
+
+
+def scenario(learner: dict[str, Any], **curator: Any) -> Scenario:
+    person = {"name": "gaussian-ball", "side": "target", "d": 3, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
+    section = {"n": N, "epsilon": 40.0, "delta": 1e-3, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
+    return parse(
+        {
+            "name": "labels",
+            "title": "A sample that labels",
+            "protocol": "model-agnostic",
+            "alpha": 0.1,
+            "divergence": {"chi_squared": 1.0},
+            "source": {"distribution": person},
+            "target": {"distribution": person},
+            "public": {"distribution": person, "count": POINTS},
+            "curator": {**section, **curator},
+            "agents": {"count": 10, "mechanism": {"name": "warner", "epsilon": 1.0}},
+        }
+    )
+
+
+@pytest.fixture
+def desk(tmp_path) -> Iterator[Callable[..., Office]]:
+    """Return how to open a curator with the public points and such a learner."""
+    opened = []
+
+    def opening(
+        changes: Mapping[str, Any] = MappingProxyType({}), public: Records | None = PUBLIC, **curator: Any
+    ) -> Office:
+        def kind(*arguments: Any, **names: Any) -> Curator:
+            return Curator(*arguments, public=public, **names)
+
+        chosen = scenario({**LEARNER, **changes}, **curator)
+        entered = office(kind, chosen, SAMPLE, tmp_path / str(len(opened)), RandomSource.seeded(3))
+        opened.append(entered)
+        return entered.__enter__()
+
+    yield opening
+    for entered in opened:
+        entered.__exit__(None, None, None)
+
+
+def wire(**fields: Any) -> dict[str, Any]:
+    return {"kind": "label", "count": POINTS, **fields}
+
+
+def charged(desk: Office) -> list[Any]:
+    return [charge.event for charge in desk._curator._book]
+
+
+def test_points_are_labelled_and_charged_as_declared_and_once(desk):
+    office = desk()
+    first, again = office.ask(wire(transfer=True), times=2)
+    assert first == again
+    (event,) = charged(office)
+    assert isinstance(event, Gaussian)
+    assert (event.count, event.mu) == (POINTS, pytest.approx(np.sqrt(2.0) / 4.0, rel=1e-12))
+    assert first["event"] == event.wire()
+    assert np.mean(np.array(first["labels"]) == TRUTH) > 0.9
+    assert first["protects"] == "records"
+    assert parse_hypothesis(first["hypothesis"]).mistakes(people(1000, 3)).mean() < 0.2
+
+
+def test_some_points_cost_less_than_all_and_operations_add_up(desk):
+    office = desk(rounds=2, epsilon=60.0)
+    (few,) = office.ask(wire(first=3, count=5))
+    assert len(few["labels"]) == 5
+    assert "hypothesis" not in few
+    office.ask(wire())
+    few_event, all_event = charged(office)
+    assert (few_event.count, all_event.count) == (5, POINTS)
+    together = cost([(few_event, 1), (all_event, 1)], 1e-3)
+    assert cost([(all_event, 1)], 1e-3) < together
+    assert together == pytest.approx(cost([(Gaussian(count=POINTS + 5, mu=all_event.mu), 1)], 1e-3), rel=1e-9)
+
+
+def test_what_does_not_fit_into_the_budget_is_refused(desk):
+    with pytest.raises(BudgetExceeded, match="the plan costs"):
+        desk(epsilon=1.0)
+    office = desk(epsilon=20.0)
+    with pytest.raises(PolicyRefused, match="points up to number"):
+        office.ask(wire(count=POINTS + 1))
+    office.ask(wire(count=3))
+    with pytest.raises((BudgetExceeded, PolicyRefused)):
+        office.ask(wire())
+
+
+def test_a_sparse_vector_answers_one_whole_sequence(desk):
+    office = desk({"aggregation": SPARSE})
+    for part in ({"count": POINTS - 1}, {"first": 1, "count": POINTS - 1}):
+        with pytest.raises(PolicyRefused, match="one whole sequence, the first 40 points"):
+            office.ask(wire(**part))
+    assert charged(office) == []
+    (told,) = office.ask(wire())
+    assert charged(office) == [SubsampledRelease(draws=1, sampling=1.0, epsilon=30.0, delta=1e-3)]
+    answered = np.array([label is not None for label in told["labels"]])
+    assert np.mean(answered) > 0.7
+    assert all(label == truth for label, truth in zip(told["labels"], TRUTH, strict=True) if label is not None)
+
+
+def test_labels_only_labels_the_first_half_of_the_sample(desk):
+    office = desk({"protects": "labels"}, None, rounds=2, epsilon=60.0)
+    (told,) = office.ask(wire(first=10, count=20))
+    assert told["protects"] == "labels"
+    assert np.mean(np.array(told["labels"]) == SAMPLE.labels[10:30]) > 0.8
+    with pytest.raises(PolicyRefused, match="there are 300"):
+        office.ask(wire(first=290, count=11))
+
+
+def test_learners_without_answers_of_their_own_are_refused(desk):
+    draws = {"draws": 100, "aggregation": {"name": "gnmax", "epsilon": 1e-3, "delta": 1e-6}}
+    with pytest.raises(PolicyRefused, match="wants draws"):
+        desk(draws, kappa=0.5).ask(wire())
+    records = LocalSample.of(SAMPLE)
+    bare = Workspace(records, Reweighing(N, None, 1.0), None, public=PUBLIC)
+    with pytest.raises(PolicyRefused, match="takes a curator whose learner is model-agnostic"):
+        ACTS["label"]().event(Label(count=1), bare)
+
+
+def test_a_curator_does_not_open_with_too_few_public_points_or_too_many_chunks(desk):
+    for changes, public, says in (({}, None, "public section has 0"), ({"chunks": N + 1}, PUBLIC, "601 chunks")):
+        with pytest.raises(Exception, match=says):
+            desk(changes, public)
+
+
+@pytest.mark.parametrize("fields", [{"count": 0}, {"first": -1}, {"count": 1 << 21}, {"transfer": "x"}, {"more": 1}])
+def test_malformed_requests_are_refused(fields):
+    with pytest.raises(BadMessage):
+        parse_operation(wire(**fields))
