@@ -160,7 +160,7 @@ def _growth(mu: float, law: AnyLaw) -> float:
 
 @lru_cache(maxsize=256)
 def _steepest(mu: float, gamma: float) -> float:
-    """Return max_x ln((gamma + (1 - gamma) Phi(x + mu))/(gamma + (1 - gamma) Phi(x))), at most 1e-6 of it too large.
+    """Return max_x ln((gamma + (1 - gamma) Phi(x + mu))/(gamma + (1 - gamma) Phi(x))), at most 1e-5 of it too large.
 
     Certified: both parts increase in x, so over a cell their quotient is at most the first at its right end over the
     second at its left. Cells that may hold the maximum are split until that is close to a value that is attained.
@@ -169,12 +169,13 @@ def _steepest(mu: float, gamma: float) -> float:
     def log_mix(x: Floats) -> Floats:
         return np.asarray(np.log(gamma + (1.0 - gamma) * ndtr(x)))
 
-    inner = np.linspace(-40.0 - mu, 10.0, 4001)
+    inner = np.linspace(-40.0 - mu, 10.0, 501)
     left, right = np.append(-np.inf, inner), np.append(inner, np.inf)
     while True:
-        attained = float(np.max(log_mix(left + mu) - log_mix(left)))
-        bounds = log_mix(right + mu) - log_mix(left)
-        if np.max(bounds) <= attained + 1e-6 * attained + 1e-12:
+        bottom = log_mix(left)
+        attained = float(np.max(log_mix(left + mu) - bottom))
+        bounds = log_mix(right + mu) - bottom
+        if np.max(bounds) <= attained + 1e-5 * attained + 1e-12:
             return float(np.max(bounds)) + 1e-13
         kept = bounds > attained
         edges = np.linspace(left[kept], right[kept], 9)

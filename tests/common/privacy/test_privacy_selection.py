@@ -131,6 +131,25 @@ def test_pure_runs_make_a_pure_choice(epsilon: float, law: AnyLaw) -> None:
         assert claimed <= (2.0 + law.eta) * epsilon
 
 
+@pytest.mark.parametrize("law", LAWS, ids=IDS)
+def test_a_fit_on_one_part_and_a_score_on_the_other_cost_as_one(law: AnyLaw) -> None:
+    # Randomized response twice: h tells the training bit, s whether h fits the validation bit; ranked by s.
+    epsilon = 0.7
+    truth = math.exp(epsilon) / (1.0 + math.exp(epsilon))
+
+    def scored(training: int, validation: int) -> Floats:
+        fits = [truth if h == training else 1.0 - truth for h in (0, 1)]
+        likes = [truth if h == validation else 1.0 - truth for h in (0, 1)]
+        return np.array([fits[h] * (likes[h] if s else 1.0 - likes[h]) for s in (0, 1) for h in (0, 1)])
+
+    def loss(one: tuple[int, int], other: tuple[int, int]) -> float:
+        return float(np.abs(np.log(best_of(law, scored(*one)) / best_of(law, scored(*other)))).max())
+
+    claimed = pure_epsilon_of_selection(epsilon, law)
+    assert epsilon < max(loss((0, 0), (1, 0)), loss((0, 0), (0, 1))) <= claimed + 1e-9
+    assert np.abs(np.log(scored(0, 0) / scored(1, 1))).max() > 1.39  # two records, one in each part
+
+
 def test_the_bound_of_liu_and_talwar_is_the_limit_of_rare_stopping() -> None:
     assert pure_epsilon_of_selection(0.5, NegativeBinomial(gamma=1e-12, most=10)) == pytest.approx(1.5)
     assert pure_epsilon_of_selection(0.5, NegativeBinomial(gamma=1.0, most=10)) == pytest.approx(0.5)
