@@ -95,7 +95,8 @@ class ClassClusters(Distribution):
 
     def density_ratios(self, seed: int, people: Indices) -> Floats:
         """Return dT/dS at each person's record, shape (n,)."""
-        return np.take(self._ratios, self.draw(seed, people).features[:, self.d :].argmax(axis=1))
+        classes = self.draw(seed, people).features[:, self.d :].argmax(axis=1)
+        return np.asarray(self._ratios[classes], dtype=np.float64)
 
     def draw(self, seed: int, people: Indices) -> Records:
         """Return features of shape (n, d + C), float32, and labels."""
