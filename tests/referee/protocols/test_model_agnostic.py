@@ -1,0 +1,111 @@
+"""The protocol of model-agnostic private learning: what it asks, whom it believes, and whole runs of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from common.errors import BadScenario, PatternViolation, PeerMisbehaved
+from common.operations import Label
+from common.queries.loss import LossQuery
+from common.scenario import Scenario
+from deploy.checking import checked
+from deploy.laboratory import conduct
+from referee.audit import audit
+from referee.patterns import agents, curator, sequence
+from referee.protocols.base import PROTOCOLS, Note
+from referee.protocols.model_agnostic import said
+from tests.support import Bench, leave_folder, tiny
+
+NAME = "model-agnostic"
+TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
+LEARNER: dict[str, Any] = {
+    "name": NAME,
+    "chunks": 40,
+    "queries": 60,
+    "teacher": TREE,
+    "student": TREE,
+    "aggregation": {"name": "gnmax", "noise": 5.0},
+}
+SPARSE = {"name": "sparse-vector", "epsilon": 50.0, "delta": 1e-5, "cutoff": 8}
+CONSTANT = {"kind": "constant", "label": 1}
+
+
+def scenario(*overrides: str, **learner: Any) -> Scenario:
+    people = tiny().source.distribution
+    assert people is not None
+    public = {"distribution": people.wire(), "count": 60, "labelled": False}
+    return checked(
+        tiny(
+            f"protocol={NAME}",
+            f"public={json.dumps(public)}",
+            f"curator.learner={json.dumps({**LEARNER, **learner})}",
+            "curator.rounds=1",
+            "curator.kappa=null",
+            *overrides,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {},
+        {"aggregation": SPARSE},
+        {"student": {"classifier": "GaussianNB"}},
+        {"protects": "labels", "chunks": 30},
+        {"by": "content"},
+    ],
+    ids=["gnmax", "sparse vector", "graph", "labels only", "by content"],
+)
+def test_a_run_is_done_audited_and_the_same_in_a_laboratory(tmp_path, learner):
+    chosen = scenario(**learner)
+    with Bench(tmp_path / "state", chosen) as bench:
+        result = bench.run()
+        found = audit(leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished()))
+    assert result["status"] == found.status == "done"
+    assert result["estimate"]["low"] <= result["estimate"]["value"] < 0.5
+    assert ("labels only" in result["reason"]) == ("protects" in learner)
+    assert conduct(chosen, 1, lambda round, hypothesis: None).answer.wire() == result["answer"]
+
+
+def test_it_asks_for_all_labels_then_tests_what_was_learned():
+    chosen, asked, notes = scenario(), [], []
+    release = {"labels": [1, None, -1] * 20, "hypothesis": CONSTANT, "protects": "records"}
+    script = PROTOCOLS[NAME]().script(chosen, 7)
+    step = next(script)
+    while not asked or not isinstance(asked[-1], LossQuery):
+        if isinstance(step, Note):
+            notes.append(step)
+            step = script.send(None)
+        else:
+            asked.append(step.operation if hasattr(step, "operation") else step.query)
+            step = script.send(release) if hasattr(step, "operation") else step
+    assert asked[0] == Label(first=0, count=60, transfer=True)
+    assert asked[1].hypothesis.wire() == CONSTANT
+    assert notes[0].numbers == {"points": 60, "answered": 40, "unanswered": 20}
+
+
+def test_its_pattern_is_one_sequence_of_labels_and_one_test():
+    pattern = PROTOCOLS[NAME]().pattern
+    assert pattern == sequence(curator("label"), agents("loss"))
+    for party, kind in (("curator", "learn"), ("agents", "loss"), ("curator", "reweigh")):
+        with pytest.raises(PatternViolation):
+            pattern.after(party, kind)
+
+
+@pytest.mark.parametrize(
+    "release",
+    [{}, {"labels": None}, {"labels": [1]}, {"labels": [1, 2]}, {"labels": [1, True]}, {"labels": [1, 0.5]}],
+    ids=str,
+)
+def test_labels_that_are_none_are_the_curators_fault(release):
+    with pytest.raises(PeerMisbehaved, match="the curator released"):
+        said(release, 2)
+
+
+def test_another_learner_is_refused_before_anybody_is_asked():
+    with pytest.raises(BadScenario, match="needs the learner of that name"):
+        next(PROTOCOLS[NAME]().script(tiny(f"protocol={NAME}"), 7))
