@@ -10,6 +10,9 @@ from common.errors import BadFit
 from deploy.estimators.base import HybridEstimator, Sides
 from deploy.estimators.running import PUBLIC, SOURCE, TARGET
 
+CHOICE = {"law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.25, "most": 16}, "validation": 0.2}
+"""How a grid is searched where nothing else is said: four runs on the average, sixteen carried out."""
+
 
 class Adapter(HybridEstimator):
     """What both adapters share; not an estimator itself."""
@@ -25,6 +28,8 @@ class Adapter(HybridEstimator):
     radius: float
     iterations: int
     settings: Mapping[str, Any] | None
+    grid: Mapping[str, Any] | None
+    choice: Mapping[str, Any] | None
 
     def _adapt(self, X: Any, y: Any, public: Any, population: Any) -> None:
         """Read everybody, run, and keep what was released."""
@@ -38,8 +43,7 @@ class Adapter(HybridEstimator):
 
     def _tree(self, sides: Sides) -> dict[str, Any]:
         """Return the scenario of a fit: the curator learns once, every agent tests once."""
-        dimension = self._schema.dimension
-        epsilon, delta, iterations = self._number("epsilon"), self._number("delta"), self._number("iterations")
+        epsilon, delta = self._number("epsilon"), self._number("delta")
         return {
             "name": "domain-adapter",
             "title": "A model adapted from a public sample to a private one, tested on the population",
@@ -48,7 +52,7 @@ class Adapter(HybridEstimator):
             "mode": "agnostic",
             "people": "real" if self.random_state is None else "simulated",
             "divergence": {"chi_squared": 1.0},
-            "vc_dimension": dimension + 1,
+            "vc_dimension": self._schema.dimension + 1,
             "source": {"table": self._described(SOURCE).wire()},
             "target": {"table": self._described(TARGET).wire()},
             "public": {"table": self._described(PUBLIC).wire()},
@@ -59,18 +63,7 @@ class Adapter(HybridEstimator):
                 "kappa": None,
                 "eta": 1.0,
                 "rounds": 1,
-                "learner": {
-                    "name": self._learner,
-                    "features": dimension,
-                    "alpha": self._number("alpha"),
-                    "private": self.private,
-                    "radius": self._number("radius"),
-                    "norm": 0.5 * math.sqrt(dimension) if self.norm is None else self._number("norm"),
-                    "iterations": int(iterations),
-                    "output": self._output,
-                    "mu": "plan",
-                    **(self.settings or {}),
-                },
+                "learner": self._learning(),
             },
             "agents": {
                 "count": len(sides.population),
@@ -78,6 +71,30 @@ class Adapter(HybridEstimator):
                 "loss": self._loss,
             },
         }
+
+    def _columns(self) -> dict[str, int]:
+        """Return which columns the learner looks at."""
+        return {"features": self._schema.dimension}
+
+    def _learning(self) -> dict[str, Any]:
+        """Return the learner's settings: of one run, or of a private choice among several."""
+        one = {
+            "name": self._learner,
+            **self._columns(),
+            "alpha": self._number("alpha"),
+            "private": self.private,
+            "radius": self._number("radius"),
+            "norm": 0.5 * math.sqrt(self._schema.dimension) if self.norm is None else self._number("norm"),
+            "iterations": int(self._number("iterations")),
+            "output": self._output,
+            **(self.settings or {}),
+        }
+        if self.grid is None:
+            return {"mu": "plan", **one}
+        judges = "public" if self.private == "source" else "held-out"
+        grid = {name: list(values) for name, values in self.grid.items()}
+        several = {"name": "chosen", "learner": one, "grid": grid, "loss": self._loss, "judges": judges}
+        return {"mu": "plan", **several, **CHOICE, **(self.choice or {})}
 
     def _assumptions(self) -> tuple[str, ...]:
         return (*super()._assumptions(), "every record of the public sample")

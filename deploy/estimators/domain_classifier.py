@@ -41,6 +41,12 @@ class DomainAdapter(BinaryClassifier, Adapter):
     settings
         Further settings of the learner (``kappa_1``, ``discrepancy_share``, ``output``, ...: ``docs/adaptation.md``).
         ``output`` is ``average`` if not given: all iterates cost the same, and it varies less than a random one.
+    grid
+        Public values to try, by the learner's setting (``alpha``, ``kappa_1``, ``radius``, ...): the best of several
+        runs on part of X, by a private score on the rest, all within epsilon and delta (``docs/hyperparameters.md``).
+        Which setting was best is not told. None: one run with the settings given.
+    choice
+        Of the search: ``law`` of the number of runs, share for ``validation``, ``cut`` of losses.
     classes, population_fraction, random_state
         As of :class:`~deploy.estimators.transfer.TransferClassifier`.
 
@@ -76,6 +82,8 @@ class DomainAdapter(BinaryClassifier, Adapter):
         norm: float | None = None,
         classes: Any = None,
         settings: Mapping[str, Any] | None = None,
+        grid: Mapping[str, Any] | None = None,
+        choice: Mapping[str, Any] | None = None,
         population_fraction: float = 0.3,
         random_state: Any = None,
     ) -> None:
@@ -91,6 +99,8 @@ class DomainAdapter(BinaryClassifier, Adapter):
         self.norm = norm
         self.classes = classes
         self.settings = settings
+        self.grid = grid
+        self.choice = choice
         self.population_fraction = population_fraction
         self.random_state = random_state
 

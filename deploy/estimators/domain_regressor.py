@@ -13,7 +13,7 @@ from common.arrays import Floats
 from common.errors import BadFit
 from common.tables import Number, TableSource
 from deploy.estimators.adaptation import Adapter
-from deploy.estimators.base import Given, Sides
+from deploy.estimators.base import Given
 from deploy.estimators.schema import LABEL, bounded, described
 
 RESPONSE = "__response__"
@@ -29,7 +29,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
 
     Parameters
     ----------
-    epsilon, delta, agent_epsilon, alpha, private, radius, iterations, bounds, schema, norm, settings
+    epsilon, delta, agent_epsilon, alpha, private, radius, iterations, bounds, schema, norm, settings, grid, choice
         As of :class:`~deploy.estimators.domain_classifier.DomainAdapter`; ``output`` is ``suffix`` if not given.
     response_bounds
         *Public* bounds of what is predicted: values beyond are clipped to them. Never taken from the data.
@@ -71,6 +71,8 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         schema: Any = None,
         norm: float | None = None,
         settings: Mapping[str, Any] | None = None,
+        grid: Mapping[str, Any] | None = None,
+        choice: Mapping[str, Any] | None = None,
         population_fraction: float = 0.3,
         random_state: Any = None,
     ) -> None:
@@ -86,6 +88,8 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         self.schema = schema
         self.norm = norm
         self.settings = settings
+        self.grid = grid
+        self.choice = choice
         self.population_fraction = population_fraction
         self.random_state = random_state
 
@@ -134,10 +138,8 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         low, high = self._range
         return described(self._schema, file, Number(column=RESPONSE, low=low, high=high))
 
-    def _tree(self, sides: Sides) -> dict[str, Any]:
-        tree = super()._tree(sides)
-        tree["curator"]["learner"]["response"] = self._schema.dimension
-        return tree
+    def _columns(self) -> dict[str, int]:
+        return {**super()._columns(), "response": self._schema.dimension}
 
 
 def _marked(given: Given) -> polars.DataFrame:

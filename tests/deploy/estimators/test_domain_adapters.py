@@ -105,6 +105,31 @@ class TestRegressor:
         assert model.hypothesis_ == regressor.hypothesis_
 
 
+class TestChoice:
+    """Settings are chosen inside the budget: scikit-learn's search would spend it again and again."""
+
+    def test_the_best_of_a_grid_within_the_same_budget(self, domains):
+        source, mine, others, judges = map(signs, domains)
+        model = DomainAdapter(epsilon=4.0, iterations=300, grid={"alpha": (0.1, 0.5), "radius": (0.1, 10.0)})
+        model.set_params(random_state=0).fit(*mine, public=source, population=others)
+        assert model.score(*judges) > 0.75
+        assert (model.guarantee_.epsilon, model.guarantee_.delta) == (4.0, 1e-6)
+        learner = model._scenario["curator"]["learner"]
+        assert (learner["name"], learner["judges"], learner["loss"]) == ("chosen", "held-out", "zero-one")
+
+    def test_a_public_target_judges_without_noise(self, domains):
+        source, public, others, _ = domains
+        law = {"name": "poisson", "rate": 1.0, "most": 4}
+        model = DomainAdapterRegressor(epsilon=4.0, iterations=100, private="source", grid={"alpha": [0.2, 0.8]})
+        model.set_params(choice={"law": law}, random_state=0).fit(*source, public=public, population=others)
+        learner = model._scenario["curator"]["learner"]
+        assert (learner["judges"], learner["law"]["rate"]) == ("public", 1.0)
+
+    def test_the_scores_own_setting_is_refused_in_the_grid(self, domains):
+        with pytest.raises(BadFit, match="mu is the same for all candidates"):
+            DomainAdapter(grid={"mu": [0.1, 10.0]}).fit(*signs(domains[1]), public=signs(domains[0]))
+
+
 REFUSALS = {
     "no public sample": ({}, {"public": None}, "give public="),
     "other features": ({}, {"public": (np.zeros((50, 3)), np.arange(50) % 2)}, "3 features"),
