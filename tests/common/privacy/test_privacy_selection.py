@@ -181,7 +181,7 @@ def test_more_runs_cost_more() -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=IDS)
-@pytest.mark.parametrize("epsilon", [0.3, 5.0])
+@pytest.mark.parametrize("epsilon", [0.3, 20.0])
 def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -> None:
     mu = mu_for_selection(epsilon, DELTA, law)
     assert epsilon_of_selection(mu, law, DELTA) <= epsilon
@@ -192,6 +192,9 @@ def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -
 def test_budgets_out_of_range_are_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(BadInput):
         mu_for_selection(epsilon, delta, geometric(5.0))
+    if delta in (0.0, 1.0):
+        with pytest.raises(BadInput, match="delta"):
+            epsilon_of_selection(1.0, geometric(5.0), delta)
 
 
 class TestAccounting:

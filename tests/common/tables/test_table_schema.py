@@ -89,6 +89,18 @@ class TestInScenarios:
         with pytest.raises(BadScenario, match=r"no file schema\.yaml in"):
             load(path, [f"data={tmp_path}/../{tmp_path.name}"])
 
+    def test_a_wrong_schema_is_named(self, tmp_path):
+        written(tmp_path, {**TREE, "norm": -1})
+        with pytest.raises(BadScenario, match=r"schema schema\.yaml: .*norm"):
+            load(str(written(tmp_path, self.tree(), "renewals.yaml")), ["data=null"])
+
+    def test_a_table_without_a_schema_stays_as_it_is(self, tmp_path):
+        written(tmp_path, TREE)
+        tree = self.tree()
+        tree["target"] = {"table": parse_schema(TREE).source("customers.csv").wire()}
+        scenario = load(str(written(tmp_path, tree, "renewals.yaml")), ["data=null"])
+        assert scenario.target.table == parse_schema(TREE).source("customers.csv")
+
     def test_keys_beside_the_schema_replace_its_own(self, tmp_path):
         written(tmp_path, TREE)
         path = str(written(tmp_path, self.tree(norm=0.5, layout={"separator": ";"}), "renewals.yaml"))

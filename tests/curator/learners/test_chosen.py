@@ -169,6 +169,16 @@ def test_a_learner_without_gaussian_releases_is_refused():
         parse_learner(SETTINGS)
 
 
+def test_hypotheses_that_not_everybody_accepts_are_not_chosen_from():
+    with patch.object(NoisyMean, "by_choice", frozenset({"onnx"})), pytest.raises(BadScenario, match="not everybody"):
+        parse_learner(SETTINGS)
+
+
+def test_public_judges_need_public_people():
+    with pytest.raises(BadScenario, match="needs a public sample"):
+        learn(people(50), RandomSource.seeded(1), judges="public")
+
+
 def test_what_a_candidate_refuses_is_refused():
     learner = parse_learner(SETTINGS)
 
@@ -194,6 +204,8 @@ def test_both_parts_need_somebody():
 def test_planning_prices_it_by_its_event():
     planning = planning_of(SETTINGS)
     plan = planning.events(SETTINGS, [0.1, 0.1])
+    with pytest.raises(BadScenario, match="law"):
+        planning.events({**SETTINGS, "law": {"name": "always"}}, [0.1])
     assert plan == [(parse_learner(SETTINGS).event(1.0), 2)]
     mu = mu_for_selection(2.0, 1e-6, geometric(5.0, 15))
     assert 1.999 < cost(planning.events({**SETTINGS, "mu": mu}, [1.0]), 1e-6) <= 2.0
