@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.arrays import AnyArray, Bits, Indices, Labels
+from common.arrays import AnyArray, Indices
 from common.errors import BadScenario
 from common.hypotheses.base import Hypothesis
 from common.privacy.events import Event, SubsampledRelease
@@ -18,9 +18,10 @@ from curator.learners.scikit import Classifier
 from curator.sampling import Sampler
 from curator.votes.aggregation import AnyAggregation, SparseVector
 from curator.votes.chunks import TOUCHED, Identity, chunk_of
+from curator.votes.classes import Classes, ColumnClasses, LabelClasses
 from curator.votes.counts import count_votes
 from curator.votes.mistakes import estimated_mistakes
-from curator.votes.teachers import POSITIVE, votes
+from curator.votes.teachers import votes
 
 MOST_SET_ASIDE = 1 << 12
 """People set aside to estimate the teachers' mistakes; more would tell hardly more."""
@@ -54,7 +55,8 @@ class ModelAgnostic(Learner):
     from the second half. Replacing a *label* changes one chunk at most, so the same epsilon and delta hold, for labels
     only; nothing at all is claimed about features. As it weakens the promise, only this setting turns it on.
 
-    Where no label is said (bottom, or after the last one), the student is given a fair coin's, as in the paper.
+    Where no label is said (bottom, or after the last one), the student is given a fair coin's, as in the paper; with C
+    classes, one that is uniform among them. Several classes cost what two cost: one teacher changes two counts at most.
 
     Attributes
     ----------
@@ -74,6 +76,9 @@ class ModelAgnostic(Learner):
         m', or null.
     protects
         ``records`` or ``labels``.
+    classes
+        Columns in which the class stands, in the place of the label; null: the label. The student is then one binary
+        student a class, released as the ``argmax`` of what they say.
     """
 
     by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
@@ -87,6 +92,7 @@ class ModelAgnostic(Learner):
     queries: int = Field(ge=1, le=1 << 20)
     draws: int | None = Field(default=None, ge=2, le=10**7)
     protects: Literal["records", "labels"] = "records"
+    classes: ColumnClasses | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -106,6 +112,10 @@ class ModelAgnostic(Learner):
         return TOUCHED[self.by]
 
     @property
+    def _classes(self) -> Classes:
+        return LabelClasses() if self.classes is None else self.classes
+
+    @property
     def _sets_aside(self) -> bool:
         return isinstance(self.aggregation, SparseVector) and self.aggregation.estimate is not None
 
@@ -117,8 +127,11 @@ class ModelAgnostic(Learner):
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Try both classifiers on random records: the teacher must learn, the student's model must be data."""
-        self.student.written(_random(min(self.queries, _MOST_TRIED), dtype, dimension), RandomSource.seeded(0, "trial"))
-        self.teacher.tried(_random(_TRIED, dtype, dimension))
+        if self.classes is not None:
+            dimension = self.classes.before(dimension)
+        points, classes = _random(min(self.queries, _MOST_TRIED), dtype, dimension, self._classes.number)
+        self.transfer(points, classes, RandomSource.seeded(0, "trial"))
+        self.teacher.tried(*_random(_TRIED, dtype, dimension, self._classes.number))
 
     def check_public(self, public: Records | None) -> None:
         """Refuse to label more public points than there are."""
@@ -176,33 +189,44 @@ class ModelAgnostic(Learner):
         return 0 if public is None else len(public)
 
     def points(self, sampler: Sampler, public: Records | None, first: int, count: int) -> AnyArray:
-        """Return the features of ``count`` public points from number ``first`` on, shape (count, d)."""
+        """Return what teachers look at of ``count`` public points from number ``first`` on, shape (count, d)."""
         if self.protects == "labels":
             records = _everybody(sampler)
-            return records.features[: len(records) // 2][first : first + count]
+            return self._classes.inputs(records.features[: len(records) // 2][first : first + count])
         if public is None:
             raise AssertionError("a public sample was checked for")
-        return public.features[first : first + count]
+        return self._classes.inputs(public.features[first : first + count])
 
-    def answers(self, sampler: Sampler, points: AnyArray, source: RandomSource) -> Labels:
-        """Return the private labels of points, shape (m,), int8: -1, +1, or 0 where none is said."""
-        taught = self._taught(sampler, source)
-        asked = points if taught.aside is None else np.concatenate([points, taught.aside.features])
-        cast = votes(self.teacher, taught.records, taught.chunk, self.chunks, asked, source.derive("votes"))
-        said = self.aggregation.say(
-            count_votes(cast[:, : len(points)], 2),
+    def answers(self, sampler: Sampler, points: AnyArray, source: RandomSource) -> Indices:
+        """Return the private classes of points, shape (m,), int64 in [0, C); negative where none is said."""
+        kinds, taught = self._classes, self._taught(sampler, source)
+        asked = points if taught.aside is None else np.concatenate([points, kinds.inputs(taught.aside.features)])
+        cast = votes(
+            self.teacher,
+            Records(kinds.inputs(taught.records.features), taught.records.labels),
+            taught.chunk,
+            self.chunks,
+            asked,
+            source.derive("votes"),
+            classes=kinds.of(taught.records),
+        )
+        return self.aggregation.say(
+            count_votes(cast[:, : len(points)], kinds.number),
             self.queries,
             self.touched,
             self._mistakes(cast[:, len(points) :], taught.aside, source),
             source.derive("said"),
         )
-        return np.where(said < 0, 0, np.where(said == POSITIVE, 1, -1)).astype(np.int8)
 
-    def transfer(self, points: AnyArray, labels: Labels, source: RandomSource) -> Hypothesis:
-        """Train the student on labelled points; a fair coin labels those on which nothing was said (label 0)."""
-        coins = (2 * source.derive("coins").integers(2, len(labels)) - 1).astype(np.int8)
-        filled = np.where(labels == 0, coins, labels).astype(np.int8)
-        return self.student.written(Records(np.ascontiguousarray(points), filled), source.derive("student"))
+    def told(self, answers: Indices) -> list[int | None]:
+        """Return answers as they are released: labels -1 and +1, or numbers of classes; None where nothing is said."""
+        return [self._classes.told(int(answer)) for answer in answers]
+
+    def transfer(self, points: AnyArray, answers: Indices, source: RandomSource) -> Hypothesis:
+        """Train the student on answered points; chance fills in where nothing was said (a negative answer)."""
+        chance = source.derive("coins").integers(self._classes.number, len(answers))
+        classes = np.where(answers < 0, chance, answers)
+        return self._classes.taught(self.student, points, classes, source.derive("student"))
 
     def _taught(self, sampler: Sampler, source: RandomSource) -> Taught:
         records = _everybody(sampler) if self.draws is None else sampler.draws(self.draws, source.derive("draws"))
@@ -215,20 +239,20 @@ class ModelAgnostic(Learner):
             records = Records(records.features[:teaching], records.labels[:teaching])
         return Taught(records, chunk_of(records, self.chunks, self.by), aside)
 
-    def _mistakes(self, cast: Bits, aside: Records | None, source: RandomSource) -> float | None:
+    def _mistakes(self, cast: AnyArray, aside: Records | None, source: RandomSource) -> float | None:
         if aside is None or not isinstance(self.aggregation, SparseVector):
             return None
-        classes = (aside.labels > 0).view(np.uint8)
+        classes = self._classes.of(aside)
         epsilon = self.aggregation.estimate_epsilon
         return estimated_mistakes(cast, classes, self.touched, epsilon, source.derive("mistakes"))
 
 
-def _random(count: int, dtype: np.dtype[Any], dimension: int) -> Records:
-    """Return records that are nobody's: labels that nothing explains make the largest models."""
+def _random(count: int, dtype: np.dtype[Any], dimension: int, classes: int) -> tuple[AnyArray, Indices]:
+    """Return points that are nobody's, and their classes: those that nothing explains make the largest models."""
     source = RandomSource.seeded(0, "nobody")
     uniform = source.derive("features").uniforms(count * dimension).reshape(count, dimension)
     features = np.ascontiguousarray((uniform < 0.5) if dtype == np.uint8 else 2.0 * uniform - 1.0, dtype=dtype)
-    return Records(features, (2 * source.derive("labels").integers(2, count) - 1).astype(np.int8))
+    return features, source.derive("labels").integers(classes, count)
 
 
 def _everybody(sampler: Sampler) -> Records:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from common.arrays import Singles
+from common.arrays import AnyArray, Indices, Singles
 from common.errors import BadScenario
 from common.hypotheses.base import Hypothesis
 from common.hypotheses.constant import Constant
@@ -115,30 +115,30 @@ class Classifier(Value):
             )
         return hypothesis
 
-    def tried(self, records: Records) -> None:
-        """Fit it to records and forget it.
+    def tried(self, features: AnyArray, classes: Indices) -> None:
+        """Fit it to points of several classes, and forget it.
 
         Raises
         ------
         BadScenario
-            If it refuses its parameters or the records.
+            If it refuses its parameters or the points.
         """
-        self._fit(self.build(0), records)
+        self._fit(self.build(0), features, classes)
 
-    def _fit(self, model: Any, records: Records) -> None:
+    def _fit(self, model: Any, features: AnyArray, classes: Indices) -> None:
         try:
             with warnings.catch_warnings():
                 # Not converged, collinear, ...: the test on people decides what the model is worth.
                 warnings.simplefilter("ignore")
-                # As 0 and 1: semi-supervised classifiers take -1 for "unknown".
-                model.fit(records.features, (records.labels > 0).astype(np.int64))
+                model.fit(features, classes)
         except (ValueError, TypeError) as error:
             reason, given = str(error).partition("\n")[0], self.wire()["parameters"]
             raise BadScenario(f"{self.classifier} cannot learn with {given}: {reason}") from None
 
     def _fitted(self, model: Any, records: Records) -> Hypothesis:
         """Fit the model, and write it down."""
-        self._fit(model, records)
+        # As 0 and 1: semi-supervised classifiers take -1 for "unknown".
+        self._fit(model, records.features, (records.labels > 0).astype(np.int64))
         try:
             return as_hypothesis(model, records.features[:1])
         except ValidationError as error:

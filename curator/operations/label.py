@@ -40,14 +40,14 @@ class LabelAct(Act[Label]):
             )
 
     def run(self, operation: Label, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
-        """Release a label a point, -1, +1 or null; and the student's model, if it is asked for."""
+        """Release a label (or number of a class) a point, or null; and the student's model, if it is asked for."""
         learner = _learner(workspace)
         sampler = workspace.reweighing.sampler(workspace.sample)
         points = learner.points(sampler, workspace.public, operation.first, operation.count)
-        labels = learner.answers(sampler, points, source)
-        released: dict[str, Any] = {"labels": [int(label) or None for label in labels], "protects": learner.protects}
+        answers = learner.answers(sampler, points, source)
+        released: dict[str, Any] = {"labels": learner.told(answers), "protects": learner.protects}
         if operation.transfer:
-            released["hypothesis"] = learner.transfer(points, labels, source).wire()
+            released["hypothesis"] = learner.transfer(points, answers, source).wire()
         return released
 
 

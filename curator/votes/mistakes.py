@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.arrays import AnyArray, Bits
+from common.arrays import AnyArray
 from common.mechanisms.laplace import Laplace
 from common.randomness import RandomSource
 
 
-def estimated_mistakes(votes: AnyArray, classes: Bits, touched: int, epsilon: float, source: RandomSource) -> float:
+def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon: float, source: RandomSource) -> float:
     """Return the teachers' share of mistakes on h people that no teacher was trained on, with noise; epsilon-DP.
 
     ::
@@ -25,7 +25,7 @@ def estimated_mistakes(votes: AnyArray, classes: Bits, touched: int, epsilon: fl
     votes
         Shape (k, h).
     classes
-        Their true classes, shape (h,).
+        Their true classes, shape (h,); where one is negative, every vote is wrong.
 
     Returns
     -------

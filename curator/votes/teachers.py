@@ -17,13 +17,20 @@ NEGATIVE, POSITIVE = 0, 1
 
 
 def votes(
-    classifier: Classifier, records: Records, chunk: Indices, chunks: int, points: AnyArray, source: RandomSource
+    classifier: Classifier,
+    records: Records,
+    chunk: Indices,
+    chunks: int,
+    points: AnyArray,
+    source: RandomSource,
+    *,
+    classes: Indices | None = None,
 ) -> Bits:
     """Return the class that each of k teachers gives to each of m points, shape (k, m), uint8.
 
     A teacher is a function of its own chunk, the points and a seed of its own: a record changes the votes of its chunk
     only. Nothing that a chunk holds makes the others fail: a teacher without records, or one that cannot be trained,
-    votes for class 0; one that sees a single label votes for that.
+    votes for class 0; one that sees a single class votes for that.
 
     Parameters
     ----------
@@ -33,7 +40,11 @@ def votes(
         Of each record, shape (n,), in [0, k).
     points
         Features of public points, shape (m, d).
+    classes
+        Of each record, shape (n,), in [0, 256); records with a negative one teach nobody. None: 0 and 1 for the labels
+        -1 and +1.
     """
+    known = (records.labels > 0).astype(np.int64) if classes is None else classes
     order = np.argsort(chunk, kind="stable")
     ends = np.cumsum(np.bincount(chunk, minlength=chunks))
     seeds = source.derive("teachers").integers(1 << 32, chunks)
@@ -45,18 +56,18 @@ def votes(
         warnings.simplefilter("ignore")  # not converged, collinear, ...: the votes decide what teachers are worth
         for teacher in range(chunks):
             rows = order[(ends[teacher - 1] if teacher else 0) : ends[teacher]]
-            cast[teacher] = _vote(classifier, records.take(rows), points, int(seeds[teacher]))
+            rows = rows[known[rows] >= 0]
+            cast[teacher] = _vote(classifier, records.features[rows], known[rows], points, int(seeds[teacher]))
     return cast
 
 
-def _vote(classifier: Classifier, records: Records, points: AnyArray, seed: int) -> Bits | int:
-    classes = (records.labels > 0).astype(np.int64)
+def _vote(classifier: Classifier, features: AnyArray, classes: Indices, points: AnyArray, seed: int) -> Bits | int:
     if len(classes) == 0:
         return NEGATIVE
     if classes.min() == classes.max():
         return int(classes[0])
     try:
         model: Any = classifier.build(seed)
-        return np.asarray(model.fit(records.features, classes).predict(points) > 0).view(np.uint8)
+        return np.asarray(model.fit(features, classes).predict(points), dtype=np.uint8)
     except Exception:  # noqa: BLE001 - whatever it is, a failure would say something about this chunk
         return NEGATIVE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from common.errors import BadScenario, PeerMisbehaved
@@ -31,7 +32,7 @@ class ModelAgnosticProtocol(Protocol):
         if type(queries) is not int:
             raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
         release = yield AskCurator(Label(count=queries, transfer=True))
-        labels, hypothesis = said(release, queries), learned(release)
+        labels, hypothesis = said(release, queries, _labels(scenario)), learned(release)
         told = sum(label is not None for label in labels)
         yield Note("labelled", {"points": queries, "answered": told, "unanswered": queries - told})
         wanted = at_once(int(scenario.agents.count))
@@ -44,8 +45,14 @@ class ModelAgnosticProtocol(Protocol):
         return Outcome("done" if found.asked == wanted else "exhausted", 1, hypothesis, found.estimate, words)
 
 
-def said(release: dict[str, Any], count: int) -> list[int | None]:
-    """Return the labels in the curator's reply: -1, +1, or None where none is said.
+def _labels(scenario: Scenario) -> Collection[int]:
+    """Return what can be said of a point: a label, or the number of a class."""
+    classes = scenario.curator.settings.get("classes")
+    return range(classes["count"]) if isinstance(classes, dict) and type(classes.get("count")) is int else (-1, 1)
+
+
+def said(release: dict[str, Any], count: int, known: Collection[int] = (-1, 1)) -> list[int | None]:
+    """Return the labels in the curator's reply: each one of those that are known, or None where none is said.
 
     Raises
     ------
@@ -55,6 +62,6 @@ def said(release: dict[str, Any], count: int) -> list[int | None]:
     labels = release.get("labels")
     if not isinstance(labels, list) or len(labels) != count:
         raise PeerMisbehaved(f"the curator released no {count} labels")
-    if any(label is not None and (type(label) is not int or label not in (-1, 1)) for label in labels):
-        raise PeerMisbehaved("the curator released labels other than -1, 1 and null")
+    if any(label is not None and (type(label) is not int or label not in known) for label in labels):
+        raise PeerMisbehaved(f"the curator released labels other than {', '.join(map(str, known))} and null")
     return labels

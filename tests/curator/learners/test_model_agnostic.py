@@ -110,7 +110,7 @@ def test_people_who_are_set_aside_teach_nobody():
 
 def test_points_without_a_label_get_a_fair_coins():
     chosen = learner(student={"classifier": "DecisionTreeClassifier"})
-    grown = chosen.transfer(PUBLIC.features, np.zeros(200, dtype=np.int8), RandomSource.seeded(1))
+    grown = chosen.transfer(PUBLIC.features, np.full(200, -1), RandomSource.seeded(1))
     assert 60 < np.count_nonzero(grown.predict(PUBLIC.features) > 0) < 140
 
 
