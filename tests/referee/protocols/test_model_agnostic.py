@@ -106,6 +106,14 @@ def test_labels_that_are_none_are_the_curators_fault(release):
         said(release, 2)
 
 
+def test_with_several_classes_labels_are_their_numbers():
+    release = {"labels": [0, 2, None]}
+    assert said(release, 3, range(3)) == [0, 2, None]
+    for known in ((-1, 1), range(2)):
+        with pytest.raises(PeerMisbehaved, match="the curator released labels other than"):
+            said(release, 3, known)
+
+
 def test_another_learner_is_refused_before_anybody_is_asked():
     with pytest.raises(BadScenario, match="needs the learner of that name"):
         next(PROTOCOLS[NAME]().script(tiny(f"protocol={NAME}"), 7))
