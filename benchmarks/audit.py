@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from tests.audit import agent_cases, choice_cases, curator_cases, release_cases, votes_cases
+from tests.audit import adaptation_cases, agent_cases, choice_cases, curator_cases, release_cases, votes_cases
 from tests.audit.auditor import Subject
 from tests.audit.case import FAILURE, Case
 
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     every = [*curator_cases.cases(), *release_cases.cases(), *agent_cases.cases(), *choice_cases.cases()]
-    every += votes_cases.cases()
+    every += [*votes_cases.cases(), *adaptation_cases.cases()]
     cases = [case for case in every if (given.only or "") in case.name]
     if given.json:
         found = list(rows(cases, given.scale))

@@ -11,11 +11,12 @@ from dataclasses import replace
 import pytest
 
 from common.privacy.calibration import sampling_schedule
-from tests.audit import agent_cases, choice_cases, curator_cases, release_cases, votes_cases
+from tests.audit import adaptation_cases, agent_cases, choice_cases, curator_cases, release_cases, votes_cases
 from tests.audit.auditor import Subject
 from tests.audit.case import Case
 
 CASES = [
+    *adaptation_cases.cases(),
     *curator_cases.cases(),
     *release_cases.cases(),
     *agent_cases.cases(),
