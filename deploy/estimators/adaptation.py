@@ -85,7 +85,7 @@ class Adapter(HybridEstimator):
             "private": self.private,
             "radius": self._number("radius"),
             "norm": 0.5 * math.sqrt(self._schema.dimension) if self.norm is None else self._number("norm"),
-            "iterations": int(self._number("iterations")),
+            "iterations": self._whole("iterations"),
             "output": self._output,
             **(self.settings or {}),
         }

@@ -89,8 +89,7 @@ class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 raise BadFit("records in a file need schema=, which says what its columns are; found none")
             if isinstance(y, str) and is_frame(X):
                 X, y = _apart(X, y)
-            rules = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "y_numeric": self._numeric}
-            matrix, target = validate_data(self, X, y, reset=reset, **rules)
+            matrix, target = self._validated(X, reset, y=y, y_numeric=self._numeric)
             return Given(self._framed(matrix, reset), target)
 
     def _features(self, X: Any) -> polars.DataFrame:
@@ -98,8 +97,16 @@ class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         with refusing():
             if self.schema is not None:
                 return chosen_columns(X, self._schema.columns, self._schema.layout)
-            matrix = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-            return self._framed(matrix, False)
+            return self._framed(self._validated(X, False), False)
+
+    def _validated(self, X: Any, reset: bool, **target: Any) -> Any:
+        try:
+            return validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", **target)
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+        # scikit-learn would say what the field holds.
+        raise BadFit("X must hold numbers only, found a text that is none: leave the column out, or give schema=")
 
     def _framed(self, matrix: AnyArray, reset: bool) -> polars.DataFrame:
         names = getattr(self, "feature_names_in_", None)
@@ -156,6 +163,19 @@ class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
             raise BadFit(f"{name} must be a finite number, found {value!r}")
         return float(value)
+
+    def _whole(self, name: str) -> int:
+        """Return a parameter that must be a whole number.
+
+        Raises
+        ------
+        BadFit
+            If it is none.
+        """
+        value = self._number(name)
+        if value != int(value):
+            raise BadFit(f"{name} must be a whole number, found {value:g}")
+        return int(value)
 
     def _spending(self, sides: Sides) -> Spending:
         """Return what a fit with these parameters may cost."""

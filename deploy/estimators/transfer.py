@@ -164,7 +164,7 @@ class TransferClassifier(BinaryClassifier):
     def _tree(self, sides: Sides, public: int) -> dict[str, Any]:
         """Return the scenario of a fit."""
         people, agents = len(sides.curator), len(sides.population)
-        kappa, rounds = self._number("kappa"), int(self._number("rounds"))
+        kappa, rounds = self._number("kappa"), self._whole("rounds")
         if not 0.0 < kappa <= 1.0:
             raise BadFit(f"kappa must be in (0, 1], found {kappa:g}")
         if agents < rounds:

@@ -137,3 +137,23 @@ def test_what_cannot_be_read_is_refused(case):
     with pytest.raises(BadFit, match=said):
         model.fit(data())
     assert not hasattr(model, "guarantee_")
+
+
+def test_no_message_says_what_a_field_holds():
+    X, y = square(60, 1)
+    texts = np.array(X, dtype=object)
+    texts[3, 0] = "a secret"
+    frame = customers(60, 1).with_columns(months=polars.lit("a secret"))
+    secret = np.where(np.arange(60) == 7, "a secret", np.where(y > 0, "b", "a"))
+    for model, people in (
+        (quick(), (texts, y)),
+        (quick(schema=SCHEMA), (frame,)),
+        (quick(classes=("a", "b")), (X, secret)),
+        (quick(), (X, secret)),
+        (quick(schema=SCHEMA), (customers(60, 1).with_columns(renews=polars.lit("a secret")),)),
+    ):
+        with pytest.raises(BadFit) as caught:
+            model.fit(*people)
+        assert "secret" not in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None or caught.value.__suppress_context__

@@ -56,6 +56,13 @@ class TestFit:
         steps = quick(learner={"name": "sgd", "steps": 500, "loss": "hinge"}).fit(X, y)._scenario["curator"]["learner"]
         assert (steps["steps"], steps["loss"]) == (500, "hinge")
 
+    def test_realizable_stops_at_the_first_model_that_is_good_enough(self):
+        X, y = square(2000, 1)
+        model = TransferClassifier(epsilon=4.0, agent_epsilon=4.0, mode="realizable", rounds=5, random_state=0)
+        model.fit(X, y, population=square(3000, 2))
+        assert (model.result_["status"], model.result_["iterations"]) == ("done", 1)
+        assert model.result_["agents"]["asked"] < 3000
+
     def test_decisions_and_predictions_agree(self, fitted):
         X, _ = square(500, 7)
         np.testing.assert_array_equal(fitted.predict(X), fitted.classes_[(fitted.decision_function(X) > 0).astype(int)])
@@ -133,6 +140,8 @@ REFUSALS = {
     "impossible budget": ({"epsilon": 1e-9}, "no noise"),
     "alpha": ({"alpha": 1.2}, "alpha"),
     "kappa": ({"kappa": 1.5}, "kappa must be in"),
+    "half a round": ({"rounds": 1.5}, "rounds must be a whole number"),
+    "unknown mode": ({"mode": "hopeful"}, "mode"),
     "rounds": ({"rounds": 1000}, "every round asks at least one"),
     "fraction": ({"population_fraction": 1.0}, "population_fraction must be in"),
     "learner without guarantee": ({"learner": {"name": "svm", "draws": 50}}, "no guarantee of the learner"),
