@@ -157,6 +157,7 @@ class HeadList(Value):
 class Label(Value):
     """Label public points by the votes of teachers on disjoint chunks of the sample, and release the labels.
 
+    Each is -1, +1, the number of a class where the learner tells several apart, or null where nothing is said.
     The curator's learner must be ``model-agnostic``, which says how. Points that were labelled may be asked for again:
     that costs again.
 

@@ -35,11 +35,18 @@ def answers_sigma(queries: int, epsilon: float, delta: float, touched: int = 1) 
     return max(LEAST_NOISE, up(math.sqrt(2.0 * queries) * touched / down(mu_allowed(epsilon, delta)), 16.0))
 
 
-def flips(agreement: float, chunks: int, sigma: float) -> float:
-    """Return the chance that an answer is not what most teachers say, if this share of k agree (two classes).
+def flips(agreement: float, chunks: int, sigma: float, classes: int = 2) -> float:
+    """Return the chance that an answer is not what most teachers say, if this share a of k agree; at most.
 
     ::
 
-        Phi(-(2 agreement - 1) k / (sqrt(2) sigma))
+        Phi(-(2 a - 1) k / (sqrt(2) sigma)) + (C - 2) Phi(-a k / (sqrt(2) sigma))
+
+    With two classes it is exact. With C it is a union bound for a >= 1/2, whatever the others say: each summand is
+    convex in how many of them say that class, so their sum is greatest if all say the same.
     """
-    return 0.5 * math.erfc((2.0 * agreement - 1.0) * chunks / (2.0 * sigma))
+
+    def beaten(by: float) -> float:
+        return 0.5 * math.erfc(by * chunks / (2.0 * sigma))
+
+    return min(1.0, beaten(2.0 * agreement - 1.0) + (classes - 2) * beaten(agreement))

@@ -35,7 +35,8 @@ class ModelAgnosticPlanning(LearnerPlanning):
     """``chunks`` k, and in ``aggregation``: ``noise`` (on the sample itself), or ``epsilon`` and ``delta`` of a call.
 
     The budget is divided equally among the rounds, without loss: mu/sqrt(T) each for GNMax on the sample itself; else
-    the largest epsilon of which T calls compose to the budget, half of its delta for the calls' own.
+    the largest epsilon of which T calls compose to the budget, half of its delta for the calls' own. How many classes
+    there are changes nothing but how often an answer goes wrong.
     """
 
     open_settings = frozenset({"chunks", "aggregation"})
@@ -91,7 +92,7 @@ class ModelAgnosticPlanning(LearnerPlanning):
         }
         if _aggregation(learner)["name"] == "gnmax":
             sigma = _sigma(learner)
-            flipped = flips(AGREEMENT, int(learner["chunks"]), sigma)
+            flipped = flips(AGREEMENT, int(learner["chunks"]), sigma, _classes(learner))
             found["sigma"] = fixed(sigma, "sigma of a count: sqrt(2 m T)/mu*(eps, delta)", SOURCE)
             found["flips"] = fixed(flipped, f"share of answers against {AGREEMENT:.0%} of the teachers", SOURCE)
         else:
@@ -192,6 +193,11 @@ def _aggregation(learner: dict[str, Any]) -> dict[str, Any]:
 
 def _queries(learner: dict[str, Any]) -> int:
     return int(number(learner, "queries"))
+
+
+def _classes(learner: dict[str, Any]) -> int:
+    classes = learner.get("classes")
+    return int(number(classes, "count")) if isinstance(classes, dict) else 2
 
 
 def _touched(learner: dict[str, Any]) -> int:

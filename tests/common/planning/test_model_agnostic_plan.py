@@ -71,6 +71,14 @@ def test_chunks_of_a_sparse_vector_reach_its_margin():
     assert 0.4 * (chunks - 1) - 1 < margin <= 0.4 * chunks - 1
 
 
+def test_several_classes_cost_nothing_but_answers_that_go_wrong():
+    two, six = (plan(scenario(learner={"classes": classes})) for classes in (None, {"first": 3, "count": 6}))
+    for name in ("sigma", "chunks"):
+        assert six.settings[name].value == two.settings[name].value
+    assert six.sample.value == two.sample.value
+    assert two.settings["flips"].value < six.settings["flips"].value < 3 * two.settings["flips"].value
+
+
 def test_content_takes_twice_the_noise():
     one, two = (plan(scenario(learner={"by": by})).settings["sigma"].value for by in ("slot", "content"))
     assert two == pytest.approx(2.0 * one)

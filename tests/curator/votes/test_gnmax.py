@@ -52,6 +52,17 @@ def test_answers_have_the_law_of_noisy_counts(classes):
     assert share == pytest.approx(np.mean(draws.argmax(axis=1) == 1), abs=7e-3)
 
 
+@pytest.mark.parametrize("others", [[3, 0, 0], [1, 1, 1]])
+def test_with_several_classes_answers_go_wrong_no_more_often_than_stated(others):
+    sigma, queries = 3.0, 200_000
+    counts = np.tile(np.array([7, *others]), (queries, 1))
+    wrong = np.mean(noisy_winners(counts, sigma, RandomSource.seeded(1)) != 0)
+    bound = flips(0.7, 10, sigma, classes=4)
+    assert bound == pytest.approx(ndtr(-4 / (math.sqrt(2.0) * sigma)) + 2 * ndtr(-7 / (math.sqrt(2.0) * sigma)))
+    assert 0.4 * bound < wrong < bound
+    assert flips(0.5, 10, 100.0, classes=64) == 1.0
+
+
 def test_the_same_source_says_the_same_and_little_noise_says_the_winner():
     counts = np.random.default_rng(1).integers(0, 50, size=(300, 3))
     one, other = (noisy_winners(counts, 20.0, RandomSource.seeded(3)) for _ in range(2))
