@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
 
 from common.arrays import Floats
 from common.randomness import RandomSource
@@ -12,6 +14,9 @@ from curator.adaptation.discrepancy import Loss
 from curator.adaptation.domains import Domains
 from curator.adaptation.settings import AdaptationSettings, Prepared, course, prepare
 from curator.adaptation.steps import Steps, scaled
+
+MOST_SCORES = 512.0
+"""Lambda r: far beyond what a probability can be told from 0 by; larger ones would cost the discrepancy its digits."""
 
 
 class NonconvexSettings(AdaptationSettings):
@@ -27,6 +32,13 @@ class NonconvexSettings(AdaptationSettings):
     convex: ClassVar[bool] = False
 
     output: Literal["random", "average", "last"] = "random"
+
+    @model_validator(mode="after")
+    def _scores_are_ordinary(self) -> Self:
+        scores = self.radius * self.norm
+        if scores > MOST_SCORES:
+            raise ValueError(f"radius * norm must be at most {MOST_SCORES:g} for the logistic loss, found {scores:g}")
+        return self
 
 
 def fit_nonconvex(domains: Domains, settings: NonconvexSettings, mu: float | None, source: RandomSource) -> Floats:

@@ -86,6 +86,43 @@ def test_relation_of_the_convex_problem_to_the_original_one():
     assert apart >= 0
 
 
+def alternated(given, target, most, rounds=8):
+    """Return w and v <= most of (5) by turns: for fixed weights least squares in a ball, for a fixed w a cone problem."""
+    p = target.references
+    features = np.vstack([given.source.features, given.target.features])
+    responses = np.concatenate([given.source.responses, given.target.responses])
+    q, weights = p, np.zeros(given.dimension)
+    for _ in range(rounds):
+        w = cvxpy.Variable(given.dimension)
+        fit = cvxpy.sum_squares(cvxpy.multiply(np.sqrt(q), features @ w - responses))
+        cvxpy.Problem(cvxpy.Minimize(fit), [cvxpy.norm(w) <= 1]).solve(solver="CLARABEL")
+        weights = w.value
+        free = cvxpy.Variable(len(p))
+        whole = target.losses(weights)[0] @ free + target.kappa_1 * (1 - cvxpy.sum(free))
+        whole += target.kappa_2 * cvxpy.norm(free)
+        cvxpy.Problem(cvxpy.Minimize(whole), [free >= p / most, free <= p]).solve(solver="CLARABEL")
+        q = np.clip(free.value, p / most, p)
+    return weights, p / q
+
+
+@pytest.mark.parametrize("kappa_1", [0.15, 0.4, 1.0])
+def test_theorem_4_1(kappa_1):
+    given = domains(m=15, n=12)
+    convex = objective(given, settings(kappa_1=kappa_1, kappa_2=0.1))
+    original = Objective(given, 0.5, convex.discrepancy, kappa_1, 0.1, 0.0, convex=False)
+    found = solve(given, settings(kappa_1=kappa_1, kappa_2=0.1), None, SOURCE)
+    reached = original.value(found.weights, found.scales)
+    for most in (1.5, 4.0):  # C: no weight of the solution that it is compared with is below p/C
+        weights, scales = alternated(given, original, most)
+        least = original.value(weights, scales)
+        away = float(convex.references @ (1 - 1 / scales))  # ||p - q*||_1
+        assert reached <= convex.value(weights, scales) + 1e-6
+        assert reached <= least + kappa_1 * most * (most - 1) * away + 1e-6
+    # Without that assumption (5) gives weights of 0 to whatever has a larger loss than kappa_1, and is far below.
+    if kappa_1 == 0.15:
+        assert original.value(*alternated(given, original, 1e9)) < 0.6 * reached
+
+
 @pytest.mark.parametrize("convex", [True, False])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_gradients_are_those_of_the_values(loss, convex):

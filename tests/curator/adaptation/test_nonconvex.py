@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from common.errors import BadInput
 from common.randomness import RandomSource
 from curator.adaptation.descent import sensitivities
 from curator.adaptation.nonconvex import NonconvexSettings, fit_nonconvex, smoothness, solve
@@ -109,3 +110,8 @@ def test_learns_privately():
         right[mu] = float((np.sign(test.features @ found) == test.responses).mean())
     assert right[None] > 0.8
     assert right[0.5] > right[None] - 0.03
+
+
+def test_scores_without_end_are_refused():
+    with pytest.raises(BadInput, match="at most 512"):
+        NonconvexSettings.parse({"alpha": 0.5, "radius": 600.0})
