@@ -25,7 +25,7 @@ from benchmarks.adaptation import figures
 from benchmarks.adaptation.measuring import measure, missing
 from benchmarks.adaptation.paper import NOT_AT_HAND
 from benchmarks.adaptation.points import SPLITS, points
-from benchmarks.adaptation.tables import TABLES, needs, scores, table
+from benchmarks.adaptation.tables import TABLES, classifies, needs, scores, table
 from benchmarks.figures.store import ResultFile, Row
 from common.errors import BadInput, TandemError
 
@@ -107,13 +107,19 @@ def _shelf(given: Path | None) -> Path:
 def _print(rows: list[dict[str, Any]]) -> None:
     console = Console()
     for number in dict.fromkeys(row["table"] for row in rows):
-        drawn = Table("data set", "method", "here", "paper", "note", title=f"Table {number}")
+        unit = "accuracy, %" if classifies(int(number)) else "squared error, 1 for training on the target"
+        drawn = Table("data set", "method", "here", "paper", "note", title=f"Table {number}: {unit}")
         for row in rows:
             if row["table"] == number:
-                paper = "" if row["paper_mean"] is None else f"{row['paper_mean']} ± {row['paper_deviation']}"
-                drawn.add_row(row["dataset"], row["method"], f"{row['mean']} ± {row['deviation']}", paper, row["note"])
+                drawn.add_row(row["dataset"], row["method"], _number(row, ""), _number(row, "paper_"), row["note"])
         console.print(drawn)
     console.print(f"Not at hand, so left out: {', '.join(NOT_AT_HAND)}.")
+
+
+def _number(row: dict[str, Any], whose: str) -> str:
+    mean, deviation = row[f"{whose}mean"], row[f"{whose}deviation"]
+    digits = 2 if classifies(int(row["table"])) else 3
+    return "" if mean is None else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from benchmarks.adaptation.baselines.minibatch_sgd import descend
 from benchmarks.adaptation.candidates import score
 from benchmarks.adaptation.datasets import DATASETS
 from benchmarks.adaptation.datasets.base import Pair
+from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.ours import DELTA, fit
 from benchmarks.adaptation.splits import resampled
 from benchmarks.figures.drawing import COLOURS, panels
@@ -36,7 +37,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gas_drift": {"alpha": 0.5, "iterations": 400},
     "adult": {"alpha": 0.1, "iterations": 600},
 }
-NONE, SGD = "no privacy", "SGD"
+NONE, SGD, CLIPPED = "no privacy", "SGD", "clipped SGD"
+CLIP = 0.5
+"""Of the clipped SGD; the other has the greatest gradient there is, as CnvxAdap has."""
 _MARK = "figure; "
 
 
@@ -44,7 +47,7 @@ def names() -> tuple[str, ...]:
     """Return all points: data set, algorithm or epsilon, and n."""
     curves = [("gas_drift", NONE), ("adult", NONE)]
     curves += [(dataset, f"epsilon {epsilon:g}") for dataset, epsilon in product(SETTINGS, EPSILONS)]
-    curves += [("gas_drift", f"{SGD}, epsilon {epsilon:g}") for epsilon in EPSILONS]
+    curves += [("gas_drift", f"{name}, epsilon {epsilon:g}") for name, epsilon in product((SGD, CLIPPED), EPSILONS)]
     return tuple(f"{_MARK}{dataset}; {curve}; {size}" for (dataset, curve), size in product(curves, SIZES))
 
 
@@ -68,9 +71,10 @@ def measure(name: str, number: int, data: Path) -> Row:
     parts = resampled(pair, number, int(size))
     source = RandomSource.seeded(number, name)
     epsilon = None if curve == NONE else float(curve.rpartition(" ")[2])
-    if curve.startswith(SGD):
+    if curve.startswith((SGD, CLIPPED)):
         assert epsilon is not None
-        weights = descend(parts.train, epsilon, DELTA, pair.radius, source)
+        clip = CLIP if curve.startswith(CLIPPED) else 2.0 * (pair.radius * NORM + 1.0)
+        weights = descend(parts.train, epsilon, DELTA, pair.radius, clip, source)
     else:
         mu = None if epsilon is None else mu_allowed(epsilon, DELTA)
         weights = fit(pair, Domains(parts.source, parts.train), SETTINGS[dataset], mu, source)
@@ -89,12 +93,12 @@ def draw(rows: Iterable[Row], output: Path) -> None:
             for axis, dataset in zip(axes, SETTINGS, strict=True):
                 _curves(axis, found, dataset, [NONE, *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)])
                 axis.legend(fontsize=7)
-        with panels(
-            output / f"adaptation-figure2.{ending}", ("CnvxAdap (lines) and SGD (dash-dotted) on Gas",)
-        ) as axes:
-            _curves(axes[0], found, "gas_drift", [f"epsilon {epsilon:g}" for epsilon in EPSILONS])
-            axes[0].legend(fontsize=7)
-            _curves(axes[0], found, "gas_drift", [f"{SGD}, epsilon {epsilon:g}" for epsilon in EPSILONS])
+        titles = ("CnvxAdap, and SGD (dash-dotted)", f"CnvxAdap, and SGD clipped at {CLIP:g} (dotted)")
+        with panels(output / f"adaptation-figure2.{ending}", titles) as axes:
+            for axis, other in zip(axes, (SGD, CLIPPED), strict=True):
+                _curves(axis, found, "gas_drift", [f"epsilon {epsilon:g}" for epsilon in EPSILONS])
+                axis.legend(fontsize=7)
+                _curves(axis, found, "gas_drift", [f"{other}, epsilon {epsilon:g}" for epsilon in EPSILONS])
 
 
 def _curves(axis: Axes, found: dict[str, list[float]], dataset: str, curves: list[str]) -> None:
@@ -105,7 +109,7 @@ def _curves(axis: Axes, found: dict[str, list[float]], dataset: str, curves: lis
         if not known:
             continue
         place = [f"{epsilon:g}" for epsilon in EPSILONS].index(curve.rpartition(" ")[2]) if curve != NONE else 5
-        style = "--" if curve == NONE else "-." if curve.startswith(SGD) else "-"
+        style = {NONE: "--", SGD: "-.", CLIPPED: ":"}.get(curve.split(",")[0], "-")
         sizes, means = [size for size, _ in known], np.array([group.mean() for _, group in known])
         spread = np.array([group.std(ddof=1) if len(group) > 1 else 0.0 for _, group in known])
         if dataset == "adult":

@@ -24,10 +24,14 @@ Scores = Mapping[str, Mapping[int, float]]
 """Of each point, by split."""
 
 
+def classifies(number: int) -> bool:
+    """Tell whether a table is of accuracies, not of relative errors."""
+    return number in (2, 6)
+
+
 def needs(number: int, point: Point) -> bool:
     """Tell whether a table shows a point, or what it is compared with."""
-    classified = number in (2, 6)
-    return (point.dataset in ACCURACY) == classified and point.method in (*TABLES[number], REFERENCE)
+    return (point.dataset in ACCURACY) == classifies(number) and point.method in (*TABLES[number], REFERENCE)
 
 
 def scores(rows: Iterable[Row]) -> dict[str, dict[int, float]]:
@@ -43,7 +47,7 @@ def table(number: int, measured: Scores) -> list[dict[str, Any]]:
 
     A point with fewer than two splits is left out.
     """
-    rows, classified = [], number in (2, 6)
+    rows, classified = [], classifies(number)
     for point in points():
         if not needs(number, point) or point.method not in TABLES[number] or point.dataset in MONTHS:
             continue

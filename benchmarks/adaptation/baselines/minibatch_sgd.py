@@ -1,7 +1,7 @@
 """Noisy minibatch SGD (Bassily, Feldman, Thakurta and Talwar 2019): private, and of the target alone.
 
 Each of T steps takes each of n records with chance q, clips each gradient to L2 norm L, adds N(0, sigma^2 I) to their
-sum, and steps within the ball; the average of the iterates is released.
+sum, and steps within the ball; the average of the last half of the iterates is released.
 
 Cost, for neighbours that differ in one record by replacement: given which of the other records were taken, a step's
 law is (1 - q) A + q B under one sample and (1 - q) A + q C under the other, A a Gaussian around the others' sum, B and
@@ -65,12 +65,15 @@ def descend(
     epsilon: float,
     delta: float,
     radius: float,
+    clip: float,
     source: RandomSource,
     steps: int = 400,
     batch: int = 256,
-    clip: float = 1.0,
 ) -> Floats:
-    """Return the average iterate for the squared loss, shape (d,).
+    """Return the average of the last half of the iterates for the squared loss, shape (d,).
+
+    The step is that of our own algorithms, for a fair comparison: one over the curvature, and no longer than noise
+    admits, which takes an iterate by rate sigma sqrt(d T) in T steps.
 
     Parameters
     ----------
@@ -78,19 +81,18 @@ def descend(
         n private rows of norm at most 1, responses in [-1, 1].
     radius
         Lambda, of the ball that the weights stay in.
+    clip
+        L of one record's gradient 2 (w . x - y) x, which is 2 (Lambda + 1) at most.
     steps, batch
         T, and q n: how many records a step takes on average.
-    clip
-        L of one record's gradient 2 (w . x - y) x.
     """
     count, dimension = target.features.shape
     sampling = min(1.0, batch / count)
     noise = noise_for(epsilon, delta, steps, sampling) * clip
     taken = sampling * count
-    # The step of projected SGD for a diameter 2 Lambda and second moments of signal and noise.
-    rate = radius / math.sqrt(steps * (clip**2 + dimension * (noise / taken) ** 2))
+    rate = min(0.5, radius * taken / (noise * math.sqrt(dimension * steps)))
     weights, total = np.zeros(dimension), np.zeros(dimension)
-    for _ in range(steps):
+    for step in range(steps):
         chosen = source.bernoullis(sampling, count).astype(bool)
         rows = target.features[chosen]
         pulls = 2.0 * (rows @ weights - target.responses[chosen])
@@ -99,5 +101,6 @@ def descend(
         gradient = (rows.T @ pulls + noise * source.normals(dimension)) / taken
         weights = weights - rate * gradient
         weights *= min(1.0, radius / max(float(np.linalg.norm(weights)), 1e-300))
-        total += weights
-    return np.asarray(total / steps)
+        if step >= steps // 2:
+            total += weights
+    return np.asarray(total / (steps - steps // 2))

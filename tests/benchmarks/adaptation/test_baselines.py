@@ -169,7 +169,7 @@ def test_whole_batches_need_at_least_the_noise_of_the_exact_gaussian():
 
 def test_minibatch_sgd_learns_and_repeats():
     target = pair().source
-    runs = [minibatch_sgd.descend(target, 50.0, 0.01, 1.0, RandomSource.seeded(3), 200, 100) for _ in range(2)]
+    runs = [minibatch_sgd.descend(target, 50.0, 0.01, 1.0, 2.0, RandomSource.seeded(3), 200, 100) for _ in range(2)]
     np.testing.assert_array_equal(*runs)
     assert score("regression", target, runs[0]) < 0.5 * np.mean(target.responses**2)
     assert np.linalg.norm(runs[0]) <= 1.0 + 1e-12
