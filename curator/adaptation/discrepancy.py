@@ -37,7 +37,7 @@ Loss = Literal["squared", "logistic"]
 TOLERANCE = 2.0**-26
 """eta: how far a computed discrepancy may be from the exact one, in shares of the greatest loss."""
 _GRID = 2.0**-40
-"""Unit on which the estimate and its noise lie, in shares of the greatest loss."""
+"""Unit on which the estimate and its noise lie, in shares of the greatest loss, unless the noise is large."""
 
 
 def greatest_loss(loss: Loss, radius: float, norm: float) -> float:
@@ -110,8 +110,9 @@ def private_discrepancy(
     greatest = greatest_loss(loss, radius, norm)
     value = discrepancy(domains, radius, norm, loss).value
     if mu is not None:
-        unit = _GRID * greatest
-        deviation = (sensitivity(domains, radius, norm, loss) + unit) / mu
+        moved = sensitivity(domains, radius, norm, loss)
+        unit = max(_GRID * greatest, moved / mu * 2.0**-48)  # noise in units is exact in a double
+        deviation = (moved + unit) / mu
         noise = np.rint(source.normals(1)[0] * (deviation / unit))
         value = float(np.rint(value / unit) + noise) * unit
     return min(max(value, 0.0), greatest)

@@ -87,7 +87,7 @@ def test_relation_of_the_convex_problem_to_the_original_one():
 
 
 def alternated(given, target, most, rounds=8):
-    """Return w and v <= most of (5) by turns: for fixed weights least squares in a ball, for a fixed w a cone problem."""
+    """Return w and v <= most of (5) by turns: least squares in a ball, then a cone problem in the weights."""
     p = target.references
     features = np.vstack([given.source.features, given.target.features])
     responses = np.concatenate([given.source.responses, given.target.responses])
