@@ -255,9 +255,14 @@ def draw(found: Sequence[Row], path: Path) -> None:
                 )
                 if method == "sparse-vector":
                     axis.plot(x, [row.bound for row in rows], "--", color=colour, label="its bound T/m")
-            n = np.array(sorted({row.n for row in found if row.case == case}))
-            floor = V / (n if against == "n" else np.full(len(POINTS), n[0]))
-            axis.plot(n if against == "n" else POINTS, floor, ":", color="#999999", label="V/n")
+            places = sorted({(row.n, row.m) for row in found if row.case == case})
+            axis.plot(
+                [n if against == "n" else m for n, m in places],
+                [V / n for n, _ in places],
+                ":",
+                color="#999999",
+                label="V/n",
+            )
             axis.set(xscale="log", yscale="log", xlabel=against, ylabel="share wrong or not labelled")
             axis.legend(fontsize=7)
 
