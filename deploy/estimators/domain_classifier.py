@@ -76,7 +76,7 @@ class DomainAdapter(BinaryClassifier, Adapter):
         alpha: float = 0.5,
         private: Literal["target", "source"] = "target",
         radius: float = 10.0,
-        iterations: int = 2000,
+        iterations: int = 500,
         bounds: Any = (-1.0, 1.0),
         schema: Any = None,
         norm: float | None = None,

@@ -65,7 +65,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         alpha: float = 0.5,
         private: Literal["target", "source"] = "target",
         radius: float = 1.0,
-        iterations: int = 2000,
+        iterations: int = 500,
         bounds: Any = (-1.0, 1.0),
         response_bounds: tuple[float, float] = (-1.0, 1.0),
         schema: Any = None,

@@ -55,7 +55,7 @@ class TransferClassifier(BinaryClassifier):
         ``y``, which treats them as public: that both occur is then no secret.
     population_fraction
         Without a population, this share of the people of X, chosen by chance, answers as agents instead of giving the
-        curator their records.
+        curator their records; what is found then holds for people like those of X.
     random_state
         None: noise from the operating system's generator, for real people. Otherwise the fit is *simulated*: it can be
         repeated, and whoever knows the seed can undo the noise.

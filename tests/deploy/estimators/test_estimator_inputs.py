@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from common.errors import BadFit
+from common.tables import parse_schema
 from deploy.estimators import TransferClassifier
 from tests.deploy.estimators.people import QUICK, SCHEMA, as_csv, customers, square
 
@@ -157,3 +158,42 @@ def test_no_message_says_what_a_field_holds():
         assert "secret" not in str(caught.value)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+NO_LABEL = {"features": SCHEMA["features"]}
+PEOPLE = customers(60, 1)
+X, Y = square(60, 1)
+FURTHER = {
+    "no labels": (NO_LABEL, (PEOPLE,), "names no label"),
+    "labels of others": (NO_LABEL, (PEOPLE, ["yes"] * 59), "60 people and y 59 values"),
+    "missing labels": (None, (X, np.array([None, *Y[1:]], dtype=object)), "y has missing values"),
+    "no such column for y": (None, (polars.DataFrame(X), "renews"), "'renews', which X does not have"),
+    "a name that is taken": (None, (polars.DataFrame(X, schema=["a", "__label__"]), Y), "rename it"),
+    "a bound that is no pair": (None, (X, Y), "must be a pair"),
+    "a label that is no number": (
+        NO_LABEL | {"label": {"column": "plan", "above": 3}},
+        (PEOPLE,),
+        "60 of 60 people have none",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FURTHER)
+def test_what_does_not_belong_together_is_refused(case):
+    schema, people, said = FURTHER[case]
+    bounds = 3.0 if said == "must be a pair" else (-1.0, 1.0)
+    with pytest.raises(BadFit, match=said):
+        quick(schema=schema, bounds=bounds).fit(*people)
+
+
+def test_pandas_has_many_ways_to_say_nothing(reference):
+    fresh = customers(40, 3)
+    frame = in_pandas(fresh)
+    frame["plan"] = frame["plan"].astype("string")
+    frame["months"] = frame["months"].astype("Float64")
+    np.testing.assert_array_equal(reference.predict(frame), reference.predict(fresh))
+
+
+def test_a_schema_may_be_given_as_a_value(reference):
+    model = quick(schema=parse_schema(SCHEMA)).fit(customers(300, 1), population=customers(200, 2))
+    assert model.hypothesis_ == reference.hypothesis_
