@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from common.arrays import Floats
 from common.errors import BadScenario
@@ -15,14 +15,14 @@ from common.hypotheses.linear import MOST_WEIGHTS, Linear
 from common.privacy.events import Event, Gaussian, NonPrivate
 from common.records import Records
 from curator.adaptation.domains import Domains, Private, Side
-from curator.adaptation.settings import AdaptationSettings
+from curator.adaptation.settings import AdaptationSettings, split
 from curator.learners.base import Learner
 from curator.sampling import Sampler
 
 S = TypeVar("S", bound=AdaptationSettings)
 
 
-class AdaptationLearner(Learner):
+class AdaptationLearner(Learner, AdaptationSettings):
     """A learner on the sample itself and a public sample of another domain; the weights play no part.
 
     Both see x' = (x - center, 1) of the first ``features`` features x. Everything of the sample that is released is the
@@ -47,6 +47,15 @@ class AdaptationLearner(Learner):
     intercept: bool = True
     private: Private = "target"
     mu: float | None = Field(default=None, gt=0, le=1e6)
+
+    @model_validator(mode="after")
+    def _has_noise(self) -> Self:
+        if self.mu is not None:
+            try:
+                self.check_mu(split(self, self.mu)[1])
+            except BadScenario as wrong:
+                raise ValueError(wrong.detail) from None
+        return self
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Refuse records that have too few features."""

@@ -18,8 +18,10 @@ from curator.adaptation.domains import Domains
 from curator.adaptation.objective import default_sharpness
 from curator.adaptation.steps import Steps
 
-MOST_NOISE = 2.0**26
-"""Greatest noise in units of a sensitivity, at most 2^23 whole numbers: its sum with a gradient is exact in doubles."""
+MOST_NOISE = 2.0**20
+"""Greatest sqrt(T)/mu: a sensitivity is at most 2^23 whole numbers, and its noise then exact in double precision."""
+LEAST_SHARE, MOST_SHARE = 1e-4, 0.99
+"""Of the private scales: with less, or more, one of the noises would be beyond all use."""
 
 
 class AdaptationSettings(Value):
@@ -64,7 +66,7 @@ class AdaptationSettings(Value):
     radius: float = Field(default=1.0, gt=0, le=1e6)
     norm: float = Field(default=1.0, gt=0, le=1e6)
     discrepancy_share: float = Field(default=0.05, gt=0, lt=1)
-    scales_share: float | None = Field(default=None, gt=0, lt=1)
+    scales_share: float | None = Field(default=None, ge=LEAST_SHARE, le=MOST_SHARE)
     steps: Literal["scaled", "printed"] = "scaled"
     spread: float = Field(default=0.25, gt=0, le=1e6)
     sharpness: float | None = Field(default=None, gt=0)
@@ -81,18 +83,22 @@ class AdaptationSettings(Value):
             return self.sharpness
         return HARD if self.convex and self.steps == "printed" else default_sharpness(records)
 
-    def noise(self, domains: Domains, mu: float) -> tuple[float, float]:
-        """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``).
+    def check_mu(self, mu: float) -> None:
+        """Refuse a mu of all iterations that asks for more noise than double precision has whole numbers for.
 
         Raises
         ------
         BadScenario
-            If mu is so small that the noise has no whole numbers in double precision.
+            Saying what it wants.
         """
+        if math.sqrt(self.iterations) > MOST_NOISE * mu:
+            raise BadScenario(f"mu = {mu:g} is too small for {self.iterations} iterations: take fewer, or a larger mu")
+
+    def noise(self, domains: Domains, mu: float) -> tuple[float, float]:
+        """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``)."""
+        self.check_mu(mu)
         first, second = sensitivities(self.bounds, domains, self.alpha)
         found = self._division(domains, first, second, mu)
-        if found.gradient > MOST_NOISE or found.scales > MOST_NOISE:
-            raise BadScenario(f"mu = {mu:g} is too small for {self.iterations} iterations: take fewer, or a larger mu")
         return first * found.gradient, second * found.scales
 
     def _division(self, domains: Domains, first: float, second: float, mu: float) -> StepNoise:
@@ -105,7 +111,8 @@ class AdaptationSettings(Value):
             share = scales_share(
                 self.radius * math.sqrt(domains.dimension) * first, math.sqrt(domains.people) * reference**2 * second
             )
-        return step_noise(mu, self.iterations, share, joint=self.loss == "squared")
+        bounded = min(max(share, LEAST_SHARE), MOST_SHARE)
+        return step_noise(mu, self.iterations, bounded, joint=self.loss == "squared")
 
 
 def split(settings: AdaptationSettings, mu: float) -> tuple[float, float]:
@@ -133,17 +140,20 @@ class Prepared(NamedTuple):
 
 
 def prepare(domains: Domains, settings: AdaptationSettings, mu: float | None, source: RandomSource) -> Prepared:
-    """Bring records within public bounds, estimate the discrepancy, and calibrate the noise of what mu remains."""
+    """Calibrate the noise, bring records within public bounds, and estimate the discrepancy with its part of mu."""
+    first, noise = None, (0.0, 0.0)
+    if mu is not None:
+        first, rest = split(settings, mu)
+        noise = settings.noise(domains, rest)
     domains = domains.bounded(settings.norm)
-    first, second = (None, None) if mu is None else split(settings, mu)
     found = private_discrepancy(
         domains, settings.radius, settings.norm, first, source.derive("discrepancy"), settings.loss
     )
-    return Prepared(domains, found, (0.0, 0.0) if second is None else settings.noise(domains, second))
+    return Prepared(domains, found, noise)
 
 
 def course(settings: AdaptationSettings, prepared: Prepared, steps: Steps, iterations: int, burn: int) -> Course:
-    """Return the loop's course; the printed one has the greatest weight itself where the objective is convex."""
+    """Return what the loop does; the last ``iterations - burn`` iterates are averaged."""
     records = len(prepared.domains.source) + len(prepared.domains.target)
     return Course(
         alpha=settings.alpha,

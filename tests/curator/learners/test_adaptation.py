@@ -105,6 +105,11 @@ def test_a_response_among_the_features_is_refused():
         parse_learner(REGRESSION).check(np.dtype(np.float32), 4)
 
 
+def test_a_mu_that_no_noise_is_for_is_refused():
+    with pytest.raises(BadScenario, match="too small for 1500 iterations"):
+        parse_learner({**REGRESSION, "mu": 1e-6})
+
+
 def test_labels_only_for_the_logistic_loss():
     with pytest.raises(BadScenario, match="unknown key"):
         parse_learner({**LABELS, "response": 4})
