@@ -23,6 +23,7 @@ from benchmarks.adaptation.datasets import DATASETS
 from benchmarks.adaptation.datasets.base import Pair
 from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.ours import DELTA, fit
+from benchmarks.adaptation.points import Point
 from benchmarks.adaptation.splits import resampled
 from benchmarks.figures.drawing import COLOURS, panels
 from benchmarks.figures.store import Row
@@ -83,15 +84,15 @@ def measure(name: str, number: int, data: Path) -> Row:
 
 
 def draw(rows: Iterable[Row], output: Path) -> None:
-    """Draw both figures from what is there, as SVG and PNG."""
+    """Draw both figures from what is there, as SVG and PNG; the tables' rows have what the source alone is worth."""
     found: dict[str, list[float]] = {}
     for row in rows:
-        if holds(row):
-            found.setdefault(row.point.removeprefix(_MARK), []).append(float(row.measured["test"]))
+        found.setdefault(row.point.removeprefix(_MARK), []).append(float(row.measured["test"]))
     for ending in ("svg", "png"):
         with panels(output / f"adaptation-figure1.{ending}", ("CnvxAdap on Gas", "NCnvxAdap on Adult")) as axes:
             for axis, dataset in zip(axes, SETTINGS, strict=True):
                 _curves(axis, found, dataset, [NONE, *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)])
+                _alone(axis, found.get(Point(dataset, "none", "train on source").name), dataset)
                 axis.legend(fontsize=7)
         titles = ("CnvxAdap, and SGD (dash-dotted)", f"CnvxAdap, and SGD clipped at {CLIP:g} (dotted)")
         with panels(output / f"adaptation-figure2.{ending}", titles) as axes:
@@ -99,6 +100,13 @@ def draw(rows: Iterable[Row], output: Path) -> None:
                 _curves(axis, found, "gas_drift", [f"epsilon {epsilon:g}" for epsilon in EPSILONS])
                 axis.legend(fontsize=7)
                 _curves(axis, found, "gas_drift", [f"{other}, epsilon {epsilon:g}" for epsilon in EPSILONS])
+
+
+def _alone(axis: Axes, group: list[float] | None, dataset: str) -> None:
+    """Draw what training on the public source alone has: no target, no privacy loss."""
+    if group:
+        mean = float(np.mean(group)) * (100.0 if dataset == "adult" else 1.0)
+        axis.axhline(mean, color=COLOURS[7], linewidth=1.0, linestyle=":", label="source alone")
 
 
 def _curves(axis: Axes, found: dict[str, list[float]], dataset: str, curves: list[str]) -> None:

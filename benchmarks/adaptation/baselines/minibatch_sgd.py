@@ -19,19 +19,15 @@ import numpy as np
 
 from common.arrays import Floats
 from common.errors import BadInput
+from common.privacy.accountants.rdp import RenyiAccountant
 from common.privacy.events import SubsampledSteps
-from common.privacy.rdp import ORDERS, epsilon_at, step_rdp
 from common.randomness import RandomSource
 from curator.adaptation.domains import Side
 
 
 def epsilon_of_steps(event: SubsampledSteps, delta: float) -> float:
     """Return the epsilon of all steps of an event at ``delta``, rounded up."""
-    return min(
-        epsilon_at(order, event.count * step_rdp(order, event.sampling, event.ratio) * (1.0 + 1e-12), delta)
-        for order in ORDERS
-        if order <= 256
-    )  # fmt: skip
+    return RenyiAccountant().epsilon([(event, 1)], delta)
 
 
 @lru_cache(maxsize=256)
