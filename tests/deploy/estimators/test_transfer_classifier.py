@@ -126,6 +126,16 @@ class TestGuarantee:
             model.fit(X[:20], y[:20])
         assert model.guarantee_ is before
 
+    @pytest.mark.parametrize("record", [[1e300, -1e300], [np.nan, np.nan]])
+    def test_everything_public_of_a_fit_is_the_same_for_neighbours(self, record):
+        """Bounds, steps, noise, numbers: nothing in the scenario depends on what somebody's record holds."""
+        X, y = square(300, 1)
+        other, labels = np.array(X), np.array(y)
+        other[7], labels[7] = record, 1 - labels[7]
+        first, second = (quick(classes=(0, 1)).fit(*people) for people in ((X, y), (other, labels)))
+        assert first._scenario == second._scenario
+        assert first.guarantee_ == second.guarantee_
+
     def test_it_is_what_the_curator_enforced(self, fitted):
         promised = fitted.result_["privacy"]
         assert promised["curator"] == {"epsilon": fitted.guarantee_.epsilon, "delta": fitted.guarantee_.delta}
