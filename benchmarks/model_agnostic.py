@@ -37,15 +37,14 @@ from scipy.special import ndtri
 from benchmarks.figures.drawing import COLOURS, panels
 from common.arrays import Floats, Indices
 from common.errors import BadInput
-from common.privacy.composition import composed_delta
 from common.privacy.gdp import epsilon_of
-from common.privacy.sparse_vector import calibrated, stability_level
+from common.privacy.sparse_vector import calibrated, stability_margin, stability_share
 from common.privacy.votes import answer_mu, answers_sigma
 from common.randomness import RandomSource
 from curator.votes.aggregation import enough_bottoms
 from curator.votes.counts import distances, winners
 from curator.votes.gnmax import noisy_winners
-from curator.votes.stability import BOTTOM, say_until_cutoff
+from curator.votes.stability import say_if_stable, say_until_cutoff
 
 V, EPSILON, DELTA, BETA = 10, 1.0, 1e-6, 0.05
 GAMMA = 0.01
@@ -56,7 +55,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class Setting:
-    """How a method answers m points: k teachers, at most T bottoms (0: any), and the epsilon or sigma of one answer."""
+    """How a method answers m points: k teachers, at most T bottoms (0: any), and sigma of one answer."""
 
     chunks: int
     cutoff: int = 0
@@ -84,9 +83,11 @@ def setting(method: str, n: float, m: int, gamma: float) -> Setting | None:
         sigma = answers_sigma(m, EPSILON, DELTA)
         return Setting(math.ceil(3.0 * math.sqrt(2.0) * sigma * -float(ndtri(BETA / m))), each=sigma)
     if method == "composition":
-        each = _share(m)
-        level = stability_level(each, DELTA / (2 * m)) + math.log(m / BETA) / each
-        return Setting(6 * math.ceil(level + 1.0), each=each)
+        try:
+            each, own = stability_share(m, EPSILON, DELTA)
+        except BadInput:
+            return None
+        return Setting(6 * (stability_margin(BETA / m, each, own) + 1))
     for cutoff in sorted({math.ceil(1.25**power) for power in range(60)}):
         try:
             chunks = 6 * (calibrated(cutoff, m, EPSILON, DELTA).margin(BETA / m) + 1)
@@ -96,16 +97,6 @@ def setting(method: str, n: float, m: int, gamma: float) -> Setting | None:
         if error < 0.5 and enough_bottoms(error, m, BETA) <= cutoff:
             return Setting(chunks, cutoff)
     return None
-
-
-def _share(m: int) -> float:
-    """Return the epsilon of each of m releases with delta/(2 m) that compose to the budget."""
-    private, leaky = 0.0, EPSILON
-    while leaky - private > 1e-6 * leaky:
-        middle = 0.5 * (private + leaky)
-        fits = composed_delta(m, middle, DELTA / (2 * m), EPSILON) <= DELTA
-        private, leaky = (middle, leaky) if fits else (private, middle)
-    return private
 
 
 def teachers(n: float, chunks: int, gamma: float, draw: np.random.Generator) -> Floats:
@@ -145,10 +136,8 @@ def labelled(method: str, how: Setting, learned: Floats, kinds: Indices, x: Floa
     if method == "gnmax":
         return noisy_winners(counts, how.each, source)
     if method == "composition":
-        # As A_stab (curator.votes.stability), whose own sampler takes too long where the noise is as wide as here.
-        noise = np.random.default_rng(source.words(4)).laplace(scale=1.0 / how.each, size=len(x))
-        passes = distances(counts) + noise > stability_level(how.each, DELTA / (2 * len(x)))
-        return np.where(passes, winners(counts), BOTTOM)
+        share = stability_share(len(x), EPSILON, DELTA)
+        return say_if_stable(winners(counts), distances(counts), *share, source)
     law = calibrated(how.cutoff, len(x), EPSILON, DELTA)
     return say_until_cutoff(winners(counts), distances(counts), law, source)
 

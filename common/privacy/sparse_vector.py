@@ -158,6 +158,29 @@ def stability_level(epsilon: float, delta: float) -> int:
     return _least(lambda level: _tail(level, epsilon) <= down(delta))
 
 
+def stability_share(queries: int, epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the guarantee of each of m releases by A_stab that are (epsilon, delta)-DP together.
+
+    Half of delta is in equal parts the releases' own; they compose by the optimal theorem (Kairouz, Oh and Viswanath
+    2015, Theorem 3.3).
+
+    Raises
+    ------
+    BadInput
+        If m is not positive, epsilon or delta is out of range, or the noise would be too wide to draw.
+    """
+    if queries < 1 or not 0.0 < epsilon < math.inf or not 0.0 < delta < 1.0:
+        raise BadInput(f"a share wants queries >= 1, epsilon > 0, 0 < delta < 1, found {queries}, {epsilon}, {delta}")
+    own = down(delta / (2.0 * queries))
+    each = _drawable(min(30.0, _epoch(queries, epsilon, delta, own)))
+    return each, own
+
+
+def stability_margin(chance: float, epsilon: float, delta: float) -> int:
+    """Return the least distance at which A_stab of this guarantee says bottom with at most this probability."""
+    return stability_level(epsilon, delta) + 1 + _least(lambda size: _tail(size, epsilon) <= chance)
+
+
 def _divided(cutoff: int, ratio: float, epoch: float, delta: float) -> Thresholds:
     of_query = _drawable(down(epoch / (2.0 + 1.0 / ratio)))
     of_threshold = _drawable(down(epoch - 2.0 * of_query))
@@ -165,12 +188,12 @@ def _divided(cutoff: int, ratio: float, epoch: float, delta: float) -> Threshold
     return Thresholds(cutoff, level, of_threshold, of_query)
 
 
-def _epoch(cutoff: int, epsilon: float, delta: float) -> float:
-    """Return a cost of one epoch of which T compose to (epsilon, delta), nearly the greatest."""
+def _epoch(cutoff: int, epsilon: float, delta: float, own: float = 0.0) -> float:
+    """Return the epsilon of a release, with a delta of its ``own``, of which T compose to (epsilon, delta)."""
     private, leaky = 0.0, min(epsilon, _GREATEST)
     while leaky - private > 1e-9 * leaky:
         middle = 0.5 * (private + leaky)
-        if composed_delta(cutoff, middle, 0.0, down(epsilon)) <= down(delta):
+        if composed_delta(cutoff, middle, own, down(epsilon)) <= down(delta):
             private = middle
         else:
             leaky = middle

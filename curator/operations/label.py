@@ -10,7 +10,6 @@ from common.privacy.events import Event
 from common.randomness import RandomSource
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.operations.base import ACTS, Act, Workspace
-from curator.votes.aggregation import SparseVector
 
 
 @ACTS.register("label")
@@ -33,9 +32,9 @@ class LabelAct(Act[Label]):
         if last > known:
             raise PolicyRefused(f"points up to number {last} are to be labelled, there are {known}")
         whole = operation.first == 0 and operation.count == learner.queries
-        if isinstance(learner.aggregation, SparseVector) and not whole:
+        if not whole and not learner.aggregation.in_parts:
             raise PolicyRefused(
-                f"a sparse vector answers one whole sequence, the first {learner.queries} points; asked for "
+                f"{learner.aggregation.name} answers one whole sequence, the first {learner.queries} points; asked for "
                 f"{operation.count} from number {operation.first} on"
             )
 

@@ -1,10 +1,10 @@
-"""How votes become answers: GNMax, or the sparse vector over stable votes; with what that costs."""
+"""How votes become answers: GNMax, stable winners, or the sparse vector over them; with what that costs."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,19 +12,25 @@ from common.arrays import Indices
 from common.errors import BadInput, BadScenario
 from common.privacy.events import Event, Gaussian, SubsampledRelease
 from common.privacy.rounding import down, up
-from common.privacy.sparse_vector import Thresholds, calibrated, printed
+from common.privacy.sparse_vector import Thresholds, calibrated, printed, stability_share
 from common.privacy.votes import LEAST_NOISE, MOST_NOISE, answer_mu, answers_sigma
 from common.randomness import RandomSource
 from common.values import Value
 from curator.votes.counts import distances, winners
 from curator.votes.gnmax import noisy_winners
-from curator.votes.stability import say_until_cutoff
+from curator.votes.stability import say_if_stable, say_until_cutoff
+
+LEAST_EPSILON, MOST_EPSILON = 0.001, 30.0
+"""Geometric noise can be drawn for these."""
 
 
 class Aggregation(Value):
     """A way to say the winner of each of m votes, in which one record changes at most ``touched`` teachers."""
 
     name: str
+
+    in_parts: ClassVar[bool] = False
+    """Whether a few of the m answers may be had for less; if not, all are asked for at once."""
 
     @abstractmethod
     def event(self, count: int, queries: int, touched: int) -> Event:
@@ -67,6 +73,8 @@ class GnMax(Aggregation):
         Of all m answers together: the least noise follows.
     """
 
+    in_parts: ClassVar[bool] = True
+
     name: Literal["gnmax"] = "gnmax"
     noise: float | None = Field(default=None, ge=LEAST_NOISE, le=MOST_NOISE)
     epsilon: float | None = Field(default=None, gt=0, le=100)
@@ -98,6 +106,40 @@ class GnMax(Aggregation):
     def say(self, counts: Indices, queries: int, touched: int, mistakes: float | None, source: RandomSource) -> Indices:
         """Say a class for every vote."""
         return noisy_winners(counts, self.sigma(queries, touched), source)
+
+
+class Stability(Aggregation):
+    """Algorithm 1, A_stab, for every vote: a winner is said if it is stable. Pays for easy votes as for hard ones.
+
+    Attributes
+    ----------
+    epsilon, delta
+        Of all m answers together, by optimal composition.
+    """
+
+    name: Literal["stability"] = "stability"
+    epsilon: float = Field(gt=0, le=100)
+    delta: float = Field(gt=0, lt=1)
+
+    def event(self, count: int, queries: int, touched: int) -> Event:
+        """One release of the whole sequence."""
+        return SubsampledRelease(draws=1, sampling=1.0, epsilon=self.epsilon, delta=self.delta)
+
+    def guarantee(self) -> tuple[float, float] | None:
+        """Return epsilon and delta."""
+        return self.epsilon, self.delta
+
+    def say(self, counts: Indices, queries: int, touched: int, mistakes: float | None, source: RandomSource) -> Indices:
+        """Say the classes that are stable."""
+        share = stability_share(queries, self.epsilon, self.delta)
+        return say_if_stable(winners(counts), distances(counts, touched), *share, source)
+
+    def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
+        """Refuse a share that is too small for noise."""
+        try:
+            stability_share(queries, self.epsilon, self.delta)
+        except BadInput as unfit:
+            raise BadScenario(f"stability: {unfit.detail}") from None
 
 
 class SparseVector(Aggregation):
@@ -160,6 +202,11 @@ class SparseVector(Aggregation):
 
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
         """Refuse thresholds that do not exist, and fewer chunks than the printed constants take."""
+        if self.estimate is not None and not LEAST_EPSILON <= self.estimate_epsilon <= MOST_EPSILON:
+            raise BadScenario(
+                f"sparse-vector: the estimate's epsilon must be from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, found "
+                f"{self.estimate_epsilon:g}: take another share"
+            )
         try:
             self.thresholds(queries, self.cutoff)
             if self.bounds == "paper":
@@ -173,7 +220,7 @@ class SparseVector(Aggregation):
             raise BadScenario(f"sparse-vector: {unfit.detail}") from None
 
 
-AnyAggregation = Annotated[GnMax | SparseVector, Field(discriminator="name")]
+AnyAggregation = Annotated[GnMax | Stability | SparseVector, Field(discriminator="name")]
 
 
 def enough_bottoms(mistakes: float, queries: int, beta: float) -> int:

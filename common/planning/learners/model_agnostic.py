@@ -15,7 +15,7 @@ from common.privacy.calibration import release_plan, sampling_schedule
 from common.privacy.events import Gaussian
 from common.privacy.gdp import mu_allowed
 from common.privacy.rounding import down, up
-from common.privacy.sparse_vector import calibrated, printed
+from common.privacy.sparse_vector import calibrated, printed, stability_margin, stability_share
 from common.privacy.votes import answer_mu, answers_sigma, flips
 from common.scenario import Scenario
 
@@ -24,6 +24,7 @@ AGREEMENT = 0.9
 _CERTAINTY = 3.0
 """How many standard deviations of the noise such an agreement is ahead: one answer in 740 is another."""
 
+_AGGREGATIONS = ("gnmax", "sparse-vector", "stability")
 _WEAKEST = 32.0
 """Epsilon of a call beyond which none is looked for."""
 
@@ -164,7 +165,10 @@ def _enough(learner: dict[str, Any]) -> int:
 
 def _margin(learner: dict[str, Any]) -> int:
     aggregation, queries = _aggregation(learner), _queries(learner)
-    cutoff, (epsilon, delta) = int(number(aggregation, "cutoff")), _guarantee(learner)
+    epsilon, delta = _guarantee(learner)
+    if aggregation["name"] == "stability":
+        return stability_margin(0.05 / queries, *stability_share(queries, epsilon, delta))
+    cutoff = int(number(aggregation, "cutoff"))
     if aggregation.get("estimate") is not None:
         epsilon = down(epsilon * (1.0 - number(aggregation, "estimate")))
     if aggregation.get("bounds") == "paper":
@@ -186,8 +190,8 @@ def _guarantee(learner: dict[str, Any]) -> tuple[float, float]:
 
 def _aggregation(learner: dict[str, Any]) -> dict[str, Any]:
     found = learner.get("aggregation")
-    if not isinstance(found, dict) or found.get("name") not in ("gnmax", "sparse-vector"):
-        raise BadScenario(f"curator.learner.aggregation must be named gnmax or sparse-vector, found {found!r}")
+    if not isinstance(found, dict) or found.get("name") not in _AGGREGATIONS:
+        raise BadScenario(f"curator.learner.aggregation must be named {' or '.join(_AGGREGATIONS)}, found {found!r}")
     return found
 
 

@@ -36,6 +36,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("model-agnostic", {"by": "content"}, {}),
     ("model-agnostic", {"aggregation": {"name": "gnmax", "epsilon": "plan", "delta": "plan"}}, {}),
     ("model-agnostic", {"aggregation": SPARSE}, {}),
+    ("model-agnostic", {"aggregation": {"name": "stability", "epsilon": "plan", "delta": "plan"}}, {}),
     ("model-agnostic", {"aggregation": {**SPARSE, "estimate": 0.2}}, {}),
     ("model-agnostic-transfer", {}, {}),
     ("model-agnostic-transfer", {"draws": 9000}, {"rounds": 7, "eta": 0.3}),
@@ -94,7 +95,7 @@ def test_what_is_given_is_kept():
     ("name", "learner", "curator", "says"),
     [
         ("model-agnostic", {}, {"delta": 0.0}, "positive delta"),
-        ("model-agnostic", {"aggregation": {"name": "majority"}}, {}, "gnmax or sparse-vector"),
+        ("model-agnostic", {"aggregation": {"name": "majority"}}, {}, "gnmax or sparse-vector or stability"),
         ("model-agnostic", {"aggregation": {**SPARSE, "delta": 1e-9}}, {}, "leave both epsilon and delta"),
         ("model-agnostic", {"queries": "plan"}, {}, "cannot be left at plan"),
         ("model-agnostic-transfer", {"aggregation": {"name": "gnmax", "noise": "plan"}}, {}, "not noise"),

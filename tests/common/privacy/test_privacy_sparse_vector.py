@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from common.errors import BadInput
-from common.privacy.sparse_vector import Thresholds, calibrated, leak, printed, stability_level
+from common.privacy.composition import composed_delta
+from common.privacy.sparse_vector import (
+    Thresholds,
+    calibrated,
+    leak,
+    printed,
+    stability_level,
+    stability_margin,
+    stability_share,
+)
 
 REACH = 400
 ERRATA = (100, 1000, 1.0, 1e-6)
@@ -126,6 +135,18 @@ def test_the_level_of_a_single_release_is_the_least_that_keeps_delta(epsilon):
         assert level <= math.ceil(math.log(1.0 / delta) / epsilon)  # Theorem 2.4
 
 
+@pytest.mark.parametrize(("queries", "epsilon", "delta"), [(1, 1.0, 1e-6), (200, 1.0, 1e-6), (50, 20.0, 0.1)])
+def test_shares_of_single_releases_compose_to_the_budget_and_use_it(queries, epsilon, delta):
+    each, own = stability_share(queries, epsilon, delta)
+    assert composed_delta(queries, each, own, epsilon) <= delta
+    assert composed_delta(queries, 1.001 * each, own, epsilon) > 0.99 * delta
+    margin = stability_margin(0.01, each, own)
+    bottom = [
+        math.exp(-each * (d - stability_level(each, own))) / (1.0 + math.exp(-each)) for d in (margin - 1, margin)
+    ]
+    assert bottom[1] <= 0.01 < bottom[0]
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -136,6 +157,8 @@ def test_the_level_of_a_single_release_is_the_least_that_keeps_delta(epsilon):
         (lambda: calibrated(1, 1, 1.0, 0.0), "delta < 1"),
         (lambda: calibrated(10_000, 10_000, 0.1, 1e-9), "lower the cutoff"),
         (lambda: printed(1000, 1000, 100.0, 0.01, 0.05), "do not keep"),
+        (lambda: stability_share(0, 1.0, 0.1), "queries >= 1"),
+        (lambda: stability_share(100_000, 1.0, 1e-6), "can be drawn"),
         (lambda: leak(-1, 0.1, 0.2), "at least 0"),
         (lambda: leak(1, 0.1, 0.1), "different"),
     ],

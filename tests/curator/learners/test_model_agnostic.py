@@ -49,6 +49,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "gnmax for a budget": {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}},
     "sparse vector": {"aggregation": EASY},
     "sparse vector, estimated": {"aggregation": {**EASY, "epsilon": 95.0, "cutoff": 40, "estimate": 0.1}},
+    "stability": {"aggregation": {"name": "stability", "epsilon": 99.0, "delta": 1e-3}},
     "draws": {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}, "draws": 2000},
     "draws, sparse vector": {"aggregation": EASY, "draws": 3000},
     "by content": {"by": "content"},
@@ -143,6 +144,8 @@ def test_settings_that_cannot_be_are_refused(settings, says):
         ({"chunks": 2001, "aggregation": {**SPARSE, "estimate": 0.1}}, 4000, "2001 chunks are more than the 2000"),
         ({"queries": 2001, "protects": "labels"}, 4000, "unlabelled half of the sample has 2000"),
         ({"aggregation": {**SPARSE, "cutoff": 100_000, "epsilon": 0.1}}, 4000, "lower the cutoff"),
+        ({"aggregation": {**SPARSE, "epsilon": 100.0, "estimate": 0.5}}, 4000, "from 0.001 to 30, found 50"),
+        ({"aggregation": {"name": "stability", "epsilon": 0.01, "delta": 1e-6}}, 4000, "stability: .* can be drawn"),
     ],
 )
 def test_a_sample_that_is_too_small_is_refused(settings, people, says):

@@ -133,7 +133,7 @@ def test_what_does_not_fit_into_the_budget_is_refused(desk):
 def test_a_sparse_vector_answers_one_whole_sequence(desk):
     office = desk({"aggregation": SPARSE})
     for part in ({"count": POINTS - 1}, {"first": 1, "count": POINTS - 1}):
-        with pytest.raises(PolicyRefused, match="one whole sequence, the first 40 points"):
+        with pytest.raises(PolicyRefused, match="sparse-vector answers one whole sequence, the first 40 points"):
             office.ask(wire(**part))
     assert charged(office) == []
     (told,) = office.ask(wire())
