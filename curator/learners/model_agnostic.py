@@ -46,7 +46,7 @@ class ModelAgnostic(Learner):
     data: a half-space, trees, or a small graph.
 
     *On the sample itself* (``draws: null``) the weights have no part; what a call costs is what its answers cost: exact
-    Gaussian releases (``gnmax``), or one (epsilon, delta)-DP release (``sparse-vector``). *On m' draws of mu*, inside
+    Gaussian releases (``gnmax``), or one (epsilon, delta)-DP release (the others). *On m' draws of mu*, inside
     Subsample-Test-Reweigh, draw j is in chunk j mod k; given m' rows the answers are (epsilon, delta)-DP for replacing
     one, and the subsampling lemma does the rest (:func:`common.privacy.composition.subsampled`).
 
@@ -69,7 +69,7 @@ class ModelAgnostic(Learner):
     teacher, student
         Classifiers of scikit-learn.
     aggregation
-        ``gnmax``, noisy counts, or ``sparse-vector``, the paper's (:mod:`curator.votes.aggregation`).
+        ``gnmax``, noisy counts; ``sparse-vector``, the paper's; or ``stability`` (:mod:`curator.votes.aggregation`).
     queries
         m, the public points that are labelled: the first so many.
     draws
