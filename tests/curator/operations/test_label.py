@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import BadMessage, BudgetExceeded, PolicyRefused
+from common.errors import BadMessage, BadScenario, BudgetExceeded, PolicyRefused
 from common.hypotheses.base import parse_hypothesis
 from common.operations import Label, parse_operation
 from common.privacy.budget import cost
@@ -150,6 +150,28 @@ def test_labels_only_labels_the_first_half_of_the_sample(desk):
     assert np.mean(np.array(told["labels"]) == SAMPLE.labels[10:30]) > 0.8
     with pytest.raises(PolicyRefused, match="there are 300"):
         office.ask(wire(first=290, count=11))
+
+
+def test_classes_are_released_as_their_numbers(desk):
+    classes = {"first": 1, "count": 2}
+    (told,) = desk({"classes": classes, "student": {"classifier": "RidgeClassifier"}}).ask(wire(transfer=True))
+    assert set(told["labels"]) <= {0, 1}
+    assert (told["hypothesis"]["kind"], told["hypothesis"]["first"]) == ("argmax", 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"classes": {"first": 2, "count": 2}}, "records have 3 features"),
+        ({"classes": {"first": 1, "count": 2}, "student": {"classifier": "GaussianNB"}}, "linear or made of trees"),
+    ],
+    ids=["no such columns", "a graph"],
+)
+def test_a_curator_does_not_open_without_the_columns_or_with_a_student_that_has_no_place_among_several(
+    desk, changes, says
+):
+    with pytest.raises(BadScenario, match=says):
+        desk(changes)
 
 
 def test_learners_without_answers_of_their_own_are_refused(desk):

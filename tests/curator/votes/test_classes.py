@@ -11,6 +11,7 @@ from common.randomness import RandomSource
 from common.records import Records
 from curator.learners.scikit import Classifier
 from curator.votes.classes import ColumnClasses, LabelClasses
+from curator.votes.counts import count_votes, distances
 from curator.votes.teachers import votes
 
 COLUMNS = ColumnClasses(first=2, count=3)
@@ -96,6 +97,16 @@ def test_a_record_of_any_class_or_none_changes_the_votes_of_its_own_teacher_only
     (records, _), (other, _) = people(60), people(60)
     other.features[7] = [9.0, 9.0, *columns, 0.0]
     np.testing.assert_array_equal(np.delete(cast(records), 7, axis=0), np.delete(cast(other), 7, axis=0))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_record_moves_counts_by_a_root_of_two_and_distances_by_one_whatever_the_number_of_classes(seed):
+    (records, _), (other, _) = people(60, seed), people(60, seed)
+    generator = np.random.default_rng(seed)
+    other.features[generator.integers(60)] = [*generator.normal(size=2), *np.eye(4)[generator.integers(4)][:3], 0.0]
+    one, two = (count_votes(cast(which), COLUMNS.number) for which in (records, other))
+    assert np.linalg.norm(one - two, axis=1).max() <= np.sqrt(2.0)
+    assert np.abs(distances(one) - distances(two)).max() <= 1
 
 
 def test_a_record_of_no_class_teaches_nobody():
