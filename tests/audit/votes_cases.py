@@ -38,7 +38,15 @@ def people(labels: list[int], first: int = 0) -> Records:
     return Records(features, np.array(labels, dtype=np.int8))
 
 
-def learner(chunks: int, noise: float, by: str = "slot", queries: int = 4) -> ModelAgnostic:
+def of_classes(classes: list[int]) -> Records:
+    """Return people of these classes out of three, which stand in columns behind a feature; all have the same label."""
+    alike = people([1] * len(classes))
+    return Records(np.column_stack([alike.features, np.eye(3, dtype=np.float32)[classes]]), alike.labels)
+
+
+def learner(
+    chunks: int, noise: float, by: str = "slot", queries: int = 4, classes: dict[str, int] | None = None
+) -> ModelAgnostic:
     """Return a learner with noisy counts."""
     found = parse_learner(
         {
@@ -49,6 +57,7 @@ def learner(chunks: int, noise: float, by: str = "slot", queries: int = 4) -> Mo
             "teacher": MAJORITY,
             "student": MAJORITY,
             "aggregation": {"name": "gnmax", "noise": noise},
+            "classes": classes,
         }
     )
     assert isinstance(found, ModelAgnostic)
@@ -61,14 +70,16 @@ def claimed(chosen: ModelAgnostic) -> float:
 
 
 def answered(chosen: ModelAgnostic, divide: Divide = chunk_of, noise: float | None = None) -> Subject:
-    """One sequence of answers a run: its number of positive ones."""
+    """One sequence of answers a run: the sum of their classes; of two, the number of positive ones."""
+    kinds = chosen._classes
 
     def subject(records: Records, runs: int, source: RandomSource) -> AnyArray:
         (everybody,) = LocalSample.of(records).blocks(1 << 20)
         chunk = divide(everybody, chosen.chunks, chosen.by)
         points = np.zeros((chosen.queries, 1), dtype=np.float32)
-        cast = votes(chosen.teacher, everybody, chunk, chosen.chunks, points, source.derive("votes"))
-        counts = np.tile(count_votes(cast, 2), (runs, 1))
+        inputs, known = Records(kinds.inputs(everybody.features), everybody.labels), kinds.of(everybody)
+        cast = votes(chosen.teacher, inputs, chunk, chosen.chunks, points, source.derive("votes"), classes=known)
+        counts = np.tile(count_votes(cast, kinds.number), (runs, 1))
         aggregation = chosen.aggregation
         if noise is not None:
             aggregation = aggregation.model_copy(update={"noise": noise})
@@ -84,6 +95,14 @@ def count_case() -> Case:
     inputs = people([1, 1, 1, 1, -1, -1, -1, -1]), people([1, 1, 1, 1, 1, -1, -1, -1])
     twins = {"half the noise": answered(chosen, noise=1.5)}
     return Case("noisy votes", claimed(chosen), inputs, answered(chosen), 100_000, DELTA, twins, least=0.3)
+
+
+def classes_case() -> Case:
+    """Eight teachers with one record each, four for one of three classes, four for another; one record changes over."""
+    chosen = learner(8, 4.0, classes={"first": 1, "count": 3})
+    inputs = of_classes([2, 2, 2, 2, 0, 0, 0, 0]), of_classes([2, 2, 2, 2, 2, 0, 0, 0])
+    twins = {"half the noise": answered(chosen, noise=1.5)}
+    return Case("votes for three classes", claimed(chosen), inputs, answered(chosen), 100_000, DELTA, twins, least=0.3)
 
 
 def content_case() -> Case:
@@ -203,4 +222,4 @@ def distance_case() -> Case:
 
 def cases() -> list[Case]:
     """Return every case of votes."""
-    return [count_case(), content_case(), leaving_case(), cutoff_case(), distance_case()]
+    return [count_case(), classes_case(), content_case(), leaving_case(), cutoff_case(), distance_case()]
