@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from common.arrays import AnyArray, Indices, Labels
 from common.hypotheses.base import HYPOTHESES, Hypothesis, PlainHypothesis
+from common.hypotheses.trees import MOST_NODES, Trees
 from common.records import Records
 
 MOST_CLASSES = 64
@@ -29,7 +30,8 @@ class Argmax(Hypothesis):
     first
         The first of the C features that hold the class.
     hypotheses
-        One a class, 2 <= C <= 64; they look at features before ``first`` only.
+        One a class, 2 <= C <= 64; they look at features before ``first`` only. Together they have no more nodes of
+        trees than one hypothesis may have, so a row takes no more work.
     """
 
     nests: ClassVar[bool] = True
@@ -46,6 +48,9 @@ class Argmax(Hypothesis):
                 f"the classes are features {self.first} and after: their hypotheses must look at features before them "
                 f"only, one needs {needed}"
             )
+        nodes = sum(len(hypothesis.feature) for hypothesis in self.hypotheses if isinstance(hypothesis, Trees))
+        if nodes > MOST_NODES:
+            raise ValueError(f"all trees together have at most {MOST_NODES} nodes, found {nodes}")
         return self
 
     @property

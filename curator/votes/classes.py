@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from common.arrays import AnyArray, Indices
 from common.errors import BadScenario
@@ -14,7 +14,7 @@ from common.hypotheses.base import Hypothesis, plain_kinds
 from common.hypotheses.linear import GREATEST, Linear
 from common.randomness import RandomSource
 from common.records import Records
-from common.values import Value
+from common.values import Value, explain
 from curator.learners.scikit import Classifier
 
 _NEVER = Linear(weights=(0.0,), threshold=GREATEST)
@@ -139,4 +139,7 @@ class ColumnClasses(Classes):
                 f"{student.classifier}: with several classes a student must be linear or made of trees; as data this "
                 f"one is of kind {min(foreign)}"
             )
-        return Argmax(first=self.first, hypotheses=hypotheses)
+        try:
+            return Argmax(first=self.first, hypotheses=hypotheses)
+        except ValidationError as error:
+            raise BadScenario(f"{student.classifier}: its models are too large together: {explain(error)}") from None

@@ -82,6 +82,15 @@ def test_there_are_two_classes_to_sixty_four(count):
         argmax(2, *[plane(1.0)] * count)
 
 
+def test_all_trees_together_have_no_more_nodes_than_one_hypothesis():
+    count = 150_000
+    leaves = {"feature": [-1] * count, "threshold": [1.0] * count, "left": [-1] * count, "right": [-1] * count}
+    trees = {"kind": "trees", "roots": list(range(count)), **leaves}
+    assert len(argmax(2, trees, plane(1.0)).hypotheses) == 2
+    with pytest.raises(BadMessage, match="at most 262144 nodes, found 300000"):
+        argmax(2, trees, trees)
+
+
 RELABELLED = {"kind": "relabelled", "column": 1, "hypothesis": plane(1.0)}
 
 

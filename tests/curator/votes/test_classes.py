@@ -75,6 +75,13 @@ def test_a_student_that_travels_as_a_graph_is_refused():
         COLUMNS.taught(bayes, COLUMNS.inputs(records.features), classes, RandomSource.seeded(1))
 
 
+def test_students_that_are_too_large_together_are_refused(monkeypatch):
+    monkeypatch.setattr("common.hypotheses.argmax.MOST_NODES", 100)
+    records, classes = people()
+    with pytest.raises(BadScenario, match=r"RandomForestClassifier: its models are too large together.* 100 nodes"):
+        COLUMNS.taught(FOREST, COLUMNS.inputs(records.features), classes, RandomSource.seeded(1))
+
+
 def test_records_without_the_columns_are_refused():
     assert COLUMNS.before(5) == 2
     with pytest.raises(BadScenario, match=r"features 2 to 4, records have 4 features"):
