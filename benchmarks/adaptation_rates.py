@@ -149,11 +149,10 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=8)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    measures: dict[str, tuple[Callable[[int, float, int], float], tuple[int, ...]]] = {
-        "Theorem 4.3, excess of F": (convex_excess, CONVEX_SIZES),
-        "Theorem 5.2, squared gradient mapping of J": (mapping, NONCONVEX_SIZES),
-    }
-    rates = [series(name, *measure, mu, given.repetitions) for name, measure in measures.items() for mu in MU]
+    rates = [series("Theorem 4.3, excess of F", convex_excess, CONVEX_SIZES, mu, given.repetitions) for mu in MU]
+    # A random iterate varies much more than an average.
+    name = "Theorem 5.2, squared gradient mapping of J"
+    rates += [series(name, mapping, NONCONVEX_SIZES, mu, 6 * given.repetitions) for mu in MU]
     wanted, distance = condition(1000, 1.0)
     if given.json:
         least = {"n": 1000, "theorem_4_4_wants": wanted, "squared_distance": distance}

@@ -69,7 +69,7 @@ def algorithm_cases() -> list[Case]:
             epsilon_of(MU, DELTA),
             inputs,
             fitted(fit, settings),
-            1000,
+            800,
             delta=DELTA,
             twins={} if private == "source" else {"no composition": alone},
             least=0.1,
