@@ -6,6 +6,7 @@ import base64
 import binascii
 from functools import cached_property
 from importlib.util import find_spec
+from threading import Timer
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,6 +18,8 @@ from common.hypotheses.base import HYPOTHESES, Hypothesis
 
 MOST_NUMBERS = 1 << 20
 """Numbers computed in one go: a few megabytes."""
+MOST_SECONDS = 10.0
+"""How long a block of rows may take; whatever keeps to the bounds on work takes well under a second."""
 
 
 def require_packages() -> None:
@@ -39,9 +42,11 @@ class Onnx(Hypothesis):
     The graph takes a float matrix of d columns with any number of rows, and gives one int64 label a row, shape
     (rows, 1). It is checked in full before anything is evaluated (:mod:`common.graphs.reading`): at most 1 MiB, 4096
     nodes, 2^18 constants, all finite, and only operators under which a row's label depends on that row alone
-    (:mod:`common.graphs.operators`): no loops, branches, functions, other domains or files. Evaluation runs in this
-    process, where a time limit could not be enforced; so its *work* is bounded beforehand, from the shapes: 2^20
-    multiply-adds a row, which is about a millisecond. ONNX Runtime evaluates it on one thread, in blocks of rows.
+    (:mod:`common.graphs.operators`): no loops, branches, functions, other domains or files. ONNX Runtime evaluates it
+    on one thread, in blocks of rows. Its work is bounded from the shapes, 2^20 multiply-adds a row, which is about a
+    millisecond; and its time by a trial on a block of zeros, before any record is touched: a graph for which that takes
+    more than :data:`MOST_SECONDS` is stopped and refused. A limit on people's own blocks would let one record decide
+    about the labels of others.
 
     Needs the packages onnx and onnxruntime (``pip install 'tandem-hybrid[onnx]'``). As these parse and run what
     strangers wrote, parties accept this kind only by their own choice (``by_choice``).
@@ -60,8 +65,23 @@ class Onnx(Hypothesis):
     @model_validator(mode="after")
     def _is_graph(self) -> Onnx:
         require_packages()
-        self._session  # noqa: B018 - reads, checks and opens it, once
+        self._try()
         return self
+
+    def _try(self) -> None:
+        """Evaluate a block of nobody's rows within the time limit."""
+        from onnxruntime import RunOptions
+
+        options = RunOptions()
+        timer = Timer(MOST_SECONDS, lambda: setattr(options, "terminate", True))
+        timer.start()
+        try:
+            self._session.run(["label"], {"x": np.zeros((self._rows, self.least_dimension), np.float32)}, options)
+        except Exception as error:  # ONNX Runtime has no class of its own for what was stopped
+            stopped = f"a block of rows takes more than {MOST_SECONDS:g} seconds: send a smaller graph"
+            raise ValueError(stopped if options.terminate else f"the graph cannot be evaluated: {error}") from None
+        finally:
+            timer.cancel()
 
     @cached_property
     def _graph(self) -> Graph:
@@ -75,6 +95,11 @@ class Onnx(Hypothesis):
         return evaluator(self._graph.model)
 
     @property
+    def _rows(self) -> int:
+        """Rows of a block."""
+        return max(1, MOST_NUMBERS // self._graph.numbers)
+
+    @property
     def least_dimension(self) -> int:
         """Columns of the graph's input."""
         return self._graph.dimension
@@ -82,8 +107,7 @@ class Onnx(Hypothesis):
     def positive(self, features: AnyArray) -> AnyArray:
         """Predict +1 where the label is 1."""
         found = np.empty(len(features), dtype=np.bool_)
-        rows = max(1, MOST_NUMBERS // self._graph.numbers)
-        for start in range(0, len(features), rows):
-            block = np.ascontiguousarray(features[start : start + rows, : self.least_dimension], dtype=np.float32)
-            found[start : start + rows] = self._session.run(["label"], {"x": block})[0][:, 0] == 1
+        for start in range(0, len(features), self._rows):
+            block = np.ascontiguousarray(features[start : start + self._rows, : self.least_dimension], dtype=np.float32)
+            found[start : start + self._rows] = self._session.run(["label"], {"x": block})[0][:, 0] == 1
         return found

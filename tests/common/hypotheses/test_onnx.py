@@ -78,3 +78,14 @@ def test_it_is_the_one_kind_that_is_accepted_by_choice_only():
 )
 def test_the_kind_is_read_before_anything_is_parsed(message, kind):
     assert hypothesis_kind(message) == kind
+
+
+def test_a_graph_that_takes_too_long_is_stopped_and_refused_before_it_sees_a_record(monkeypatch):
+    square = constant("square", np.eye(400, dtype=np.float32), np.float32)
+    nodes = [node("MatMul", ["x", "square"], ["y"]), node("ArgMax", ["y"], ["label"], axis=1)]
+    slow = wire(model(nodes, [square], decide=False, dimension=400))
+    parse_hypothesis(slow)
+    monkeypatch.setattr("common.hypotheses.onnx.MOST_SECONDS", 0.0)
+    monkeypatch.setattr("common.hypotheses.onnx.MOST_NUMBERS", 1 << 25)  # a block long enough not to win the race
+    with pytest.raises(BadMessage, match="takes more than 0 seconds"):
+        parse_hypothesis(slow)
