@@ -77,7 +77,7 @@ class Onnx(Hypothesis):
         timer.start()
         try:
             self._session.run(["label"], {"x": np.zeros((self._rows, self.least_dimension), np.float32)}, options)
-        except Exception as error:  # ONNX Runtime has no class of its own for what was stopped
+        except Exception as error:  # noqa: BLE001 - ONNX Runtime has no class of its own for what was stopped
             stopped = f"a block of rows takes more than {MOST_SECONDS:g} seconds: send a smaller graph"
             raise ValueError(stopped if options.terminate else f"the graph cannot be evaluated: {error}") from None
         finally:
