@@ -10,6 +10,7 @@ from common.randomness import RandomSource
 from curator.adaptation.descent import Found, descend
 from curator.adaptation.discrepancy import Loss
 from curator.adaptation.domains import Domains
+from curator.adaptation.libraries import one_thread
 from curator.adaptation.settings import AdaptationSettings, Prepared, course, prepare
 from curator.adaptation.steps import Steps, scaled
 
@@ -57,10 +58,11 @@ def solve(domains: Domains, settings: ConvexSettings, mu: float | None, source: 
     source
         Of the noise.
     """
-    prepared = prepare(domains, settings, mu, source)
-    steps = printed_steps(settings, prepared) if settings.steps == "printed" else _scaled_steps(settings, prepared)
-    plan = course(settings, prepared, steps, settings.iterations, settings.burn)
-    return descend(prepared.domains, settings.bounds, plan, source.derive("noise"))
+    with one_thread():
+        prepared = prepare(domains, settings, mu, source)
+        steps = printed_steps(settings, prepared) if settings.steps == "printed" else _scaled_steps(settings, prepared)
+        plan = course(settings, prepared, steps, settings.iterations, settings.burn)
+        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"))
 
 
 def printed_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:

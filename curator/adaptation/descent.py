@@ -212,7 +212,7 @@ def _shared(course: Course, references: Floats, scales: Floats) -> tuple[float, 
     the third number is the level.
     """
     weights = references / scales
-    euclidean = course.kappa_2 / float(np.linalg.norm(weights))
+    euclidean = course.kappa_2 / math.sqrt(float(np.square(weights).sum()))
     if course.kappa_inf == 0.0:
         return euclidean, 0.0, 0.0
     level = float(weights.max())

@@ -12,6 +12,7 @@ from common.randomness import RandomSource
 from curator.adaptation.descent import Found, descend
 from curator.adaptation.discrepancy import Loss
 from curator.adaptation.domains import Domains
+from curator.adaptation.libraries import one_thread
 from curator.adaptation.settings import AdaptationSettings, Prepared, course, prepare
 from curator.adaptation.steps import Steps, scaled
 
@@ -64,15 +65,14 @@ def solve(domains: Domains, settings: NonconvexSettings, mu: float | None, sourc
     source
         Of t* and of the noise.
     """
-    prepared = prepare(domains, settings, mu, source)
-    steps = printed_steps(settings, prepared) if settings.steps == "printed" else _scaled_steps(settings, prepared)
-    stop = settings.iterations
-    if settings.output == "random":
-        stop = 1 + int(source.derive("iterate").integers(settings.iterations, 1)[0])
-    burn = 0 if settings.output == "average" else stop - 1
-    return descend(
-        prepared.domains, settings.bounds, course(settings, prepared, steps, stop, burn), source.derive("noise")
-    )
+    with one_thread():
+        prepared = prepare(domains, settings, mu, source)
+        steps = printed_steps(settings, prepared) if settings.steps == "printed" else _scaled_steps(settings, prepared)
+        stop = settings.iterations
+        if settings.output == "random":
+            stop = 1 + int(source.derive("iterate").integers(settings.iterations, 1)[0])
+        plan = course(settings, prepared, steps, stop, 0 if settings.output == "average" else stop - 1)
+        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"))
 
 
 def printed_steps(settings: NonconvexSettings, prepared: Prepared) -> Steps:
