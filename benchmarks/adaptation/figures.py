@@ -31,7 +31,7 @@ from common.privacy.gdp import mu_allowed
 from common.randomness import RandomSource
 from curator.adaptation.domains import Domains
 
-SIZES = (1000, 2500, 10_000)
+SIZES = (1000, 2500, 5000, 10_000)
 """Target rows, n."""
 EPSILONS = (0.5, 1.0, 4.0, 10.0)
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ from benchmarks.adaptation.points import SPLITS, Point
 _DATASETS = {
     "wind": "target: January (the paper does not say which month)",
     "gas_drift": "target: batch 6 for the paper's batch 7, which is not at hand; its 613 rows alone train well",
-    "gas_drift, batch 5": "target: batch 5 (49 training rows), where the source helps as it does in the paper",
+    "gas_drift, batch 5": "target: batch 5, with 49 training rows",
     "wine_quality": "not in the paper",
     "adult": "",
     "south_german_credit": "",
