@@ -26,7 +26,7 @@ def test_by_default_graphs_are_refused_unparsed(monkeypatch):
 
     monkeypatch.setattr("common.hypotheses.onnx.read_graph", never)
     for hypothesis in (GRAPH["hypothesis"], {"kind": "onnx", "model": "****"}):
-        with pytest.raises(PolicyRefused, match="kind 'onnx' is not accepted; accepted: conjunction, constant"):
+        with pytest.raises(PolicyRefused, match="kind 'onnx' is not accepted; accepted: argmax, conjunction, constant"):
             check(POLICY, {"kind": "loss", "hypothesis": hypothesis})
 
 

@@ -62,7 +62,7 @@ def test_the_list_names_every_scenario_and_every_word_a_scenario_may_use():
     for words in (
         "ball-nonprivate",
         "adult-biased",
-        "learners: exponential, parity, scikit, sgd",
+        "learners: chosen, cnvx-adap, exponential, model-agnostic, ncnvx-adap, parity, scikit, sgd",
         "warner",
         "Next: referee plan",
     ):
