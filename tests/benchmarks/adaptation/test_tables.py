@@ -180,9 +180,8 @@ def test_figures_draw_what_is_there(quick, monkeypatch, tmp_path):
     assert all(figures.holds(found) and found.point in figures.names() for found in rows)
     assert figures.missing(rows, 1) == []
     figures.draw(rows, tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        f"adaptation-figure{number}.{ending}" for number in (1, 2) for ending in ("svg", "png")
-    }
+    drawn = {path.name for path in tmp_path.iterdir()}
+    assert drawn >= {f"adaptation-figure{number}.{ending}" for number in (1, 2, 3) for ending in ("svg", "png")}
     assert not scores(found for found in rows if not figures.holds(found))
 
 
