@@ -52,7 +52,12 @@ def match(source: Floats, target: Floats, iterations: int = 60) -> Matched:
     iterations
         At each smoothing, at most.
     """
-    return _Problem(source, target.T @ target / len(target)).solve(iterations)
+    return match_moment(source, target.T @ target / len(target), iterations)
+
+
+def match_moment(source: Floats, wanted: Floats, iterations: int = 60) -> Matched:
+    """Match the source's second moment to a given one, shape (d, d), symmetric."""
+    return _Problem(source, wanted).solve(iterations)
 
 
 class _Problem:
