@@ -106,13 +106,17 @@ def _shelf(given: Path | None) -> Path:
 
 def _print(rows: list[dict[str, Any]]) -> None:
     console = Console()
+    notes = list(dict.fromkeys(row["note"] for row in rows if row["note"]))
     for number in dict.fromkeys(row["table"] for row in rows):
         unit = "accuracy, %" if classifies(int(number)) else "squared error, 1 for training on the target"
         drawn = Table("data set", "method", "here", "paper", "note", title=f"Table {number}: {unit}")
         for row in rows:
             if row["table"] == number:
-                drawn.add_row(row["dataset"], row["method"], _number(row, ""), _number(row, "paper_"), row["note"])
+                mark = str(notes.index(row["note"]) + 1) if row["note"] else ""
+                drawn.add_row(row["dataset"], row["method"], _number(row, ""), _number(row, "paper_"), mark)
         console.print(drawn)
+    for mark, note in enumerate(notes, start=1):
+        console.print(f"{mark}: {note}", highlight=False)
     console.print(f"Not at hand, so left out: {', '.join(NOT_AT_HAND)}.")
 
 
