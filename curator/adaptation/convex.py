@@ -11,8 +11,8 @@ from curator.adaptation.descent import Found, descend
 from curator.adaptation.discrepancy import Loss
 from curator.adaptation.domains import Domains
 from curator.adaptation.libraries import one_thread
-from curator.adaptation.settings import AdaptationSettings, Prepared, course, prepare
-from curator.adaptation.steps import Steps, scaled
+from curator.adaptation.settings import AdaptationSettings, Prepared, course, prepare, scaled_steps
+from curator.adaptation.steps import Steps
 
 
 class ConvexSettings(AdaptationSettings):
@@ -60,7 +60,7 @@ def solve(domains: Domains, settings: ConvexSettings, mu: float | None, source: 
     """
     with one_thread():
         prepared = prepare(domains, settings, mu, source)
-        steps = printed_steps(settings, prepared) if settings.steps == "printed" else _scaled_steps(settings, prepared)
+        steps = printed_steps(settings, prepared) if settings.steps == "printed" else scaled_steps(settings, prepared)
         plan = course(settings, prepared, steps, settings.iterations, settings.burn)
         return descend(prepared.domains, settings.bounds, plan, source.derive("noise"))
 
@@ -82,17 +82,3 @@ def printed_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:
         # p^3 size^{3/2}/(sqrt(T) (size p)^2 norm): sigma_2 of the gradient in u is p^2 times the one here.
         sides.append(size * share / size**1.5 / (root * math.hypot(norm, noise)))
     return Steps(weights, *sides)
-
-
-def _scaled_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:
-    return scaled(
-        prepared.domains,
-        settings.bounds,
-        settings.alpha,
-        prepared.noise,
-        settings.iterations,
-        force=settings.bounds.greatest + prepared.discrepancy,
-        euclidean=settings.kappa_2,
-        greatest=settings.kappa_inf,
-        spread=settings.spread,
-    )

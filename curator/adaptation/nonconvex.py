@@ -13,8 +13,8 @@ from curator.adaptation.descent import Found, descend
 from curator.adaptation.discrepancy import Loss
 from curator.adaptation.domains import Domains
 from curator.adaptation.libraries import one_thread
-from curator.adaptation.settings import AdaptationSettings, Prepared, course, prepare
-from curator.adaptation.steps import Steps, scaled
+from curator.adaptation.settings import AdaptationSettings, Prepared, course, prepare, scaled_steps
+from curator.adaptation.steps import Steps
 
 MOST_SCORES = 512.0
 """Lambda r: far beyond what a probability can be told from 0 by; larger ones would cost the discrepancy its digits."""
@@ -67,7 +67,7 @@ def solve(domains: Domains, settings: NonconvexSettings, mu: float | None, sourc
     """
     with one_thread():
         prepared = prepare(domains, settings, mu, source)
-        steps = printed_steps(settings, prepared) if settings.steps == "printed" else _scaled_steps(settings, prepared)
+        steps = printed_steps(settings, prepared) if settings.steps == "printed" else scaled_steps(settings, prepared)
         stop = settings.iterations
         if settings.output == "random":
             stop = 1 + int(source.derive("iterate").integers(settings.iterations, 1)[0])
@@ -102,17 +102,3 @@ def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
     own += 2.0 * settings.kappa_inf * sharpness * (alpha * other) ** 2 / (m * n) ** 1.5
     cross = bounds.slope * (alpha**2 / m**1.5 + other**2 / n**1.5)
     return float(bounds.smoothness + own + cross)
-
-
-def _scaled_steps(settings: NonconvexSettings, prepared: Prepared) -> Steps:
-    return scaled(
-        prepared.domains,
-        settings.bounds,
-        settings.alpha,
-        prepared.noise,
-        settings.iterations,
-        force=settings.bounds.greatest + prepared.discrepancy + settings.kappa_1,
-        euclidean=settings.kappa_2,
-        greatest=settings.kappa_inf,
-        spread=settings.spread,
-    )

@@ -16,7 +16,7 @@ from curator.adaptation.descent import HARD, Bounds, Course, sensitivities
 from curator.adaptation.discrepancy import Loss, private_discrepancy
 from curator.adaptation.domains import Domains
 from curator.adaptation.objective import default_sharpness
-from curator.adaptation.steps import Steps
+from curator.adaptation.steps import Steps, scaled
 
 MOST_NOISE = 2.0**20
 """Greatest sqrt(T)/mu: a sensitivity is at most 2^23 whole numbers, and its noise then exact in double precision."""
@@ -150,6 +150,21 @@ def prepare(domains: Domains, settings: AdaptationSettings, mu: float | None, so
         domains, settings.radius, settings.norm, first, source.derive("discrepancy"), settings.loss
     )
     return Prepared(domains, found, noise)
+
+
+def scaled_steps(settings: AdaptationSettings, prepared: Prepared) -> Steps:
+    """Return the steps on v = p u; without a convex objective kappa_1 adds to the force on a scale, over v^2."""
+    return scaled(
+        prepared.domains,
+        settings.bounds,
+        settings.alpha,
+        prepared.noise,
+        settings.iterations,
+        force=settings.bounds.greatest + prepared.discrepancy + (0.0 if settings.convex else settings.kappa_1),
+        euclidean=settings.kappa_2,
+        greatest=settings.kappa_inf,
+        spread=settings.spread,
+    )
 
 
 def course(settings: AdaptationSettings, prepared: Prepared, steps: Steps, iterations: int, burn: int) -> Course:

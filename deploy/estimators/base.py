@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ class Sides:
     drawn: bool
 
 
-class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """The base of all estimators; not one itself."""
 
     _numeric: ClassVar[bool] = False
@@ -137,17 +138,17 @@ class HybridEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise BadFit(f"X has {len(table)} people and y {len(target)} values: give one for each person")
         return Given(table.select(columns), target)
 
+    @abstractmethod
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
         """Read the curator's people, and settle how what is to be predicted travels; return them as parties do."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _others(self, others: Any, y: Any) -> polars.DataFrame:
         """Read other people by the rules of the curator's: (X, y), or X alone where y is a column's name or None."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _described(self, file: str) -> TableSource:
         """Return the description of a file of people with what is to be predicted of them."""
-        raise NotImplementedError
 
     # Fitting --------------------------------------------------------------------------------------------------------
 
