@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from common.bisection import least
 from common.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import Plan
 from common.privacy.budget import cost
@@ -97,12 +98,7 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
     def fits(n: int) -> bool:
         return cost(plan(n), delta) <= epsilon
 
-    too_small, enough = 0, math.floor(LEAST_SUPPORT / kappa) + 1
-    while not fits(enough):
-        too_small, enough = enough, 2 * enough
-        if enough > MOST:
-            raise BudgetExceeded(f"no sample size up to {MOST} fits ({epsilon:g}, {delta:g})")
-    while too_small and enough - too_small > 1:
-        middle = (too_small + enough) // 2
-        too_small, enough = (too_small, middle) if fits(middle) else (middle, enough)
-    return enough
+    try:
+        return least(fits, math.floor(LEAST_SUPPORT / kappa) + 1, MOST)
+    except LookupError:
+        raise BudgetExceeded(f"no sample size up to {MOST} fits ({epsilon:g}, {delta:g})") from None

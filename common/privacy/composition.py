@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from common.arrays import Floats
+from common.bisection import between
 from common.errors import BadInput
 from common.privacy.rounding import UNIT, up
 
@@ -118,13 +119,7 @@ def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: f
     leaky, private = 0.0, epsilon if releases == 1 else up(releases * epsilon)
     if composed_delta(releases, epsilon, delta, leaky) <= total_delta:
         return leaky
-    while private - leaky > 1e-12 * private:
-        middle = 0.5 * (leaky + private)
-        if composed_delta(releases, epsilon, delta, middle) <= total_delta:
-            private = middle
-        else:
-            leaky = middle
-    return private
+    return between(private, leaky, lambda total: composed_delta(releases, epsilon, delta, total) <= total_delta, 1e-12)
 
 
 def _some_failure(releases: int, delta: float) -> float:

@@ -11,6 +11,7 @@ import math
 
 from scipy.special import erfcx, log_ndtr, ndtr
 
+from common.bisection import between, largest
 from common.errors import BadInput
 from common.privacy.rounding import MOST_EPSILON, UNIT
 
@@ -67,16 +68,7 @@ def mu_allowed(epsilon: float, delta: float) -> float:
         raise BadInput(f"epsilon must be positive and at most {MOST_EPSILON:g}, found {epsilon}")
     if not 0.0 < delta < 1.0:
         raise BadInput(f"delta must be in (0, 1), found {delta}")
-    private, leaky = 0.0, 1.0
-    while delta_of(leaky, epsilon) <= delta:
-        private, leaky = leaky, 2.0 * leaky
-    while leaky - private > 2.0 * UNIT * leaky:
-        middle = 0.5 * (private + leaky)
-        if middle > 0.0 and delta_of(middle, epsilon) <= delta:
-            private = middle
-        else:
-            leaky = middle
-    return private * (1.0 - 1e-12)
+    return largest(lambda mu: delta_of(mu, epsilon) <= delta, 1.0, 2.0 * UNIT) * (1.0 - 1e-12)
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -96,10 +88,4 @@ def epsilon_of(mu: float, delta: float) -> float:
         if private >= MOST_EPSILON:
             return math.inf
         leaky, private = private, min(2.0 * private, MOST_EPSILON)
-    while private - leaky > 1e-13 * private:
-        middle = 0.5 * (leaky + private)
-        if delta_of(mu, middle) <= delta:
-            private = middle
-        else:
-            leaky = middle
-    return private
+    return between(private, leaky, lambda epsilon: delta_of(mu, epsilon) <= delta, 1e-13)

@@ -28,6 +28,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from common.arrays import Floats
+from common.bisection import largest
 from common.errors import BadInput
 from common.privacy.gdp import delta_of, epsilon_of
 from common.privacy.rdp import ORDERS, epsilon_at
@@ -139,16 +140,7 @@ def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
     """
     if not 0.0 < epsilon <= MOST_EPSILON:
         raise BadInput(f"epsilon must be positive and at most {MOST_EPSILON:g}, found {epsilon}")
-    private, leaky = 0.0, 1.0
-    while epsilon_of_selection(leaky, law, delta) <= epsilon:
-        private, leaky = leaky, 2.0 * leaky
-    while leaky - private > 1e-9 * leaky:
-        middle = 0.5 * (private + leaky)
-        if epsilon_of_selection(middle, law, delta) <= epsilon:
-            private = middle
-        else:
-            leaky = middle
-    return private
+    return largest(lambda mu: epsilon_of_selection(mu, law, delta) <= epsilon, 1.0, 1e-9)
 
 
 def _growth(mu: float, law: AnyLaw) -> float:

@@ -13,9 +13,9 @@ and bottom otherwise; after each bottom Z is drawn anew, after T bottoms nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
+from common.bisection import between, least
 from common.errors import BadInput
 from common.privacy.composition import composed_delta
 from common.privacy.rounding import down, up
@@ -72,7 +72,7 @@ class Thresholds(NamedTuple):
 
     def margin(self, chance: float) -> int:
         """Return the least distance to instability at which bottom is said with at most this probability."""
-        beyond = _least(lambda size: leak(size, self.of_threshold, self.of_query) <= chance)
+        beyond = least(lambda size: leak(size, self.of_threshold, self.of_query) <= chance)
         return self.level + beyond + 1
 
 
@@ -155,7 +155,7 @@ def stability_level(epsilon: float, delta: float) -> int:
     Z. Else d = 0 on both, and a value is said with probability P(Z > threshold). ln(1/delta)/epsilon, as printed
     (Theorem 2.4), is a little more than that.
     """
-    return _least(lambda level: _tail(level, epsilon) <= down(delta))
+    return least(lambda level: _tail(level, epsilon) <= down(delta))
 
 
 def stability_share(queries: int, epsilon: float, delta: float) -> tuple[float, float]:
@@ -178,26 +178,23 @@ def stability_share(queries: int, epsilon: float, delta: float) -> tuple[float, 
 
 def stability_margin(chance: float, epsilon: float, delta: float) -> int:
     """Return the least distance at which A_stab of this guarantee says bottom with at most this probability."""
-    return stability_level(epsilon, delta) + 1 + _least(lambda size: _tail(size, epsilon) <= chance)
+    return stability_level(epsilon, delta) + 1 + least(lambda size: _tail(size, epsilon) <= chance)
 
 
 def _divided(cutoff: int, ratio: float, epoch: float, delta: float) -> Thresholds:
     of_query = _drawable(down(epoch / (2.0 + 1.0 / ratio)))
     of_threshold = _drawable(down(epoch - 2.0 * of_query))
-    level = _least(lambda w: up(cutoff * leak(w, of_threshold, of_query)) <= delta)
+    level = least(lambda w: up(cutoff * leak(w, of_threshold, of_query)) <= delta)
     return Thresholds(cutoff, level, of_threshold, of_query)
 
 
 def _epoch(cutoff: int, epsilon: float, delta: float, own: float = 0.0) -> float:
     """Return the epsilon of a release, with a delta of its ``own``, of which T compose to (epsilon, delta)."""
-    private, leaky = 0.0, min(epsilon, _GREATEST)
-    while leaky - private > 1e-9 * leaky:
-        middle = 0.5 * (private + leaky)
-        if composed_delta(cutoff, middle, own, down(epsilon)) <= down(delta):
-            private = middle
-        else:
-            leaky = middle
-    return down(private, 64.0)
+
+    def fits(each: float) -> bool:
+        return composed_delta(cutoff, each, own, down(epsilon)) <= down(delta)
+
+    return down(between(0.0, min(epsilon, _GREATEST), fits, 1e-9), 64.0)
 
 
 def _drawable(noise: float) -> float:
@@ -217,16 +214,3 @@ def _curvature(noise: float) -> float:
 def _tail(level: int, noise: float) -> float:
     """Return P(Z > level) of geometric noise, level >= 0."""
     return math.exp(-noise * (level + 1)) / (1.0 + math.exp(-noise))
-
-
-def _least(fits: Callable[[int], bool]) -> int:
-    """Return the least number from 0 on that fits; whatever is greater fits, too."""
-    if fits(0):
-        return 0
-    too_small, enough = 0, 1
-    while not fits(enough):
-        too_small, enough = enough, 2 * enough
-    while enough - too_small > 1:
-        middle = (too_small + enough) // 2
-        too_small, enough = (too_small, middle) if fits(middle) else (middle, enough)
-    return enough

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from common.bisection import least
 from common.distributions.base import Distribution
 from common.distributions.biased_coins import BiasedCoins
 from common.errors import BadScenario
@@ -107,13 +108,7 @@ class SelectThenEstimate(Problem):
 
 def _least(error: Callable[[int], float], wanted: float) -> int:
     """Return the least n with an error of at most what is wanted; the error falls with n."""
-    high = 1
-    while error(high) > wanted:
-        high *= 2
-        if high > _MOST:
-            raise BadScenario(f"no number of people brings the error below {wanted:g}")
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if error(middle) <= wanted else (middle, high)
-    return high
+    try:
+        return least(lambda n: error(n) <= wanted, 1, _MOST)
+    except LookupError:
+        raise BadScenario(f"no number of people brings the error below {wanted:g}") from None

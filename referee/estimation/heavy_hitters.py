@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import bdtr, bdtrc
 
 from common.arrays import Floats, Indices, Words
+from common.bisection import between
 from common.errors import BadInput
 from common.mechanisms.frequency import MOST_LISTED, FrequencyOracle
 from common.mechanisms.hadamard import HadamardResponse
@@ -204,13 +205,10 @@ def guarantee(
     """
     _check(beta, least, kept)
     failing = _Failing(query, oracle, agents, beta, least, kept)
-    low, high = least, 1.0
-    if failing.at(high) > beta / 2.0:
+    if failing.at(1.0) > beta / 2.0:
         raise BadInput(f"{agents} agents are not sure to find even what everybody holds: ask more, or raise epsilon")
-    while high - low > 1e-4 * high:
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if failing.at(middle) <= beta / 2.0 else (middle, high)
-    return Guarantee(found=high, unlisted=least)
+    found = between(1.0, least, lambda share: failing.at(share) <= beta / 2.0, 1e-4)
+    return Guarantee(found=found, unlisted=least)
 
 
 def agents_needed(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from common.bisection import largest
 from common.errors import BadScenario
 from common.planning.figures import Figure, fixed, follow, left_open
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, number
@@ -144,12 +145,7 @@ def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -
     def fits(each: float) -> bool:
         return cost(release_plan(schedule, draws, each, own_delta(each)), delta) <= epsilon
 
-    private, leaky = 0.0, epsilon
-    while leaky < _WEAKEST and fits(leaky):
-        private, leaky = leaky, 2.0 * leaky
-    while leaky - private > 1e-4 * leaky:
-        middle = 0.5 * (private + leaky)
-        private, leaky = (middle, leaky) if fits(middle) else (private, middle)
+    private = largest(fits, epsilon, 1e-4, _WEAKEST)
     if private == 0.0:
         raise BadScenario("no call on so many draws fits the curator's budget: enlarge n, or lower draws or rounds")
     return private, own_delta(private)

@@ -1,0 +1,74 @@
+"""Bisection that ends on the right side: what it returns was itself checked, never only concluded from neighbours.
+
+So where a condition is monotone in theory, and in floating point almost, a search errs by the width that it was given,
+towards the side that holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+
+def between(good: float, bad: float, holds: Callable[[float], bool], width: float) -> float:
+    """Return a value that holds, near one that does not.
+
+    Parameters
+    ----------
+    good, bad
+        At least 0; the condition holds at the first and not at the second, which may be the greater or the smaller.
+    width
+        How far apart they may be at the end, as a share of the greater of them.
+
+    Returns
+    -------
+    ``good`` itself, or a value at which ``holds`` was called and said so.
+    """
+    while abs(bad - good) > width * max(good, bad):
+        middle = 0.5 * (good + bad)
+        if middle in (good, bad):  # neighbouring doubles
+            break
+        if holds(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
+def largest(holds: Callable[[float], bool], first: float, width: float, limit: float = math.inf) -> float:
+    """Return the largest value that holds, to within ``width`` of it; 0 where none does.
+
+    Parameters
+    ----------
+    holds
+        True up to some value, and false beyond it.
+    first
+        Where the search begins, positive; it doubles this as long as it holds.
+    limit
+        Values from here on are not tried.
+    """
+    good, bad = 0.0, first
+    while bad < limit and holds(bad):
+        good, bad = bad, 2.0 * bad
+    return between(good, bad, holds, width)
+
+
+def least(holds: Callable[[int], bool], first: int = 0, most: float = math.inf) -> int:
+    """Return the least integer from ``first`` >= 0 on that holds; whatever is greater must hold, too.
+
+    Raises
+    ------
+    LookupError
+        If none does among those tried up to ``most``.
+    """
+    if holds(first):
+        return first
+    bad, good = first, max(1, 2 * first)
+    while good <= most and not holds(good):
+        bad, good = good, 2 * good
+    if good > most:
+        raise LookupError(f"nothing up to {most} holds")
+    while good - bad > 1:
+        middle = (bad + good) // 2
+        bad, good = (bad, middle) if holds(middle) else (middle, good)
+    return good
