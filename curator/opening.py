@@ -11,8 +11,9 @@ from common.randomness import subseed
 from common.scenario import Scenario, public_sample
 from common.state import claim, claim_people
 from curator.curator import Curator
+from curator.learners.base import Sizes, parse_learner
 from curator.sample.keeping import Tell
-from curator.sample.opening import open_sample
+from curator.sample.opening import check_sample, in_blocks, open_sample
 
 log = logging.getLogger("tandem")
 
@@ -38,8 +39,9 @@ def open_curator(
     Raises
     ------
     BadScenario
-        If the sample does not fit into memory or on the disk; before any work.
+        If the sample, or the learner's work on it, does not fit into memory or on the disk; before any work.
     """
+    check_room(scenario, folder)
     simulated = scenario.people == "simulated"
     facts = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})
     known = facts["seed"] if facts["seed"] is not None else 0
@@ -52,3 +54,31 @@ def open_curator(
         curator = Curator(scenario, sample, folder, public=public, seed=known if simulated else None, referee=referee)
         opened.pop_all()
     return curator
+
+
+def check_room(scenario: Scenario, folder: Path) -> None:
+    """Refuse a resolved scenario whose sample, or the learner's work on it, does not fit; nothing is written.
+
+    Parameters
+    ----------
+    folder
+        The curator's state directory, which need not exist.
+
+    Raises
+    ------
+    BadScenario
+        Saying how much memory or disk is needed and available, and what to do.
+    """
+    policy = scenario.curator
+    if policy.learner is None:
+        check_sample(scenario, folder, in_blocks)
+        return
+    learner, public = parse_learner(policy.learner), _public_people(scenario)
+    check_sample(scenario, folder, lambda d, itemsize: learner.room(Sizes(int(policy.n), public, d, itemsize)))
+
+
+def _public_people(scenario: Scenario) -> int:
+    if scenario.public is not None and scenario.public.count is not None:
+        return scenario.public.count
+    sample = public_sample(scenario, 0)  # all of a table: they have to be counted
+    return 0 if sample is None else len(sample)

@@ -24,6 +24,10 @@ class Finished:
 class Deployment(Protocol):
     """Brings the parties together."""
 
+    def check(self, scenario: Scenario) -> None:
+        """Refuse, before anything is written, a scenario that this deployment has no room for."""
+        ...
+
     def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
         """Carry a run to its end; the same name again takes it up where it was."""
         ...

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from common.errors import PeerUnavailable
 from common.scenario import Scenario
-from curator.opening import open_curator
+from curator.opening import check_room, open_curator
 from deploy.base import Finished, Watch
 from local_agent.host import Host
 from local_agent.opening import open_population
@@ -29,6 +29,10 @@ class Embedded:
 
     def __init__(self, state: Path) -> None:
         self._state = state
+
+    def check(self, scenario: Scenario) -> None:
+        """Refuse a sample that does not fit into this machine."""
+        check_room(scenario, self._state / "curator")
 
     def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
         """Carry a run to its end."""

@@ -25,6 +25,7 @@ from common.randomness import RandomSource, subseed
 from common.scenario import Scenario, public_sample
 from curator.book import extended
 from curator.learners.base import parse_learner
+from curator.opening import check_room
 from curator.operations.base import ACTS, Workspace
 from curator.reweighing import Reweighing
 from curator.sample.base import Sample
@@ -159,6 +160,7 @@ def conduct(
     if scenario.people == "real":
         raise BadScenario("people are real: a laboratory enforces no budget, so it takes simulated people only")
     with tempfile.TemporaryDirectory(prefix="tandem-laboratory-") as folder, ExitStack() as opened:
+        check_room(scenario, Path(folder))
         sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
         opened.callback(sample.close)
         desk, street = Desk(scenario, sample, seed), Street(scenario, seed, pool)

@@ -18,6 +18,7 @@ from common.errors import PeerUnavailable
 from common.scenario import Scenario
 from common.service import listen
 from common.state import write_durably
+from curator.opening import check_room
 from deploy.base import Finished, Watch
 from deploy.remote import Remote
 
@@ -164,6 +165,10 @@ class Processes:
         self._state = state
         self._hosts = hosts
         self._started = started
+
+    def check(self, scenario: Scenario) -> None:
+        """Refuse a sample that does not fit into this machine."""
+        check_room(scenario, self._state / "curator")
 
     def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
         """Start the parties, carry the run to its end, stop them."""

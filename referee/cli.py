@@ -78,6 +78,8 @@ def run_command(
         scenarios.data_folder(chosen)  # a missing directory is said before anything starts
     if folder.exists() and not (folder / "claim.json").exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
+    deployed = _deployment(deployment, folder / "state", token)
+    deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
     history: History = []
@@ -87,7 +89,7 @@ def run_command(
             history.append(numbers)
             shown(text, numbers)
 
-        finished = _deployment(deployment, folder / "state", token).run(chosen, facts["seed"], facts["run"], watch)
+        finished = deployed.run(chosen, facts["seed"], facts["run"], watch)
         result = complete(finished.result, asked, facts["seed"], folder, watch)
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_run(folder, public(chosen), result, finished.transcript, finished.reports)

@@ -212,6 +212,15 @@ def test_a_wrong_setting_claims_nothing_and_a_claim_that_was_cut_off_is_said_so(
     fails(referee_command, ["run", "ball", *SETS, "--output", str(folder)], 1, "cut off or edited")
 
 
+@pytest.mark.parametrize("deployment", ["embedded", "processes"])
+def test_a_sample_that_does_not_fit_claims_nothing(tmp_path, deployment):
+    """So the scenario can be corrected and run in the same folder."""
+    folder = tmp_path / "run"
+    wrong = ["run", "ball", *SETS, "--deployment", deployment, "--output", str(folder), "--set", "curator.n=4000000000"]
+    fails(referee_command, wrong, 2, "4,000,000,000 people")
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize("wrong", ["curator.learner.steps=many", "curator.learner.name=sdg", "protocol=gossip"])
 def test_a_plan_refuses_what_a_run_would_refuse(wrong):
     fails(referee_command, ["plan", "ball", "--set", wrong], 2, wrong.rpartition("=")[2])

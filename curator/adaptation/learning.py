@@ -16,7 +16,7 @@ from common.privacy.events import Event, Gaussian, NonPrivate
 from common.records import Records
 from curator.adaptation.domains import Domains, Private, Side
 from curator.adaptation.settings import AdaptationSettings, split
-from curator.learners.base import Learner
+from curator.learners.base import Learner, Sizes
 from curator.sampling import Sampler
 
 S = TypeVar("S", bound=AdaptationSettings)
@@ -65,6 +65,10 @@ class AdaptationLearner(Learner, AdaptationSettings):
     def check_public(self, public: Records | None) -> None:
         """Refuse to adapt from nothing, or from people with other features."""
         self._fitting(public)
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of both samples in doubles, some times over while they are brought within their bounds."""
+        return (sizes.people + sizes.public) * (sizes.width + 48 * self.features + 64)
 
     def _fitting(self, public: Records | None) -> Records:
         if public is None or not len(public):

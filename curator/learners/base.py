@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,32 @@ from common.records import Records
 from common.registry import Vocabulary
 from common.values import Value
 from curator.sampling import Sampler
+
+
+class Sizes(NamedTuple):
+    """What the memory of a learner's call depends on, beside its settings; all public.
+
+    Attributes
+    ----------
+    people
+        n.
+    public
+        Size of the public sample.
+    dimension
+        d.
+    itemsize
+        Bytes of a feature as learners see it, 4 or 1.
+    """
+
+    people: int
+    public: int
+    dimension: int
+    itemsize: int
+
+    @property
+    def width(self) -> int:
+        """Bytes of a copied record."""
+        return self.dimension * self.itemsize + 1
 
 
 class Learner(Value):
@@ -55,6 +81,14 @@ class Learner(Value):
         BadScenario
             Saying what it wants.
         """
+
+    def room(self, sizes: Sizes) -> int:
+        """Return how many bytes of memory a call takes beside the sample, as far as that grows with people or draws.
+
+        An upper bound: a sample with which this would not fit is refused before any work. By default 0, for learners
+        that hold a few blocks of records at a time.
+        """
+        return 0
 
     @abstractmethod
     def event(self, sampling: float) -> Event:

@@ -18,7 +18,7 @@ from common.privacy.selection import choose, combinations, noisy_sum
 from common.privacy.stopping import Law
 from common.randomness import RandomSource
 from common.records import Records
-from curator.learners.base import LEARNERS, Learner, parse_learner
+from curator.learners.base import LEARNERS, Learner, Sizes, parse_learner
 from curator.reweighing import Reweighing
 from curator.sampling import Sampler
 
@@ -130,6 +130,11 @@ class ChosenLearner(Learner):
             people -= self._divisible(people, "people")
         for candidate in self._candidates():
             candidate.check_people(people)
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of both parts, twice while they are put together, and of the largest candidate's work."""
+        parts = (sizes.people + sizes.public) * 2 * sizes.width
+        return parts + max(candidate.room(sizes) for candidate in self._candidates())
 
     def _divisible(self, size: int, who: str) -> int:
         """Return how many of so many are for validation."""

@@ -19,7 +19,7 @@ from common.kernels import njit
 from common.privacy.events import Event, SubsampledRelease
 from common.randomness import RandomSource
 from common.records import Records
-from curator.learners.base import LEARNERS, Learner
+from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.sampling import Sampler
 
 MOST_HYPOTHESES = 1 << 31
@@ -80,6 +80,11 @@ class Exponential(Learner):
                 f"{math.comb(dimension, self.literals):,} conjunctions of {self.literals} among {dimension} features "
                 f"are more than {MOST_HYPOTHESES:,}: fewer literals"
             )
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of the draws, twice while they are put together, and of the stumps' counts."""
+        cells = 0 if self.hypotheses == "conjunctions" else sizes.dimension * self.cells
+        return self.draws * (2 * sizes.width + 32) + 40 * cells
 
     def event(self, sampling: float) -> Event:
         """One epsilon-DP release from m independent draws."""

@@ -13,7 +13,7 @@ from common.hypotheses.base import Hypothesis
 from common.privacy.events import Event, SubsampledRelease
 from common.randomness import RandomSource
 from common.records import Records
-from curator.learners.base import LEARNERS, Learner
+from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.learners.scikit import Classifier
 from curator.sampling import Sampler
 from curator.votes.aggregation import AnyAggregation, SparseVector
@@ -153,6 +153,15 @@ class ModelAgnostic(Learner):
             raise BadScenario(
                 f"{self.queries} points are to be labelled, the unlabelled half of the sample has {people // 2}"
             )
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of the records, twice while they are put together and once without classes; of the votes.
+
+        A vote is a byte, and twice that while they are counted.
+        """
+        taught = sizes.people if self.draws is None else self.draws
+        cast = self.chunks * (self.queries + (MOST_SET_ASIDE if self._sets_aside else 0))
+        return taught * (3 * sizes.width + 32) + 2 * cast
 
     # What it costs --------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from common.privacy.events import Event, NonPrivate
 from common.randomness import RandomSource
 from common.records import Records
 from common.values import Value, explain
-from curator.learners.base import LEARNERS, Learner
+from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.sampling import Sampler
 from curator.writing.hypotheses import as_hypothesis
 
@@ -176,6 +176,13 @@ class Scikit(Learner, Classifier):
 
     name: Literal["scikit"] = "scikit"
     draws: int = Field(ge=2, le=10**7)
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of the draws, twice while they are put together, and of the classifier's copy in doubles.
+
+        A classifier whose model grows faster than its records, as a kernel's does, takes more.
+        """
+        return self.draws * (2 * sizes.width + 8 * sizes.dimension + 64)
 
     def event(self, sampling: float) -> Event:
         """No guarantee at all."""

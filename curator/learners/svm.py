@@ -13,7 +13,7 @@ from common.hypotheses.linear import Linear
 from common.privacy.events import Event, NonPrivate
 from common.randomness import RandomSource
 from common.records import Records
-from curator.learners.base import LEARNERS, Learner
+from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.sampling import Sampler
 from curator.squared_hinge import half_space, minimize
 
@@ -45,6 +45,12 @@ class Svm(Learner):
     penalty: float = Field(default=100.0, gt=0, le=1e6)
     intercept: float = Field(default=1.0, ge=0)
     until: Literal["separated", "minimum"] = "separated"
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of the draws' numbers, of margins, and of all distinct draws, if all come near."""
+        distinct = min(self.draws, sizes.people)
+        margins = 32 * min(sizes.people, 8 * self.draws)
+        return 16 * self.draws + margins + distinct * (sizes.width + 4 * sizes.dimension + 96)
 
     def event(self, sampling: float) -> Event:
         """No guarantee at all."""

@@ -1,8 +1,9 @@
-"""Open the sample of a scenario: refuse what does not fit, then bring its people to where they are kept."""
+"""The sample of a scenario: refuse what does not fit, and bring its people to where they are kept."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from common import canonical
-from common.capacity import check_disk, check_memory
+from common.capacity import check_disk, check_memory, size
 from common.errors import BadInput
 from common.people import Crowd, open_crowd
 from common.scenario import Scenario, Storage, data_folder
@@ -25,6 +26,14 @@ PROCESS = 256 << 20
 """Bytes of a worker without any people."""
 STORE = 256 << 20
 """Bytes of shared memory in which proposals and draws travel to and from workers on this machine."""
+
+Work = Callable[[int, int], int]
+"""How many bytes the work on a sample takes beside it, by its number of features and the bytes of one."""
+
+
+def in_blocks(dimension: int, itemsize: int) -> int:
+    """Return 0, for work that holds a few blocks of records at a time."""
+    return 0
 
 
 @dataclass(frozen=True)
@@ -72,13 +81,14 @@ class Source:
         storage, source = self.scenario.curator.storage, self.scenario.source
         return canonical.digest([source.wire(), self.seed, self.size, storage.numbers, crowd.fingerprint()])
 
-    def check(self) -> None:
+    def check(self, work: Work) -> None:
         """Refuse, before any work, a sample that does not fit into memory or on the disk for as long as a run takes.
 
         In memory there are the rows, if that is their place, and one count of mistakes a record: one byte up to 255
         reweighs, two or four beyond (and the narrower ones beside them while they widen). On disk there are the rows,
         if that is their place, and the counts twice: a new file of them is written before the old one goes. A table
-        is in memory as it is read, and once more in its random order, before anything else.
+        is in memory as it is read, and once more in its random order, before anything else. Beside all that is what
+        the work on the sample takes.
 
         Raises
         ------
@@ -88,23 +98,30 @@ class Source:
         storage, n = self.scenario.curator.storage, self.size
         simulated = self.scenario.source.distribution is not None
         if simulated:
-            width = self.layout(self.crowd()).width
+            layout = self.layout(self.crowd())
+            width, beside = layout.width, work(layout.dimension, layout.dtype.itemsize)
         else:
-            width = (2 if storage.numbers == "fixed" else 4) * self.scenario.source.dimension + 1
+            dimension = self.scenario.source.dimension
+            width, beside = (2 if storage.numbers == "fixed" else 4) * dimension + 1, work(dimension, 4)
         table = 0 if simulated else 2 * n * (4 * self.scenario.source.dimension + 1)
         rows, widest, held = n * width, *_counts(n, int(self.scenario.curator.rounds))
         in_memory = storage.place == "memory"
         what = f"a sample of {n:,} people of {width} bytes"
         fewer = "take fewer people (curator.n)"
+        if beside:
+            what = f"{what}, with {size(beside)} for the learner's work on it,"
+            fewer = f"{fewer}, or ask less of the learner (curator.learner)"
         halve = "halve the rows (curator.storage.numbers: fixed), " if self._can_halve() else ""
         remedy = f"keep the rows on disk (curator.storage.place: disk), {halve}or {fewer}" if in_memory else fewer
         spread = remedy + ", or spread it over a cluster (curator.storage.workers)"
         if storage.workers == 0:
-            check_memory(what, (rows if in_memory else 0) + held + table, spread)
+            check_memory(what, (rows if in_memory else 0) + held + table + beside, spread)
         elif not os.environ.get("RAY_ADDRESS"):
             # All workers are on this machine; each reads a table itself.
             here = STORE + 2 * n + storage.workers * (PROCESS + table)
-            check_memory(what, (rows if in_memory else 0) + held + here, spread)
+            check_memory(what, (rows if in_memory else 0) + held + here + beside, spread)
+        elif beside:
+            check_memory(f"a learner's work on {n:,} people of {width} bytes", beside, fewer)
         written = sum(file.stat().st_size for file in self.folder.glob("rows-*"))
         wanted = 2 * widest + (0 if in_memory else max(0, rows - written))
         check_disk(what, wanted, self.folder, fewer if in_memory else f"{halve}{'or ' if halve else ''}{fewer}")
@@ -127,8 +144,26 @@ def _counts(n: int, rounds: int) -> tuple[int, int]:
     return n * widths[-1], n * sum(widths[-2:])
 
 
+def check_sample(scenario: Scenario, folder: Path, work: Work = in_blocks) -> None:
+    """Refuse the sample of a resolved scenario if it does not fit, before any work; see :meth:`Source.check`.
+
+    Parameters
+    ----------
+    folder
+        The curator's state directory; nothing is written there.
+    work
+        What the work on the sample will take.
+
+    Raises
+    ------
+    BadScenario
+        Saying how much is needed and available, and what to do.
+    """
+    _source(scenario, folder, 0).check(work)
+
+
 def open_sample(scenario: Scenario, folder: Path, seed: int, tell: Tell) -> Sample:
-    """Return the sample of a resolved scenario; to be closed.
+    """Return the sample of a resolved scenario, for which there is room (:func:`check_sample`); to be closed.
 
     Parameters
     ----------
@@ -144,13 +179,11 @@ def open_sample(scenario: Scenario, folder: Path, seed: int, tell: Tell) -> Samp
     Raises
     ------
     BadScenario, BadData
-        If it does not fit into memory or on the disk, or people and storage do not go together.
+        If people and storage do not go together.
     BadInput
         If another process works on the same directory, or it is about other people.
     """
-    data = data_folder(scenario)
-    source = Source(scenario, seed, (folder / "rows").absolute(), data and data.absolute())
-    source.check()
+    source = _source(scenario, folder, seed)
     crowd = source.crowd()
     claim_people(folder, crowd.fingerprint())
     storage, n = scenario.curator.storage, source.size
@@ -166,3 +199,8 @@ def open_sample(scenario: Scenario, folder: Path, seed: int, tell: Tell) -> Samp
             sample = open_cluster(source, crowd, tell)
         sample.on_close(opened.pop_all())
     return sample
+
+
+def _source(scenario: Scenario, folder: Path, seed: int) -> Source:
+    data = data_folder(scenario)
+    return Source(scenario, seed, (folder / "rows").absolute(), data and data.absolute())

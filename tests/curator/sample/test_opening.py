@@ -20,7 +20,7 @@ from curator.sample import keeping, opening
 from curator.sample.fixed import Grid
 from curator.sample.keeping import each_block
 from curator.sample.layout import Layout
-from curator.sample.opening import open_sample
+from curator.sample.opening import check_sample, open_sample
 from curator.sample.rowfile import RowFile
 from tests.support import tiny
 
@@ -159,20 +159,19 @@ def test_too_little_memory_is_refused_before_any_work(tmp_path, monkeypatch, sto
         enough += opening.STORE + workers * opening.PROCESS
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(capacity, "available_disk", lambda folder: 1 << 60)
-    source = opening.Source(chosen, 3, tmp_path, None)
     monkeypatch.setattr(capacity, "available_memory", lambda: enough)
-    source.check()
+    check_sample(chosen, tmp_path)
     monkeypatch.setattr(capacity, "available_memory", lambda: enough - 1)
     with pytest.raises(BadScenario, match=remedy):
-        open_sample(chosen, tmp_path, 3, print)
-    assert not (tmp_path / "rows").exists()
+        check_sample(chosen, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_remedy_is_told_that_would_be_refused(tmp_path, monkeypatch):
     """Parities have features of 0 and 1, which are no fixed-point numbers."""
     monkeypatch.setattr(capacity, "available_memory", lambda: 1 << 20)
     with pytest.raises(BadScenario, match=r"4,446 people of 65 bytes needs .*place: disk\), or take fewer people"):
-        open_sample(resolve(load("parity")), tmp_path, 3, print)
+        check_sample(resolve(load("parity")), tmp_path)
 
 
 def test_a_table_needs_room_as_it_is_read_and_in_its_random_order(tmp_path, monkeypatch):
@@ -182,10 +181,10 @@ def test_a_table_needs_room_as_it_is_read_and_in_its_random_order(tmp_path, monk
     chosen = scenario().model_copy(update={"source": table})
     enough = 3001 * (5 + 2 * 5 + 1) + capacity.SPARE
     monkeypatch.setattr(capacity, "available_memory", lambda: enough)
-    opening.Source(chosen, 3, tmp_path, tmp_path).check()
+    opening.Source(chosen, 3, tmp_path, tmp_path).check(opening.in_blocks)
     monkeypatch.setattr(capacity, "available_memory", lambda: enough - 1)
     with pytest.raises(BadScenario, match="a sample of 3,001 people of 5 bytes needs"):
-        opening.Source(chosen, 3, tmp_path, tmp_path).check()
+        opening.Source(chosen, 3, tmp_path, tmp_path).check(opening.in_blocks)
 
 
 def test_too_small_a_disk_is_refused_before_any_work(tmp_path, monkeypatch):
@@ -193,11 +192,12 @@ def test_too_small_a_disk_is_refused_before_any_work(tmp_path, monkeypatch):
     needed = 3001 * 16 + 2 * 3001 + capacity.SPARE
     monkeypatch.setattr(capacity, "available_disk", lambda folder: needed - 1)
     with pytest.raises(BadScenario, match=r"needs .* of disk at .*rows, .* are available: take fewer people"):
-        open_sample(chosen, tmp_path, 3, print)
+        check_sample(chosen, tmp_path)
     monkeypatch.setattr(capacity, "available_disk", lambda folder: needed)
+    check_sample(chosen, tmp_path)
     contents(chosen, tmp_path)
     monkeypatch.setattr(capacity, "available_disk", lambda folder: 2 * 3001 + capacity.SPARE)
-    contents(chosen, tmp_path)  # the rows are there already
+    check_sample(chosen, tmp_path)  # the rows are there already
 
 
 def test_features_without_bounds_cannot_be_fixed_point(tmp_path):
