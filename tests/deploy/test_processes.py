@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from common.errors import PeerUnavailable
-from common.scenario import Scenario
+from common.scenario import Scenario, load
 from deploy.base import Finished
+from deploy.checking import checked
 from deploy.embedded import Embedded
 from deploy.processes import Party, Processes
 from deploy.remote import Remote
@@ -128,6 +129,27 @@ def test_processes_that_are_killed_lead_to_the_result_of_one_process(tmp_path, s
     killer.join()
     assert killer.killed == [victim for victim, _ in PLANS[name]]
     check(state, tmp_path / "run", slow, finished, expected)
+
+
+CALLS = {
+    "domain-adaptation": ("curator.n=2000", "public.count=2000", "curator.learner.iterations=12000", "alpha=0.1"),
+    "model-agnostic": ("curator.n=20000", "curator.learner.chunks=600"),
+}
+"""Half a second or more of adapting, and of teachers voting."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_on_the_sample_itself_that_is_killed_is_repeated_alike(tmp_path, name):
+    chosen = checked(load(name, CALLS[name]))
+    state = tmp_path / "state"
+    killer = Killer(state, ("curator", learning(0)))
+    finished = Processes(state, started=killer.started).run(chosen, 1, "run", quiet)
+    killer.join()
+    assert killer.killed == ["curator"]
+    assert essence(finished) == essence(Embedded(tmp_path / "embedded").run(chosen, 1, "run", quiet))
+    assert rows(state / "curator" / "ledger.sqlite", "SELECT count(*) FROM operations") == [(1,)]
+    assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).answers == finished.result["agents"]["answered"]
 
 
 @pytest.mark.slow
