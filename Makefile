@@ -30,7 +30,8 @@ format: install ## format the sources and mend what the linter can mend
 	$(BIN)/ruff format .
 
 test: install ## all tests on two cores, with their coverage; what was skipped and why stands at the end
-	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report term
+	$(BIN)/pytest -n 2 --dist loadgroup --ignore tests/audit --cov --cov-report term
+	$(BIN)/pytest -n 2 --dist loadgroup tests/audit # many trials: tracing them would take longer than they do
 
 demo: install ## run the scenario "ball" as real processes on this machine, then audit the run
 	@folder=runs/demo-$$(date +%Y%m%d-%H%M%S) && \
