@@ -33,6 +33,13 @@ MOST_ROUNDS = 10_000_000
 """Most rounds of a run: the privacy of each is planned before the first."""
 
 
+class Moment(Value):
+    """A public bound on a higher moment of the importance weights w = dT/dS: E_S[w^order] <= bound."""
+
+    order: float = Field(gt=2, le=1000)
+    bound: float = Field(ge=1)
+
+
 class Divergence(Value):
     """What is publicly assumed about S and T.
 
@@ -42,10 +49,18 @@ class Divergence(Value):
         X = chi^2(T||S) + 1 >= 1: the second moment of the importance weights under S.
     supremum
         D_inf = sup dT/dS, if known.
+    moments
+        Higher moments, if known: the larger density that they show is planned with.
     """
 
     chi_squared: float = Field(ge=1)
     supremum: float | None = Field(default=None, ge=1)
+    moments: tuple[Moment, ...] = Field(default=(), max_length=64)
+
+    @property
+    def known(self) -> tuple[float, float | None, dict[float, float]]:
+        """X, D_inf and M_p by order p, as :func:`common.planning.formulas.density` takes them."""
+        return self.chi_squared, self.supremum, {moment.order: moment.bound for moment in self.moments}
 
 
 class Accuracy(Value):

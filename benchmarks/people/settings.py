@@ -8,7 +8,7 @@ from functools import cache
 
 from common import scenario as scenarios
 from common.planning import formulas
-from common.planning.moments import gaussian_moment, moment_density
+from common.planning.moments import gaussian_moment
 from common.planning.plan import plan, resolve
 from common.privacy.calibration import sampling_schedule, smallest_n, steps_plan
 from common.scenario import Scenario
@@ -88,9 +88,9 @@ class Gaussians:
     def kappa(self) -> float:
         """The largest density that is shown by D_inf or, without one, by the weights' moments."""
         if self.supremum is not None:
-            return formulas.density(ALPHA, self.chi_squared, self.supremum)[0]
-        moments = {p: gaussian_moment(p, 0.1, self.sigma_target, self.close) for p in (2.0, 3.0, 4.0)}
-        return moment_density(ALPHA, moments)[0]
+            return formulas.density(ALPHA, self.chi_squared, self.supremum).kappa
+        moments = {p: gaussian_moment(p, 0.1, self.sigma_target, self.close) for p in (3.0, 4.0)}
+        return formulas.density(ALPHA, self.chi_squared, None, moments).kappa
 
     def paper(self) -> Need:
         """R, T and kappa as in Appendix D, n as in Algorithm 4, N0 as in Algorithm 2."""

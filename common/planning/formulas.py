@@ -8,8 +8,11 @@ natural.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from common.errors import BadInput
+from common.planning.moments import truncation
 
 # Algorithms 2, 3 and 4 of Kohen & Sheffet
 
@@ -107,31 +110,70 @@ def _positive(delta: float) -> None:
 def slack(alpha: float, truncated: bool) -> float:
     """Return by how much the good distribution u can understate a loss: err_T(h) <= err_u(h) + slack.
 
-    5 alpha/8 with truncation at X/alpha (Lemma 3.2): alpha/4 for what is cut off, since (w - tau)_+ <=
-    w^2/(4 tau); alpha/4 for uniform convergence; alpha/8 for the normalizer U <= (1 + alpha/8) n. Where
-    sup dT/dS <= X/alpha is known nothing is cut off: 3 alpha/8.
+    5 alpha/8 with truncation at tau <= X/alpha (Lemma 3.2): alpha/4 for what is cut off
+    (:func:`common.planning.moments.truncation`); alpha/4 for uniform convergence; alpha/8 for the normalizer U <= (1 +
+    alpha/8) n. Where sup dT/dS <= X/alpha is known nothing is cut off: 3 alpha/8.
     """
     return (5.0 if truncated else 3.0) * alpha / 8.0
 
 
-def density(alpha: float, chi_squared: float, supremum: float | None) -> tuple[float, bool]:
-    """Return (kappa, truncated): the density of the good distribution.
+class Dense(NamedTuple):
+    """What is known of the good distribution.
+
+    Attributes
+    ----------
+    kappa
+        Its density.
+    truncated
+        Whether weights are cut off.
+    formula
+        By which rule.
+    """
+
+    kappa: float
+    truncated: bool
+    formula: str
+
+
+def density(
+    alpha: float, chi_squared: float, supremum: float | None, moments: Mapping[float, float] | None = None
+) -> Dense:
+    """Return the density of the good distribution, by the rule that asks for the fewest people.
 
     ::
 
         (1 - 3 alpha/8) alpha/X     always: weights w = dT/dS cut off at tau = X/alpha
+        (1 - 3 alpha/8)/tau_p       where M_p >= E_S[w^p] is known: cut off at tau_p (common.planning.moments)
         (1 - alpha/8)/D_inf         if D_inf = sup w <= X/alpha is known: nothing is cut off
 
     u_i = min(w_i, tau)/U with U = sum_j min(w_j, tau). By Bernstein's inequality, n >= 150 X
     ln(6/beta)/alpha^2 gives |U/n - E| <= alpha/8 with probability 1 - beta/3, and E is in [1 - alpha/4, 1]
-    (1 if nothing is cut). So u_i <= 1/(kappa n). The larger kappa is taken.
+    (1 if nothing is cut). So u_i <= 1/(kappa n). Only tau <= X/alpha is used of tau, and the smallest tau is.
+
+    n grows as sqrt(T)/kappa, that is as 1/(g kappa) with g the :func:`gap`, 3 alpha/8 with truncation and 5 alpha/8
+    without (Theorem 4.3's factors). So the last rule is taken unless another's kappa is 5/3 of its.
+
+    Parameters
+    ----------
+    moments
+        M_p by order p > 2, if any are known.
     """
-    cut = (1.0 - 3.0 * alpha / 8.0) * alpha / chi_squared
-    whole = 0.0 if supremum is None or supremum > chi_squared / alpha else (1.0 - alpha / 8.0) / supremum
-    return (whole, False) if whole >= cut else (cut, True)
+    level, order = chi_squared / alpha, 2.0
+    for p, moment in (moments or {}).items():
+        level, order = min((level, order), (truncation(alpha, p, moment), p))
+    if order > 2.0:
+        cut = Dense((1.0 - 3.0 * alpha / 8.0) / level, True, f"(1 - 3 alpha/8)/tau_{order:g}")
+    else:
+        cut = Dense((1.0 - 3.0 * alpha / 8.0) * alpha / chi_squared, True, "(1 - 3 alpha/8) alpha/X")
+    if supremum is None or supremum > chi_squared / alpha:
+        return cut
+    whole = Dense((1.0 - alpha / 8.0) / supremum, False, "(1 - alpha/8)/D_inf")
+    return whole if 5.0 * whole.kappa >= 3.0 * cut.kappa else cut
 
 
-def entropy(alpha: float, chi_squared: float, supremum: float | None) -> float:
+def entropy(
+    alpha: float, chi_squared: float, supremum: float | None, moments: Mapping[float, float] | None = None
+) -> float:
     """Return K >= KL(u || uniform), in nats.
 
     ::
@@ -143,7 +185,7 @@ def entropy(alpha: float, chi_squared: float, supremum: float | None) -> float:
     (Bernstein: they are at most tau^2, their second moment at most tau^2 X, tau <= X/alpha). Also n u_i <=
     1/kappa.
     """
-    kappa, truncated = density(alpha, chi_squared, supremum)
+    kappa, truncated, _ = density(alpha, chi_squared, supremum, moments)
     normalizer = 1.0 - (3.0 if truncated else 1.0) * alpha / 8.0
     return min(math.log(1.12 * chi_squared / normalizer**2), -math.log(kappa))
 

@@ -1,13 +1,13 @@
-"""Density from a higher moment of the importance weights: an answer to the open problem of Kohen & Sheffet, Section 5.
+"""Higher moments of the importance weights: an answer to the open problem of Kohen & Sheffet, Section 5.
 
 Their density rests on X = E_S[w^2] alone, w = dT/dS. Where E_S[w^p] is publicly bounded for a larger p, fewer weights
-need be cut off, and kappa grows: from alpha/X to nearly 1/D_inf. n for a given number of rounds falls in proportion.
+need be cut off, and :func:`common.planning.formulas.density` grows: from alpha/X to nearly 1/D_inf. n for a given
+number of rounds falls in proportion.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from common.errors import BadInput
 
@@ -48,36 +48,6 @@ def truncation(alpha: float, order: float, moment: float) -> float:
         )
     log_constant = (order - 1.0) * math.log(order - 1.0) - order * math.log(order)
     return math.exp((log_constant + math.log(4.0 * moment / alpha)) / (order - 1.0))
-
-
-def moment_density(alpha: float, moments: Mapping[float, float]) -> tuple[float, float]:
-    """Return (kappa, p): the largest density that the known moments show, and the order that shows it.
-
-    ::
-
-        kappa = (1 - 3 alpha/8) / tau_p
-
-    The argument is that of :func:`common.planning.formulas.density` with tau_p instead of X/alpha. It uses
-    tau only through tau <= X/alpha (Bernstein's inequality for n >= 150 X ln(6/beta)/alpha^2), which holds for
-    the smallest of all tau_p since tau_2 = X/alpha is among them. Slack, gap and entropy are those of the
-    truncated case, with this kappa.
-
-    Parameters
-    ----------
-    moments
-        M_p by order p. Order 2, which is X, must be there.
-
-    Raises
-    ------
-    BadInput
-        If order 2 is missing, or a number is out of range.
-    """
-    if 2.0 not in moments:
-        raise BadInput(
-            f"a density needs the weights' second moment X (order 2), found orders {sorted(moments)}: add chi^2 + 1"
-        )
-    level, order = min((truncation(alpha, order, moment), order) for order, moment in moments.items())
-    return (1.0 - 3.0 * alpha / 8.0) / level, order
 
 
 def gaussian_moment(order: float, sigma_source: float, sigma_target: float, coordinates: int) -> float:

@@ -206,7 +206,7 @@ def _rounds(scenario: Scenario, paper: bool) -> Figure:
     if paper:
         text, source = "128 log_2(8 X/alpha)/alpha^2", PAPER + "Algorithm 2"
         return follow(scenario.curator.rounds, lambda: formulas.paper_rounds(alpha, x) + further, text, source)
-    entropy = formulas.entropy(alpha, x, scenario.divergence.supremum)
+    entropy = formulas.entropy(alpha, *scenario.divergence.known)
     return follow(
         scenario.curator.rounds,
         lambda: formulas.rounds(entropy, _gap(scenario)) + further,
@@ -216,28 +216,28 @@ def _rounds(scenario: Scenario, paper: bool) -> Figure:
 
 
 def _gap(scenario: Scenario) -> float:
-    alpha, divergence, accuracy = scenario.alpha, scenario.divergence, scenario.accuracy
-    _, truncated = formulas.density(alpha, divergence.chi_squared, divergence.supremum)
+    alpha, accuracy = scenario.alpha, scenario.accuracy
+    truncated = formulas.density(alpha, *scenario.divergence.known).truncated
     return formulas.gap(alpha, accuracy.learner, accuracy.reweigh_above, truncated)
 
 
 def _kappa(scenario: Scenario, paper: bool) -> Figure:
-    alpha, x, supremum = scenario.alpha, scenario.divergence.chi_squared, scenario.divergence.supremum
+    alpha, divergence, given = scenario.alpha, scenario.divergence, scenario.curator.kappa
     if paper:
         text, source = "alpha/(8 X)", PAPER + "Algorithm 2"
-        return follow(scenario.curator.kappa, lambda: formulas.paper_kappa(alpha, x), text, source)
-    kappa, truncated = formulas.density(alpha, x, supremum)
-    text = "(1 - 3 alpha/8) alpha/X" if truncated else "(1 - alpha/8)/D_inf"
-    return follow(scenario.curator.kappa, lambda: kappa, text, ERRATA + "multiplicative weights")
+        return follow(given, lambda: formulas.paper_kappa(alpha, divergence.chi_squared), text, source)
+    found = formulas.density(alpha, *divergence.known)
+    source = "common/planning/moments.py" if "tau" in found.formula else ERRATA + "multiplicative weights"
+    return follow(given, lambda: found.kappa, found.formula, source)
 
 
 def _eta(scenario: Scenario, paper: bool, rounds: int) -> Figure:
-    alpha, divergence, given = scenario.alpha, scenario.divergence, scenario.curator.eta
+    alpha, given = scenario.alpha, scenario.curator.eta
     if paper:
         return follow(given, lambda: formulas.paper_eta(alpha), "alpha/8", PAPER + "Algorithm 2")
     source = ERRATA + "multiplicative weights"
     if scenario.mode == "agnostic" and scenario.curator.rounds != "plan":
-        entropy = formulas.entropy(alpha, divergence.chi_squared, divergence.supremum)
+        entropy = formulas.entropy(alpha, *scenario.divergence.known)
         return follow(given, lambda: math.sqrt(8.0 * entropy / rounds), "sqrt(8 K/T), best for T rounds", source)
 
     def rule() -> float:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from common.errors import BadInput
 from common.planning import formulas
+from common.planning.moments import truncation
 
 X = 1.3515339910798754
 
@@ -22,7 +23,7 @@ def test_rounds_of_the_paper(alpha: float, x: float, expected: int) -> None:
 
 @pytest.mark.parametrize(("alpha", "x", "expected"), [(0.08, 1.3515, 265), (0.1, 2.0, 314)])
 def test_tight_rounds(alpha: float, x: float, expected: int) -> None:
-    kappa, truncated = formulas.density(alpha, x, None)
+    kappa, truncated, _ = formulas.density(alpha, x, None)
     gap = formulas.gap(alpha, 1.0, 2.0, truncated)
     entropy = formulas.entropy(alpha, x, None)
     assert truncated
@@ -50,7 +51,7 @@ def test_noise_of_the_paper() -> None:
 
 def test_a_known_supremum_gives_a_larger_density_and_a_larger_gap() -> None:
     supremum = (0.1 / 0.07) ** 2
-    kappa, truncated = formulas.density(0.08, X, supremum)
+    kappa, truncated, _ = formulas.density(0.08, X, supremum)
     assert not truncated
     assert kappa == pytest.approx((1 - 0.01) / supremum)
     assert formulas.slack(0.08, truncated) == pytest.approx(0.03)
@@ -62,24 +63,27 @@ def test_without_a_gap_there_is_no_number_of_rounds() -> None:
         formulas.rounds(1.0, formulas.gap(0.05, 2.0, 1.7, True))
 
 
-@pytest.mark.parametrize("supremum", [None, 2.5])
-def test_the_good_distribution_exists_on_a_sample_of_the_planned_size(supremum: float | None) -> None:
+@pytest.mark.parametrize(("supremum", "moments"), [(None, {}), (2.5, {}), (None, {4.0: math.exp(6 * 0.6**2)})])
+def test_the_good_distribution_exists_on_a_sample_of_the_planned_size(
+    supremum: float | None, moments: dict[float, float]
+) -> None:
     """Weights exp(gamma z - gamma^2/2) (unbounded), or three values with supremum 2.5: Lemma 3.2's claims hold."""
     alpha, beta, rng = 0.1, 0.05, np.random.default_rng(1)
     x = math.exp(0.6**2) if supremum is None else 0.3 * 2.5**2 + 0.5 * 0.4**2 + 0.2 * 0.25**2
     n = formulas.sample_weights(alpha, beta, x)
-    kappa, truncated = formulas.density(alpha, x, supremum)
+    kappa, truncated, _ = formulas.density(alpha, x, supremum, moments)
     assert truncated == (supremum is None)
+    level = min([x / alpha, *(truncation(alpha, p, moment) for p, moment in moments.items())])
     failures = 0
     for _ in range(20):
         if supremum is None:
             weights = np.exp(0.6 * rng.standard_normal(n) - 0.18)
         else:
             weights = rng.choice([2.5, 0.4, 0.25], p=[0.3, 0.5, 0.2], size=n)
-        kept = np.minimum(weights, x / alpha)
+        kept = np.minimum(weights, level)
         good = kept / kept.sum()
         divergence = float(np.sum(good * np.log(n * good)))
-        failures += not (good.max() <= 1 / (kappa * n) and divergence <= formulas.entropy(alpha, x, supremum))
+        failures += not (good.max() <= 1 / (kappa * n) and divergence <= formulas.entropy(alpha, x, supremum, moments))
     # Each fails with probability beta/2 at most; 7 of 20 has probability below 1e-6.
     assert failures < 7
 
@@ -87,7 +91,7 @@ def test_the_good_distribution_exists_on_a_sample_of_the_planned_size(supremum: 
 def test_multiplicative_weights_halt_in_time_against_an_adversary() -> None:
     """The regret bound behind T: lazy, projected weights against losses chosen to waste as many rounds as possible."""
     alpha, x, n = 0.2, 1.5, 400
-    kappa, truncated = formulas.density(alpha, x, None)
+    kappa, truncated, _ = formulas.density(alpha, x, None)
     entropy, gap = formulas.entropy(alpha, x, None), formulas.gap(alpha, 1.0, 2.0, truncated)
     most, step = formulas.rounds(entropy, gap), formulas.eta(gap)
     rng = np.random.default_rng(3)

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from common.distributions.base import parse_distribution
 from common.errors import BadInput
 from common.planning import formulas
-from common.planning.moments import gaussian_moment, moment_density, truncation
+from common.planning.moments import gaussian_moment, truncation
 
 ORDERS = st.floats(1.2, 40.0)
 ALPHAS = st.floats(0.01, 0.4)
@@ -37,28 +37,47 @@ def test_no_bound_by_that_moment_alone_is_better(alpha: float, order: float, lev
 
 def test_order_two_is_the_rule_of_the_errata() -> None:
     x = 1.3515339910798754
-    kappa, order = moment_density(0.08, {2.0: x})
-    assert order == 2.0
     assert truncation(0.08, 2.0, x) == pytest.approx(x / 0.08)
-    assert kappa == pytest.approx(formulas.density(0.08, x, None)[0])
+    assert formulas.density(0.08, x, None) == formulas.density(0.08, x, None, {4.0: 1e9})
+    assert formulas.density(0.08, x, None).formula == "(1 - 3 alpha/8) alpha/X"
 
 
 def test_higher_orders_pass_the_supremum() -> None:
     supremum = (0.1 / 0.07) ** 2
-    second, fourth, sixteenth, high = (
-        moment_density(0.08, {2.0: 1.3516, p: gaussian_moment(p, 0.1, 0.07, 2)})[0] for p in (2.0, 4.0, 16.0, 300.0)
+    second = formulas.density(0.08, 1.3516, None).kappa
+    fourth, sixteenth, high = (
+        formulas.density(0.08, 1.3516, None, {p: gaussian_moment(p, 0.1, 0.07, 2)}).kappa for p in (4.0, 16.0, 300.0)
     )
     assert fourth > 6 * second
     assert high == pytest.approx((1 - 0.03) / supremum, rel=0.05)
-    # Cutting off alpha/4 of T's mass can be worth more than knowing that nothing lies above D_inf.
-    assert sixteenth > formulas.density(0.08, 1.3516, supremum)[0]
+    # Cutting off alpha/4 of T's mass can be worth more than knowing that nothing lies above D_inf ...
+    assert sixteenth > formulas.density(0.08, 1.3516, supremum).kappa
+
+
+@pytest.mark.parametrize(("order", "close", "truncated"), [(16.0, 2, False), (4.0, 2, False), (4.0, 8, True)])
+def test_the_rule_with_the_fewest_people_is_taken(order: float, close: int, truncated: bool) -> None:
+    """... but not enough for the rounds that the smaller gap costs, unless the supremum is far above the moments."""
+    x, supremum = gaussian_moment(2.0, 0.1, 0.07, close), (0.1 / 0.07) ** close
+    moments = {order: gaussian_moment(order, 0.1, 0.07, close)}
+    found, cut = formulas.density(0.08, x, supremum, moments), formulas.density(0.08, x, None, moments)
+    whole = formulas.density(0.08, x, supremum)
+    assert found == (cut if truncated else whole)
+    assert found.truncated == truncated
+    people = {
+        rule: math.sqrt(
+            formulas.rounds(formulas.entropy(0.08, x, *known), formulas.gap(0.08, 1.0, 2.0, rule.truncated))
+        )
+        / rule.kappa
+        for rule, known in ((cut, (None, moments)), (whole, (supremum,)))
+    }
+    assert people[found] == min(people.values())
 
 
 def test_a_wider_target_has_no_supremum_and_gains_by_its_fourth_moment() -> None:
-    moments = {p: gaussian_moment(p, 0.1, 0.11, 2) for p in (2.0, 4.0)}
-    kappa, order = moment_density(0.08, moments)
-    assert order == 4.0
-    assert kappa > 6 * moment_density(0.08, {2.0: moments[2.0]})[0]
+    x = gaussian_moment(2.0, 0.1, 0.11, 2)
+    found = formulas.density(0.08, x, None, {3.0: 1e6, 4.0: gaussian_moment(4.0, 0.1, 0.11, 2)})
+    assert found.formula == "(1 - 3 alpha/8)/tau_4"
+    assert found.kappa > 6 * formulas.density(0.08, x, None).kappa
     assert math.isinf(gaussian_moment(6.0, 0.1, 0.11, 2))
 
 
@@ -80,8 +99,6 @@ def test_gaussian_moments_are_their_integrals(order: float, target: float) -> No
 
 
 def test_numbers_out_of_range_are_refused() -> None:
-    with pytest.raises(BadInput, match="order 2"):
-        moment_density(0.1, {4.0: 3.0})
     for alpha, order, moment in ((0.0, 2.0, 2.0), (0.1, 1.0, 2.0), (0.1, 2.0, 0.5), (0.1, 2.0, math.inf)):
         with pytest.raises(BadInput, match="truncation"):
             truncation(alpha, order, moment)

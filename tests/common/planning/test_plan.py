@@ -85,6 +85,7 @@ def test_appendix_d() -> None:
         {"mode": "agnostic", "curator__rounds": 12},
         {"agents__test": "fixed", "agents__mechanism": {"name": "none"}},
         {"divergence__supremum": 2.04, "vc_dimension": None},
+        {"divergence__moments": [{"order": 4, "bound": 3.36}]},
     ],
     ids=str,
 )  # fmt: skip
@@ -206,3 +207,17 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(changes: dict[str, An
     with pytest.raises(BadScenario):
         resolve(scenario)
     assert violations(scenario)
+
+
+def test_a_higher_moment_is_planned_with() -> None:
+    """Six times the density, as many rounds, and the same scenario over the wire."""
+    known = make(divergence__moments=[{"order": 4, "bound": 3.36}])
+    second, fourth = plan(make()), plan(known)
+    assert second.kappa is not None
+    assert fourth.kappa is not None
+    assert fourth.kappa.formula == "(1 - 3 alpha/8)/tau_4"
+    assert fourth.kappa.value > 6.0 * second.kappa.value
+    assert fourth.rounds.value == second.rounds.value
+    assert scenarios.parse(known.wire()) == known
+    with pytest.raises(BadScenario, match="order"):
+        make(divergence__moments=[{"order": 2, "bound": 3.0}])
