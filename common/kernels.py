@@ -19,13 +19,17 @@ R = TypeVar("R")
 keep_freed_memory()
 
 
-def njit(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile at first call; the loop runs without the interpreter lock, in IEEE arithmetic (1 / 0 is infinite)."""
-    return cast(Callable[P, R], numba.njit(function, nogil=True, cache=True, error_model="numpy"))
-
-
-_INLINED: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "forceinline": True}
+_ALWAYS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 """A division by zero is an infinity, not an exception: loops without a way out are what processors are good at."""
+_INLINED: dict[str, Any] = {**_ALWAYS, "forceinline": True}
+
+
+def njit(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile at first call; the loop runs without the interpreter lock, in IEEE arithmetic (1 / 0 is infinite).
+
+    It says so itself: what is not said, a function inherits from the caller that happens to be compiled first.
+    """
+    return cast(Callable[P, R], numba.njit(function, fastmath=False, forceinline=False, **_ALWAYS))
 
 
 def njit_fused(function: Callable[P, R]) -> Callable[P, R]:

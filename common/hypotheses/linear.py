@@ -78,7 +78,7 @@ class Linear(Hypothesis):
 
 @njit
 def _product(features: AnyArray, row: int, weights: Singles) -> Any:
-    """Return <w, x> in float32: eight sums at once, always in this order."""
+    """Return <w, x> in float32: eight sums at once, always in this order, and every product rounded."""
     whole = len(weights) // 8 * 8
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0.0)
     for j in range(0, whole, 8):
