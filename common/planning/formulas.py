@@ -126,13 +126,13 @@ class Dense(NamedTuple):
         Its density.
     truncated
         Whether weights are cut off.
-    formula
-        By which rule.
+    order
+        Of the moment of w that this rests on: 2 for X, infinite for D_inf.
     """
 
     kappa: float
     truncated: bool
-    formula: str
+    order: float
 
 
 def density(
@@ -161,13 +161,10 @@ def density(
     level, order = chi_squared / alpha, 2.0
     for p, moment in (moments or {}).items():
         level, order = min((level, order), (truncation(alpha, p, moment), p))
-    if order > 2.0:
-        cut = Dense((1.0 - 3.0 * alpha / 8.0) / level, True, f"(1 - 3 alpha/8)/tau_{order:g}")
-    else:
-        cut = Dense((1.0 - 3.0 * alpha / 8.0) * alpha / chi_squared, True, "(1 - 3 alpha/8) alpha/X")
+    cut = Dense((1.0 - 3.0 * alpha / 8.0) / level, True, order)
     if supremum is None or supremum > chi_squared / alpha:
         return cut
-    whole = Dense((1.0 - alpha / 8.0) / supremum, False, "(1 - alpha/8)/D_inf")
+    whole = Dense((1.0 - alpha / 8.0) / supremum, False, math.inf)
     return whole if 5.0 * whole.kappa >= 3.0 * cut.kappa else cut
 
 

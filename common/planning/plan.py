@@ -227,8 +227,10 @@ def _kappa(scenario: Scenario, paper: bool) -> Figure:
         text, source = "alpha/(8 X)", PAPER + "Algorithm 2"
         return follow(given, lambda: formulas.paper_kappa(alpha, divergence.chi_squared), text, source)
     found = formulas.density(alpha, *divergence.known)
-    source = "common/planning/moments.py" if "tau" in found.formula else ERRATA + "multiplicative weights"
-    return follow(given, lambda: found.kappa, found.formula, source)
+    known = {2.0: "(1 - 3 alpha/8) alpha/X", math.inf: "(1 - alpha/8)/D_inf"}
+    if found.order in known:
+        return follow(given, lambda: found.kappa, known[found.order], ERRATA + "multiplicative weights")
+    return follow(given, lambda: found.kappa, f"(1 - 3 alpha/8)/tau_{found.order:g}", "common/planning/moments.py")
 
 
 def _eta(scenario: Scenario, paper: bool, rounds: int) -> Figure:
