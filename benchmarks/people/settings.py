@@ -100,7 +100,14 @@ class Gaussians:
         return Need(people, answers, PAPER_ROUNDS)
 
     def scenario(
-        self, people: int, rounds: int, steps: int, eta: float, center: float, diameter: float = 0.6
+        self,
+        people: int,
+        rounds: int,
+        steps: int,
+        eta: float,
+        center: float,
+        diameter: float = 0.6,
+        output: str = "suffix",
     ) -> Scenario:
         """Return a scenario of ``people`` people with the least noise that fits their budget.
 
@@ -112,7 +119,7 @@ class Gaussians:
         shape = {"close": self.close, "sigma_target": self.sigma_target, "center": center, "scale": 200.0, "norm": norm}
         learner = (
             f"{{name: sgd, loss: perceptron, steps: {steps}, clip: 1.0, noise: plan, diameter: {diameter}, "
-            "domain: box, start: 0.3, intercept: -0.15, output: suffix}"
+            f"domain: box, start: 0.3, intercept: -0.15, output: {output}}}"
         )
         supremum = "null" if self.supremum is None else repr(self.supremum)
         return scenarios.load(

@@ -1,0 +1,167 @@
+"""What else reduces n of Appendix D, private? Noise, moments of the weights, averages, minibatches, rounds.
+
+    python -m benchmarks.people.reductions [--runs 30] [--json]
+
+One round if nothing else is said, the privacy of :mod:`benchmarks.people.settings`. Where noise changes, so does the
+number of steps, R ~ sigma^2: as much is then learned. All but the averages, which are run, is arithmetic.
+docs/people.md says what follows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from benchmarks.people.settings import ALPHA, APPENDIX_D, DELTA, EPSILON, Gaussians
+from common.arrays import Floats
+from common.bisection import least
+from common.planning.formulas import density
+from common.planning.moments import gaussian_moment
+from common.planning.plan import resolve
+from common.privacy.calibration import MOST, sampling_schedule, smallest_n, steps_plan
+from common.privacy.gdp import mu_allowed
+from common.privacy.rdp import ORDERS, epsilon_at
+from common.randomness import subseed
+from deploy.laboratory import conduct
+from deploy.truth import judge_crowd, loss
+
+NOISE, STEPS = 12.0, 1_870_000
+"""sigma / L and R of which the other pairs carry the information."""
+ETA = 0.2
+"""Of a reweigh, where there is a second round."""
+NOISES = (2.0, 3.0, 4.0, 6.0, 12.0, 24.0)
+ORDERS_OF_MOMENTS = (2.0, 4.0, 16.0)
+OUTPUTS = ("average", "last", "suffix")
+PEOPLE = 1600
+"""n of the runs."""
+BATCHES = (1, 2, 4)
+ROUNDS = (1, 2, 5)
+_MOST_ORDER = 128
+"""Renyi orders beyond are not tried for batches: at this epsilon and delta the best is near 40."""
+
+
+def steps_for(noise: float) -> int:
+    """Return R that carries the same information at another noise."""
+    return round(STEPS * (noise / NOISE) ** 2)
+
+
+def people_by_noise(noise: float, rounds: int = 1) -> int:
+    """Return the least n for so many rounds at a noise, each with all steps."""
+    kappa, ratio, steps = APPENDIX_D.kappa, math.nextafter(2.0 / noise, math.inf), steps_for(noise)
+    return smallest_n(
+        EPSILON, DELTA, kappa, lambda n: steps_plan(sampling_schedule(n, kappa, ETA, rounds), steps, ratio)
+    )
+
+
+def gaussian_limit() -> float:
+    """Return an n below which no accountant can come: in the limit, mu = s sqrt(R (e^{u^2} - 1)), s = 1/n."""
+    return math.sqrt(STEPS * math.expm1((2.0 / NOISE) ** 2)) / mu_allowed(EPSILON, DELTA)
+
+
+def kappa_by_moment(task: Gaussians, order: float) -> float | None:
+    """Return the density that one moment of the weights shows; None where it is infinite."""
+    moment = gaussian_moment(order, 0.1, task.sigma_target, task.close)
+    if math.isinf(moment):
+        return None
+    return density(ALPHA, task.chi_squared, None, {} if order == 2.0 else {order: moment}).kappa
+
+
+def batch_rdp(order: int, sampling: float, ratio: float, batch: int) -> float:
+    """Bound the Renyi divergence of one step on the mean of ``batch`` draws: the series of docs/people.md.
+
+    Not rounded up, for no run rests on it. With one draw it is :func:`common.privacy.rdp.closed_form`.
+
+    Parameters
+    ----------
+    order
+        k, an integer of at least 2.
+    sampling
+        s in (0, 1).
+    ratio
+        u = 2 L / sigma > 0, for noise sigma on the mean.
+    batch
+        b, at least 1.
+    """
+    drawn = np.arange(1.0, batch + 1.0)
+    log_p = _log_binomial(batch, drawn) + drawn * math.log(sampling)
+    log_p += (batch - drawn) * math.log1p(-sampling)
+    shared = -(batch - drawn) * math.log1p(-sampling)
+    square = (drawn * ratio / batch) ** 2
+    log_root = 0.5 * (square + np.log(-np.expm1(-square)))
+    index = np.arange(2.0, order + 1.0)
+    higher = index[1:, None]
+    norms = (shared * (higher - 1.0) + math.log(2.0) + 0.5 * higher * (higher - 1.0) * square) / higher
+    terms = np.append(2.0 * logsumexp(log_p + 0.5 * shared + log_root), index[1:] * logsumexp(log_p + norms, axis=1))
+    return float(np.logaddexp(0.0, logsumexp(_log_binomial(order, index) + terms))) / (order - 1)
+
+
+def people_by_batch(batch: int) -> int:
+    """Return the least n for as many draws in batches, with noise sigma/sqrt(b), which carry the same information."""
+    ratio, steps = 2.0 * math.sqrt(batch) / NOISE, round(STEPS / batch)
+    orders = [order for order in ORDERS if order <= _MOST_ORDER]
+
+    def fits(n: int) -> bool:
+        each = partial(batch_rdp, sampling=1.0 / n, ratio=ratio, batch=batch)
+        return min(epsilon_at(order, steps * each(order), DELTA) for order in orders) <= EPSILON
+
+    return least(fits, 100, MOST)
+
+
+def losses(output: str, runs: int) -> list[float]:
+    """Return the true losses on T of what so many runs learned in their one round."""
+    scenario = resolve(APPENDIX_D.scenario(PEOPLE, 1, STEPS, ETA, 0.002, output=output))
+    found = []
+    for repetition in range(runs):
+        seed = subseed(repetition, "people by average")
+        answer = conduct(scenario, seed, lambda number, hypothesis: None).answer
+        found.append(loss(answer, judge_crowd(scenario, seed)))
+    return found
+
+
+def _log_binomial(total: int, chosen: Floats) -> Floats:
+    return np.asarray(gammaln(total + 1.0) - gammaln(chosen + 1.0) - gammaln(total - chosen + 1.0))
+
+
+def main() -> None:
+    """Compute, run, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=30, help="runs for each average")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    tasks = {"Appendix D": APPENDIX_D, "a wider target": Gaussians(2, 0.11)}
+    found: dict[str, Any] = {
+        "noise": [{"noise": z, "steps": steps_for(z), "n": people_by_noise(z)} for z in NOISES],
+        "gaussian limit": gaussian_limit(),
+        "kappa": {name: {p: kappa_by_moment(task, p) for p in ORDERS_OF_MOMENTS} for name, task in tasks.items()},
+        "kappa by D_inf": APPENDIX_D.kappa,
+        "batches": [{"batch": b, "noise": NOISE / math.sqrt(b), "n": people_by_batch(b)} for b in BATCHES],
+        "rounds": [{"rounds": rounds, "n": people_by_noise(NOISE, rounds)} for rounds in ROUNDS],
+        "averages": {output: statistics.fmean(losses(output, given.runs)) for output in OUTPUTS},
+    }
+    print(json.dumps(found) if given.json else _lines(found, given.runs))
+
+
+def _lines(found: dict[str, Any], runs: int) -> str:
+    lines = ["noise / L      steps      n"]
+    lines += [f"{row['noise']:9g} {row['steps']:10,d} {row['n']:6,d}" for row in found["noise"]]
+    lines += [f"no accountant of {NOISE:g} L can come below {found['gaussian limit']:,.0f}", "", "kappa by E[w^p]"]
+    for name, kappas in found["kappa"].items():
+        shown = ", ".join(f"p = {p:g}: " + ("none" if kappa is None else f"{kappa:.3f}") for p, kappa in kappas.items())
+        lines.append(f"{name}: {shown}")
+    lines += [f"Appendix D by D_inf: {found['kappa by D_inf']:.3f}", "", "draws a step   noise / L      n"]
+    lines += [f"{row['batch']:12d} {row['noise']:11.3g} {row['n']:6,d}" for row in found["batches"]]
+    lines += ["", "rounds      n", *(f"{row['rounds']:6d} {row['n']:6,d}" for row in found["rounds"])]
+    lines += ["", f"output: mean loss on T of {runs} runs with n = {PEOPLE:,}"]
+    lines += [f"{output}: {mean:.3f}" for output, mean in found["averages"].items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
