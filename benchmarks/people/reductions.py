@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from benchmarks.people.settings import ALPHA, APPENDIX_D, DELTA, EPSILON, Gaussians
+from benchmarks.people.settings import ALPHA, APPENDIX_D, CENTER, DELTA, EPSILON, ETA, Gaussians
 from common.arrays import Floats
 from common.bisection import least
 from common.planning.formulas import density
@@ -34,8 +34,6 @@ from deploy.truth import judge_crowd, loss
 
 NOISE, STEPS = 12.0, 1_870_000
 """sigma / L and R of which the other pairs carry the information."""
-ETA = 0.2
-"""Of a reweigh, where there is a second round."""
 NOISES = (2.0, 3.0, 4.0, 6.0, 12.0, 24.0)
 ORDERS_OF_MOMENTS = (2.0, 4.0, 16.0)
 OUTPUTS = ("average", "last", "suffix")
@@ -61,7 +59,10 @@ def people_by_noise(noise: float, rounds: int = 1) -> int:
 
 
 def gaussian_limit() -> float:
-    """Return an n below which no accountant can come: in the limit, mu = s sqrt(R (e^{u^2} - 1)), s = 1/n."""
+    """Return the n at which R steps would do if they were the Gaussian that they tend to, mu = s sqrt(R (e^{u^2} - 1)).
+
+    s = 1/n. Bu, Dong, Long and Su (2020): a limit for many steps, not a bound, and nothing rests on it.
+    """
     return math.sqrt(STEPS * math.expm1((2.0 / NOISE) ** 2)) / mu_allowed(EPSILON, DELTA)
 
 
@@ -76,7 +77,17 @@ def kappa_by_moment(task: Gaussians, order: float) -> float | None:
 def batch_rdp(order: int, sampling: float, ratio: float, batch: int) -> float:
     """Bound the Renyi divergence of one step on the mean of ``batch`` draws: the series of docs/people.md.
 
-    Not rounded up, for no run rests on it. With one draw it is :func:`common.privacy.rdp.closed_form`.
+    ::
+
+        (k-1) rho = ln(1 + C(k,2) (sum_j p_j (1-s)^{-(b-j)/2} sqrt(e^{(ju/b)^2} - 1))^2
+                         + sum_{i=3..k} C(k,i) (sum_j p_j ((1-s)^{-(b-j)(i-1)} 2 e^{i(i-1)(ju/b)^2/2})^{1/i})^i)
+
+    with p_j = C(b,j) s^j (1-s)^{b-j} for j = 1, ..., b draws from the part in which neighbours differ.
+
+    Proof idea: P - Q is the sum of p_j (P_j - Q_j), whose b-j other draws are shared; Minkowski's inequality in
+    L^i(1/Q^{i-1}); Q is at least (1-s)^{b-j} times a law that shares them, too; given these, the means lie in a ball of
+    diameter j u/b, and the bounds of :func:`common.privacy.rdp.closed_form` hold, which this is for one draw. Not
+    rounded up, for no run rests on it.
 
     Parameters
     ----------
@@ -116,7 +127,7 @@ def people_by_batch(batch: int) -> int:
 
 def losses(output: str, runs: int) -> list[float]:
     """Return the true losses on T of what so many runs learned in their one round."""
-    scenario = resolve(APPENDIX_D.scenario(PEOPLE, 1, STEPS, ETA, 0.002, output=output))
+    scenario = resolve(APPENDIX_D.scenario(PEOPLE, 1, STEPS, ETA, CENTER, output=output))
     found = []
     for repetition in range(runs):
         seed = subseed(repetition, "people by average")
@@ -135,6 +146,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=30, help="runs for each average")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    if given.runs < 1:
+        parser.error(f"--runs must be at least 1, found {given.runs}")
     tasks = {"Appendix D": APPENDIX_D, "a wider target": Gaussians(2, 0.11)}
     found: dict[str, Any] = {
         "noise": [{"noise": z, "steps": steps_for(z), "n": people_by_noise(z)} for z in NOISES],
@@ -151,7 +164,7 @@ def main() -> None:
 def _lines(found: dict[str, Any], runs: int) -> str:
     lines = ["noise / L      steps      n"]
     lines += [f"{row['noise']:9g} {row['steps']:10,d} {row['n']:6,d}" for row in found["noise"]]
-    lines += [f"no accountant of {NOISE:g} L can come below {found['gaussian limit']:,.0f}", "", "kappa by E[w^p]"]
+    lines += [f"in the limit of many steps, at {NOISE:g} L: {found['gaussian limit']:,.0f}", "", "kappa by E[w^p]"]
     for name, kappas in found["kappa"].items():
         shown = ", ".join(f"p = {p:g}: " + ("none" if kappa is None else f"{kappa:.3f}") for p, kappa in kappas.items())
         lines.append(f"{name}: {shown}")

@@ -16,6 +16,8 @@ from common.scenario import Scenario
 EPSILON, DELTA, ALPHA, BETA = 0.5, 1e-4, 0.08, 0.05
 PAPER_STEPS, PAPER_ROUNDS = 50_000_000, 1000
 """R and T of Appendix D, private."""
+ETA, CENTER = 0.2, 0.002
+"""Of Appendix D as it is run: the step of a reweigh, and what is taken off a square."""
 SEARCHED = (1600, 1800, 2000, 2200, 2400)
 """Sample sizes at which Appendix D, private, is run."""
 
@@ -144,12 +146,12 @@ APPENDIX_D = Gaussians()
 
 def appendix_d(people: int) -> Scenario:
     """Return Appendix D, private, with so many people: one round, and as many steps as noise of about 8 L takes."""
-    return APPENDIX_D.scenario(people, 1, round(1.27e6 * (people / 2000) ** 2), 0.2, 0.002)
+    return APPENDIX_D.scenario(people, 1, round(1.27e6 * (people / 2000) ** 2), ETA, CENTER)
 
 
 def literal() -> Scenario:
     """Return Appendix D, private, with the paper's own learner: its map, L = .1, sigma^2 = .2, R = 50M, D = 1."""
-    people = _accounted(APPENDIX_D.kappa, 0.2, 1)
+    people = _accounted(APPENDIX_D.kappa, ETA, 1)
     learner = (
         f"{{name: sgd, loss: perceptron, steps: {PAPER_STEPS}, clip: 0.1, noise: {formulas.PAPER_NOISE!r}, "
         f"diameter: 1.0, domain: box, start: 1.0, intercept: {-math.sqrt(0.004)!r}}}"
@@ -173,9 +175,9 @@ def ladder(smallest: int) -> list[tuple[str, int]]:
         ("the paper: R = 50M, T = 1000", APPENDIX_D.paper().people),
         ("tight accountant", _accounted(kappa, 20.0, PAPER_ROUNDS)),
         ("kappa from D_inf", _accounted(APPENDIX_D.kappa, 20.0, PAPER_ROUNDS)),
-        ("T = 87 by the tight theorem, s_t by round", _accounted(APPENDIX_D.kappa, 0.2, 87)),
-        ("T = 5, as many as such runs take", _accounted(APPENDIX_D.kappa, 0.2, 5)),
-        ("T = 1: this learner needs no reweighing", _accounted(APPENDIX_D.kappa, 0.2, 1)),
+        ("T = 87 by the tight theorem, s_t by round", _accounted(APPENDIX_D.kappa, ETA, 87)),
+        ("T = 5, as many as such runs take", _accounted(APPENDIX_D.kappa, ETA, 5)),
+        ("T = 1: this learner needs no reweighing", _accounted(APPENDIX_D.kappa, ETA, 1)),
         ("another learner: noise 8 L, fewer steps", smallest),
     ]
 

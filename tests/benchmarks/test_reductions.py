@@ -29,11 +29,8 @@ def test_a_batch_of_one_is_a_single_draw(order: int) -> None:
     assert batch_rdp(order, 1 / 1700, 1 / 6, 1) == pytest.approx(closed_form(order, 1 / 1700, 1 / 6), rel=1e-9)
 
 
-@pytest.mark.parametrize("batch", [2, 4])
-@pytest.mark.parametrize("middle", [-0.5, 0.0, 0.3])
-def test_the_series_is_above_what_neighbours_on_a_line_diverge_by(batch: int, middle: float) -> None:
-    """The changed record moves its draws from one end of the ball to the other; the others lie at ``middle``."""
-    sampling, ratio = 0.05, 1.5
+def exact(order: int, batch: int, sampling: float, ratio: float, middle: float) -> float:
+    """Return how far neighbours on a line diverge: from one end of the ball to the other, other draws at ``middle``."""
     x = np.linspace(-12.0, 12.0, 40_001)
     share = binom.pmf(np.arange(batch + 1), batch, sampling)
 
@@ -41,10 +38,22 @@ def test_the_series_is_above_what_neighbours_on_a_line_diverge_by(batch: int, mi
         means = [ratio * (middle * (batch - j) + end * j) / batch for j in range(batch + 1)]
         return np.asarray(sum(p * norm.pdf(x, mean) for p, mean in zip(share, means, strict=True)))
 
-    for order in (2, 3, 8):
-        first, second = law(0.5), law(-0.5)
-        exact = math.log(np.trapezoid(first**order * second ** (1.0 - order), x)) / (order - 1)
-        assert 0.0 < exact <= batch_rdp(order, sampling, ratio, batch)
+    first, second = law(0.5), law(-0.5)
+    return math.log(np.trapezoid(first**order * second ** (1.0 - order), x)) / (order - 1)
+
+
+@pytest.mark.parametrize("order", [2, 3, 8])
+@pytest.mark.parametrize("batch", [2, 4])
+@pytest.mark.parametrize("middle", [-0.5, 0.0, 0.3, 0.5])
+def test_the_series_is_above_what_neighbours_on_a_line_diverge_by(order: int, batch: int, middle: float) -> None:
+    assert 0.0 < exact(order, batch, 0.05, 1.5, middle) <= batch_rdp(order, 0.05, 1.5, batch)
+
+
+@pytest.mark.parametrize("order", [2, 3, 8])
+@pytest.mark.parametrize("batch", [2, 4])
+def test_a_twin_that_forgets_how_often_a_batch_draws_is_caught(order: int, batch: int) -> None:
+    """It prices a batch as one draw of a b-th of the sensitivity."""
+    assert exact(order, batch, 0.05, 1.5, 0.0) > closed_form(order, 0.05, 1.5 / batch)
 
 
 def test_batches_save_no_people() -> None:
