@@ -22,14 +22,14 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from common.arrays import Floats
-from common.randomness import RandomSource
-from curator.adaptation import convex, nonconvex
-from curator.adaptation.convex import ConvexSettings
-from curator.adaptation.domains import Domains, Side
-from curator.adaptation.nonconvex import NonconvexSettings, smoothness
-from curator.adaptation.objective import Objective
-from curator.adaptation.settings import prepare
+from common.core.arrays import Floats
+from common.numerics.randomness import RandomSource
+from curator.learners.adaptation import convex, nonconvex
+from curator.learners.adaptation.convex import ConvexSettings
+from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.nonconvex import NonconvexSettings, smoothness
+from curator.learners.adaptation.objective import Objective
+from curator.learners.adaptation.settings import prepare
 
 CONVEX_SIZES = (500, 1000, 2000, 4000)
 NONCONVEX_SIZES = (1000, 2000, 4000, 8000)

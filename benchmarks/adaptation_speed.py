@@ -19,14 +19,14 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from common.arrays import AnyArray
-from common.kernels import njit_reordered
-from common.privacy.gdp import mu_allowed
-from common.randomness import RandomSource
-from curator.adaptation.convex import ConvexSettings, fit_convex
-from curator.adaptation.domains import Domains, Side
+from common.core.arrays import AnyArray
+from common.numerics.kernels import njit_reordered
+from common.numerics.randomness import RandomSource
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from curator.learners.adaptation.convex import ConvexSettings, fit_convex
+from curator.learners.adaptation.domains import Domains, Side
 
-MOST_SECONDS = 60.0
+MAX_SECONDS = 60.0
 BEYOND_CACHES = 1 << 28
 """Bytes of an array that fits in no cache."""
 
@@ -60,7 +60,7 @@ class Speed:
     @property
     def meets(self) -> bool:
         """Whether it is done within a minute."""
-        return self.seconds <= MOST_SECONDS
+        return self.seconds <= MAX_SECONDS
 
 
 @njit_reordered
@@ -125,7 +125,7 @@ def main() -> None:
     else:
         print(f"CnvxAdap, {found.iterations:,} iterations, n = {found.n:,}, m = {found.m:,}, d = {found.d}")
         print(f"  {found.processor_seconds:.1f} s of the processor")
-        print(f"  {found.seconds:.1f} s ({'meets' if found.meets else 'MISSES'} {MOST_SECONDS:.0f} s)")
+        print(f"  {found.seconds:.1f} s ({'meets' if found.meets else 'MISSES'} {MAX_SECONDS:.0f} s)")
         print(f"  {found.bytes_a_second / 1e9:.1f} GB/s of records, noise and all")
         print(f"  {found.records_read / 1e9:.1f} GB/s: a plain sum over the same records")
         print(f"  {found.memory_read / 1e9:.1f} GB/s: a plain sum over {BEYOND_CACHES >> 20} MiB")

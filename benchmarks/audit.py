@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from tests.audit import adaptation_cases, agent_cases, choice_cases, curator_cases, release_cases, votes_cases
-from tests.audit.auditor import Subject
-from tests.audit.case import FAILURE, Case
+from benchmarks.auditing import adaptation_cases, agent_cases, choice_cases, curator_cases, release_cases, votes_cases
+from benchmarks.auditing.case import FAILURE, Case
+from common.privacy.auditing import Subject
 
 
 @dataclass(frozen=True)

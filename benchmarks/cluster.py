@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import scenario as scenarios
 from common.planning.plan import resolve
+from common.scenario import scenario as scenarios
 from deploy.embedded import Embedded
 
 
@@ -31,20 +31,20 @@ def run(chosen: scenarios.Scenario, seed: int, kill: bool) -> dict[str, Any]:
     lines: list[str] = []
     victims: list[int] = []
 
-    def tell(text: str) -> None:
+    def on_progress(text: str) -> None:
         lines.append(f"{time.perf_counter() - began:7.2f} s  {text}")
 
-    def watch(text: str, numbers: dict[str, float]) -> None:
-        tell(text)
+    def on_progress(text: str, numbers: dict[str, float]) -> None:
+        on_progress(text)
         if found := re.search(r"is process (\d+)", text):
             victims.append(int(found[1]))
         elif numbers and victims and kill:
-            tell(f"process {victims[-1]} is killed now")
+            on_progress(f"process {victims[-1]} is killed now")
             os.kill(victims[-1], signal.SIGKILL)
             victims.clear()
 
     with tempfile.TemporaryDirectory() as folder:
-        finished = Embedded(Path(folder)).run(chosen, seed, "cluster", watch)
+        finished = Embedded(Path(folder)).run(chosen, seed, "cluster", on_progress)
     entries = [json.loads(line) for line in finished.transcript.splitlines()]
     releases = [entry["body"]["release"]["message"]["result"] for entry in entries if "release" in entry["body"]]
     keys = ("status", "iterations", "answer")

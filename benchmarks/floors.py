@@ -24,23 +24,23 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures import figure1, figure2
-from common import scenario as scenarios
-from common.distributions.base import parse_distribution
-from common.hypotheses.linear import Linear
-from common.mechanisms.warner import Warner
-from common.people import SimulatedCrowd
+from common.numerics.randomness import RandomSource
+from common.people.distributions.base import parse_distribution
+from common.people.spec import SimulatedRecordSource
 from common.planning.plan import resolve
-from common.randomness import RandomSource
-from common.records import Records
-from curator.equations import Equations
+from common.scenario import scenario as scenarios
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.mechanisms.warner import Warner
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.sgd import Sgd
-from curator.reweighing import Reweighing
-from curator.sample.draws import Draws
-from curator.sample.fixed import FixedRows, Grid
+from curator.numerics.equations import Equations
 from curator.sample.local import LocalSample
-from curator.sample.opening import open_sample
-from curator.sampling import Sampler
+from curator.sample.placement import open_sample
+from curator.sample.rows.fixed import FixedRows, Grid
+from curator.sample.rows.gathered_rows import GatheredRows
+from curator.weights.reweighing import Reweighing
+from curator.weights.sampling import Sampler
 
 PAPER = "ball-paper-size"
 PLANE = Linear(weights=(1.0, -0.5, 0.25, 0.125, -1.0, 0.3, 0.2, 0.1), threshold=0.1)
@@ -74,9 +74,9 @@ class Drawn(Sampler):
         """Number of features."""
         return self._records.dimension
 
-    def located(self, count: int, source: RandomSource) -> Draws:
+    def located(self, count: int, source: RandomSource) -> GatheredRows:
         """Return the same records again and again."""
-        return Draws.of(Records(self._records.features[:count], self._records.labels[:count]))
+        return GatheredRows.of(Records(self._records.features[:count], self._records.labels[:count]))
 
 
 def seconds(work: Callable[[], object], runs: int = 3) -> float:
@@ -134,8 +134,8 @@ def wide_descent() -> list[Row]:
     """Measure private gradient descent in 200 dimensions on one core, and its own part of that, without the draws."""
     one_core()
     ball = {"side": "source", "d": 200, "close": 6, "sigma_source": 1.0, "sigma_target": 0.4, "norm": 27.9}
-    crowd = SimulatedCrowd(parse_distribution({"name": "gaussian-ball", **ball}), 1, 75_000)
-    sample = LocalSample([FixedRows.of(crowd.records(np.arange(len(crowd))), Grid.over(-27.9, 27.9))])
+    population = SimulatedRecordSource(parse_distribution({"name": "gaussian-ball", **ball}), 1, 75_000)
+    sample = LocalSample([FixedRows.of(population.records(np.arange(len(population))), Grid.over(-27.9, 27.9))])
     sampler, source = Reweighing(len(sample), 0.1, 0.1).sampler(sample), RandomSource.seeded(1)
     learner = Sgd(steps=1_000_000, noise=2.0, diameter=10.0, loss="hinge")
     own, whole = (

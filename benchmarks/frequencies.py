@@ -34,16 +34,16 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from common.arrays import Floats, Indices, Words
-from common.kernels import njit
-from common.mechanisms.base import parse_mechanism
-from common.mechanisms.frequency import FrequencyOracle, public_words
-from common.randomness import RandomSource
+from common.core.arrays import Floats, Indices, Words
+from common.numerics.kernels import njit
+from common.numerics.randomness import RandomSource
+from common.vocabulary.mechanisms.base import parse_mechanism
+from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 
 EPSILONS = (0.5, 1.0, 2.0)
 SIZES = {16: (2_000, 200), 1024: (500, 20), 65536: (20, 10)}
 """For each number of items: people, and repetitions, of the comparison of errors."""
-MOST_PAIRS = 1 << 33
+MAX_PAIRS = 1 << 33
 """Answers times items, at most, in a measurement of local hashing."""
 SECONDS = 0.5
 """A measurement of a library's rates takes at least that long, if there are people enough."""
@@ -240,7 +240,7 @@ def ours(oracle: FrequencyOracle, items: Words, k: int, seed: int) -> tuple[Floa
 
 def our_rates(oracle: FrequencyOracle, k: int, people: int) -> Rates:
     """Measure an oracle of ours: the best of three runs, after one to warm up."""
-    measured = min(people, MOST_PAIRS // k) if oracle.name == "olh" else people
+    measured = min(people, MAX_PAIRS // k) if oracle.name == "olh" else people
     items = zipf(k, measured, 0)
     runs = [ours(oracle, items, k, seed) for seed in range(4)][1:]
     return Rates(measured, measured / min(run[1] for run in runs), measured / min(run[2] for run in runs))

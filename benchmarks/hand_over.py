@@ -19,10 +19,10 @@ from common.planning.learners.base import planning_of
 from common.planning.plan import resolve
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule, smallest_n
-from common.scenario import Scenario, load
-from deploy.laboratory import conduct
+from common.scenario.scenario import Scenario, load
+from deploy.simulation import conduct
 from deploy.truth import judge_crowd, loss
-from referee.protocols.base import Note
+from referee.protocols.base import Progress
 
 SECOND = "tasks=[{features: 8, label: 8}]"
 
@@ -31,11 +31,11 @@ def second_task(scenario: Scenario, seed: int) -> dict[str, float]:
     """Run a scenario; return calls, agents and true loss of its last task, and all calls."""
     asked: list[float] = []
 
-    def watch(note: Note) -> None:
+    def on_progress(note: Progress) -> None:
         if "asked" in note.numbers:
             asked.append(note.numbers["asked"])
 
-    outcome = conduct(scenario, seed, lambda round, hypothesis: None, watch=watch)
+    outcome = conduct(scenario, seed, lambda round, hypothesis: None, on_progress=on_progress)
     last = outcome.tasks[-1]
     return {
         "done": float(outcome.status == "done"),

@@ -15,22 +15,23 @@ from pathlib import Path
 
 import numpy as np
 
-from common import chacha, messages
-from common.distributions.base import parse_distribution
-from common.hypotheses.linear import Linear
-from common.identity import Identity
-from common.mechanisms.warner import Warner
-from common.people import SimulatedCrowd
-from common.queries.loss import LossQuery
-from common.randomness import RandomSource
-from common.records import Records
-from curator.gaussian import normals
+from common.numerics import chacha
+from common.numerics.randomness import RandomSource
+from common.people.distributions.base import parse_distribution
+from common.people.spec import SimulatedRecordSource
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.mechanisms.warner import Warner
+from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.records import Records
+from common.wire import messages
+from common.wire.identity import Identity
 from curator.learners.base import parse_learner
-from curator.reweighing import Reweighing
+from curator.numerics.gaussian_noise import normals
 from curator.sample.local import LocalSample
+from curator.weights.reweighing import Reweighing
 from local_agent.policy import Policy
 from local_agent.population import Population
-from referee.order import Order
+from referee.runs.order import Order
 
 BALL = {"name": "gaussian-ball", "side": "target", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
 PLANE = Linear(weights=(1.0,) * 8, threshold=0.0)
@@ -65,12 +66,12 @@ def answer_all(folder: Path) -> Callable[[], object]:
         slots=everybody,
     )
     sealed = [referee.sign(m.KIND, m.wire()) for m in (asked, configuration)]
-    crowd = SimulatedCrowd(parse_distribution(BALL), 1, AGENTS)
+    population = SimulatedRecordSource(parse_distribution(BALL), 1, AGENTS)
     count = iter(range(100))
 
     def work() -> None:
         state = folder / str(next(count))
-        population = Population(crowd, Policy(referee.public, 0.5), state, RandomSource.seeded(1))
+        population = Population(population, Policy(referee.public, 0.5), state, RandomSource.seeded(1))
         population.answer(sealed[0], sealed[1])
         population.close()
 
@@ -80,8 +81,8 @@ def answer_all(folder: Path) -> Callable[[], object]:
 def measure(n: int) -> list[dict[str, str | float]]:
     """Measure everything; n records where a sample is needed."""
     source = RandomSource.seeded(1)
-    crowd = SimulatedCrowd(parse_distribution(BALL), 1, n)
-    records: Records = crowd.records(np.arange(n))
+    population = SimulatedRecordSource(parse_distribution(BALL), 1, n)
+    records: Records = population.records(np.arange(n))
     weights = Reweighing(n, 0.1, 0.1)
     sample = LocalSample.of(records)
     sampler = weights.sampler(sample)
@@ -92,7 +93,7 @@ def measure(n: int) -> list[dict[str, str | float]]:
     warner, order = Warner(epsilon=0.5), Order("seed", 1 << 30)
     with tempfile.TemporaryDirectory() as folder:
         rows = [
-            ("simulated people, d = 8", best(lambda: crowd.records(np.arange(n)), n), "normal quantiles"),
+            ("simulated people, d = 8", best(lambda: population.records(np.arange(n)), n), "normal quantiles"),
             ("losses of a half-space, d = 8, rows", best(lambda: PLANE.mistakes(records), n), "memory bandwidth"),
             (
                 "reweigh, d = 8, rows",

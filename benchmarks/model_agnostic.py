@@ -34,17 +34,17 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtri
 
-from benchmarks.figures.drawing import COLOURS, panels
-from common.arrays import Floats, Indices
-from common.errors import BadInput
-from common.privacy.gdp import epsilon_of
-from common.privacy.sparse_vector import calibrated, stability_margin, stability_share
-from common.privacy.votes import answer_mu, answers_sigma
-from common.randomness import RandomSource
-from curator.votes.aggregation import enough_bottoms
-from curator.votes.counts import distances, winners
-from curator.votes.gnmax import noisy_winners
-from curator.votes.stability import say_if_stable, say_until_cutoff
+from benchmarks.figures.plotting import COLOURS, panels
+from common.core.arrays import Floats, Indices
+from common.core.errors import BadInput
+from common.numerics.randomness import RandomSource
+from common.privacy.theorems.gaussian_dp import epsilon_of
+from common.privacy.theorems.sparse_vector import calibrated, stability_margin, stability_share
+from common.privacy.theorems.teacher_votes import answer_mu, answers_sigma
+from curator.learners.teachers.aggregation import enough_bottoms
+from curator.learners.teachers.counts import distances, winners
+from curator.learners.teachers.gnmax import noisy_winners
+from curator.learners.teachers.stability import say_if_stable, say_until_cutoff
 
 V, EPSILON, DELTA, BETA = 10, 1.0, 1e-6, 0.05
 GAMMA = 0.01

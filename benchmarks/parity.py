@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from common import scenario as scenarios
-from common.distributions.biased_parity import BiasedParity
-from common.hypotheses.parity import Parity
+from common.numerics.randomness import RandomSource, subseed
+from common.people.distributions.parities.biased_parity import BiasedParity
 from common.planning.plan import resolve
-from common.randomness import RandomSource, subseed
-from common.records import Records
-from common.scenario import Scenario
-from curator.equations import Equations, eliminate, pack
+from common.scenario import scenario as scenarios
+from common.scenario.scenario import Scenario
+from common.vocabulary.hypotheses.parity import Parity
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.parity import ParityLearner, vote
+from curator.numerics.equations import Equations, eliminate, pack
 
 DIMENSIONS = (64, 128, 200)
 DIVERGENCES = (1.0, 4.0, 64.0)

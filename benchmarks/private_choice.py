@@ -17,16 +17,22 @@ from typing import Any
 
 import numpy as np
 
-from common.losses import evaluate
-from common.people import People, open_crowd
-from common.privacy.gdp import mu_allowed
-from common.privacy.rdp import ORDERS, epsilon_at
-from common.privacy.selection import AnyLaw, combinations, epsilon_of_selection, mu_for_selection, selection_rdp
-from common.privacy.stopping import NegativeBinomial, Poisson, geometric
-from common.randomness import RandomSource
-from common.records import Records
+from common.numerics.randomness import RandomSource
+from common.people.spec import PopulationSpec, open_records
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from common.privacy.theorems.private_selection import (
+    AnyLaw,
+    combinations,
+    epsilon_of_selection,
+    mu_for_selection,
+    selection_rdp,
+)
+from common.privacy.theorems.renyi import ORDERS, epsilon_at
+from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
+from common.vocabulary.losses import evaluate
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
-from curator.reweighing import Reweighing
+from curator.weights.reweighing import Reweighing
 
 EPSILON, DELTA = 1.0, 1e-6
 LAWS: dict[str, AnyLaw] = {
@@ -64,8 +70,10 @@ def prices() -> list[dict[str, Any]]:
 
 def people(side: str, seed: int, count: int) -> Records:
     """Return simulated people of one side."""
-    crowd = open_crowd(People.model_validate({"distribution": {**LINE, "side": side}}), None, seed, count)
-    return crowd.records(np.arange(count))
+    population = open_records(
+        PopulationSpec.model_validate({"distribution": {**LINE, "side": side}}), None, seed, count
+    )
+    return population.records(np.arange(count))
 
 
 def worth(repetition: int, curator: int) -> dict[str, float]:

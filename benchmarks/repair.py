@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import scenario as scenarios
 from common.planning.plan import resolve
+from common.scenario import scenario as scenarios
 from deploy.embedded import Embedded
 from deploy.experiment import complete
 

@@ -24,13 +24,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from common import scenario as scenarios
-from common.arrays import Floats
-from common.errors import BadScenario
-from common.hypotheses.linear import Linear
-from common.randomness import RandomSource
-from curator.reweighing import Reweighing
-from curator.sample.opening import open_sample
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
+from common.numerics.randomness import RandomSource
+from common.scenario import scenario as scenarios
+from common.vocabulary.hypotheses.linear import Linear
+from curator.sample.placement import open_sample
+from curator.weights.reweighing import Reweighing
 
 SIZES = (10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8, 324_700_000, 10**9)
 PLANES = (Linear(weights=(1.0,) * 8, threshold=0.0), Linear(weights=(1.0, 1.0, *(0.0,) * 6), threshold=-0.05))
@@ -38,7 +38,7 @@ DRAWS = 1_000_000
 Answer = TypeVar("Answer")
 
 
-class Watch:
+class OnProgress:
     """The most anonymous memory that this process holds from ``with`` on, in bytes; looked at ten times a second."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Watch:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> OnProgress:
         self._thread.start()
         return self
 
@@ -74,7 +74,7 @@ def measure(n: int, folder: Path) -> dict[str, float]:
     storage = ("curator.storage.place=disk", "curator.storage.numbers=fixed")
     numbers = ("curator.kappa=0.1", "curator.eta=0.1", "curator.rounds=100")
     chosen = scenarios.load("ball", [f"curator.n={n}", *numbers, *storage])
-    with tempfile.TemporaryDirectory(dir=folder) as state, Watch() as watch:
+    with tempfile.TemporaryDirectory(dir=folder) as state, OnProgress() as on_progress:
         bring = partial(open_sample, chosen, Path(state), 1, lambda text: None)
         sample, fill = timed(bring)
         sample.close()
@@ -90,7 +90,7 @@ def measure(n: int, folder: Path) -> dict[str, float]:
     seconds = {"fill": fill / n, "reopen": reopen / n, "first reweigh": first / n, "reweigh": second / n}
     for name, (wall, busy) in {**seconds, "draw": draws / DRAWS}.items():
         found |= {f"{name} ns": 1e9 * float(wall), f"{name} core ns": 1e9 * float(busy)}
-    return {**found, "anonymous MiB": watch.most / 2**20}
+    return {**found, "anonymous MiB": on_progress.most / 2**20}
 
 
 def main() -> None:

@@ -24,10 +24,10 @@ from typing import Any
 
 from scipy.stats import binomtest
 
-from common import scenario as scenarios
+from common.numerics.randomness import subseed
 from common.planning.plan import resolve
-from common.randomness import subseed
-from deploy.laboratory import conduct
+from common.scenario import scenario as scenarios
+from deploy.simulation import conduct
 
 RESULTS = Path(__file__).parent / "results" / "synergy.jsonl"
 SIDES = ("whole", "curator", "agents")

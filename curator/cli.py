@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from common import scenario as scenarios
-from common.cli import application, end_with_stdin, fail_clearly
 from common.planning.plan import resolve
-from common.service import listen, serve
-from curator.app import curator_app
-from curator.opening import open_curator
+from common.scenario import scenario as scenarios
+from common.service.app import listen, serve
+from common.service.cli import application, end_with_stdin, fail_clearly
+from curator.service.app import curator_app
+from curator.service.startup import open_curator
 
 app = application(
     "The curator: holds the records of the people who trust it, and answers within a fixed privacy budget."

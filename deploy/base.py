@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from common.scenario import Scenario
+from common.scenario.scenario import Scenario
 
-Watch = Callable[[str, dict[str, float]], None]
+OnProgress = Callable[[str, dict[str, float]], None]
 """Told of progress: a text and numbers."""
 
 
@@ -28,6 +28,6 @@ class Deployment(Protocol):
         """Refuse, before anything is written, a scenario that this deployment has no room for."""
         ...
 
-    def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
+    def run(self, scenario: Scenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Carry a run to its end; the same name again takes it up where it was."""
         ...

@@ -15,16 +15,16 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_predict
 
-from common.hypotheses.base import Hypothesis, parse_hypothesis
-from common.hypotheses.linear import Linear
-from common.hypotheses.parity import Parity
-from common.people import open_crowd
+from common.numerics.randomness import RandomSource, subseed
+from common.people.spec import open_records
 from common.planning.plan import resolve
-from common.randomness import RandomSource, subseed
-from common.records import Records
-from common.scenario import Scenario, parse
-from curator.equations import Equations
-from deploy.base import Watch
+from common.scenario.scenario import Scenario, parse
+from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.hypotheses.parity import Parity
+from common.vocabulary.records import Records
+from curator.numerics.equations import Equations
+from deploy.base import OnProgress
 from deploy.embedded import Embedded
 from deploy.truth import judge_crowd, loss
 
@@ -37,7 +37,7 @@ class NoAnswer(Exception):
 
 
 def run_baselines(
-    asked: Scenario, result: dict[str, Any], seed: int | None, watch: Watch
+    asked: Scenario, result: dict[str, Any], seed: int | None, on_progress: OnProgress
 ) -> dict[str, dict[str, float | str]]:
     """Run the baselines that a scenario names.
 
@@ -59,11 +59,11 @@ def run_baselines(
     }
     found: dict[str, dict[str, float | str]] = {}
     for name in asked.baselines:
-        watch(f"baseline {name}", {})
+        on_progress(f"baseline {name}", {})
         try:
             value, note = ways[name](asked, result, subseed(seed or 0, f"baseline {name}") % (1 << 31))
         except NoAnswer as nothing:
-            watch(f"baseline {name} is left out: {nothing}", {})
+            on_progress(f"baseline {name} is left out: {nothing}", {})
         else:
             found[name] = {"loss_on_target": value, "note": note}
     return found
@@ -102,12 +102,12 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, protocol: str, wo
 def _optimum(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
     """Fit people of T without any privacy, and judge what comes out on others."""
     if asked.target.table is not None:
-        crowd = judge_crowd(asked, seed)
-        records = crowd.records(np.arange(len(crowd)))
+        population = judge_crowd(asked, seed)
+        records = population.records(np.arange(len(population)))
         folds = KFold(5, shuffle=True, random_state=0)
         wrong = cross_val_predict(_regression(), records.features, records.labels, cv=folds) != records.labels
         return float(np.mean(wrong)), "logistic regression on T itself, no privacy, 5-fold cross-validated"
-    sample = open_crowd(asked.target, None, subseed(seed, "optimum"), _OPTIMUM_PEOPLE)
+    sample = open_records(asked.target, None, subseed(seed, "optimum"), _OPTIMUM_PEOPLE)
     records = sample.records(np.arange(_OPTIMUM_PEOPLE))
     found: Hypothesis
     if asked.curator.settings["name"] == "parity":

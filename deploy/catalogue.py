@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.distributions.base import DISTRIBUTIONS
-from common.hypotheses.base import HYPOTHESES
-from common.mechanisms.base import MECHANISMS
-from common.problems.base import PROBLEMS
-from common.queries.base import QUERIES
-from common.registry import Registry
+from common.core.registry import Registry
+from common.people.distributions.base import DISTRIBUTIONS
+from common.scenario.problems.base import PROBLEMS
+from common.vocabulary.hypotheses.base import HYPOTHESES
+from common.vocabulary.mechanisms.base import MECHANISMS
+from common.vocabulary.queries.base import QUERIES
 from curator.learners.base import LEARNERS
 from referee.protocols.base import PROTOCOLS
 

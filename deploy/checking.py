@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from common.errors import BadInput, BadScenario
-from common.planning.figures import left_open
+from common.core.errors import BadInput, BadScenario
 from common.planning.plan import resolve
-from common.planning.problems import shortfalls
-from common.scenario import Scenario
+from common.planning.planned_values import left_open
+from common.planning.problem_plans import shortfalls
+from common.scenario.scenario import Scenario
 from curator.learners.base import LEARNERS, parse_learner
 from referee.protocols.base import PROTOCOLS
 

@@ -6,14 +6,14 @@ import secrets
 from contextlib import ExitStack
 from pathlib import Path
 
-from common.errors import PeerUnavailable
-from common.scenario import Scenario
-from curator.opening import check_room, open_curator
-from deploy.base import Finished, Watch
+from common.core.errors import PeerUnavailable
+from common.scenario.scenario import Scenario
+from curator.service.startup import check_room, open_curator
+from deploy.base import Finished, OnProgress
 from local_agent.host import Host
-from local_agent.opening import open_population
-from referee.referee import Referee
-from referee.runfolder import pack_reports
+from local_agent.setup import open_population
+from referee.service.referee import Referee
+from referee.state.runfolder import pack_reports
 
 _TOKEN = secrets.token_hex(16)
 
@@ -34,10 +34,10 @@ class Embedded:
         """Refuse a sample that does not fit into this machine."""
         check_room(scenario, self._state / "curator")
 
-    def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
+    def run(self, scenario: Scenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Carry a run to its end."""
         with ExitStack() as opened:
-            curator = open_curator(scenario, self._state / "curator", seed, None, lambda text: watch(text, {}))
+            curator = open_curator(scenario, self._state / "curator", seed, None, lambda text: on_progress(text, {}))
             opened.callback(curator.close)
             hosts: list[Host] = []
             referee = Referee(self._state / "referee", curator, wait=lambda seconds: _work(hosts))
@@ -49,7 +49,7 @@ class Embedded:
             hosts.append(Host(population, referee, key))
             hosts[0].enrol(_TOKEN)
             referee.create(run, scenario.wire(), seed)
-            result = referee.execute(run, lambda note: watch(note.text, note.numbers))
+            result = referee.execute(run, lambda note: on_progress(note.text, note.numbers))
             reports = tuple(
                 (q.question, pack_reports(referee.store.reports(run, q.question))) for q in referee.store.questions(run)
             )

@@ -6,9 +6,9 @@ import resource
 from pathlib import Path
 from typing import Any
 
-from common.hypotheses.base import parse_hypothesis
-from common.scenario import Scenario
-from deploy.base import Watch
+from common.scenario.scenario import Scenario
+from common.vocabulary.hypotheses.base import parse_hypothesis
+from deploy.base import OnProgress
 from deploy.truth import can_judge, judge, judge_crowd, loss
 
 NOTICEABLE = 0.005
@@ -34,7 +34,9 @@ def reading(iterations: int, hybrid: float, baselines: dict[str, dict[str, float
     return f"no gain here ({gain:+.3f}): the rounds and the answers did not suffice to repair what the sample misses"
 
 
-def complete(result: dict[str, Any], asked: Scenario, seed: int | None, folder: Path, watch: Watch) -> dict[str, Any]:
+def complete(
+    result: dict[str, Any], asked: Scenario, seed: int | None, folder: Path, on_progress: OnProgress
+) -> dict[str, Any]:
     """Return the result with truth, peak memory and the run folder's path.
 
     Parameters
@@ -47,24 +49,24 @@ def complete(result: dict[str, Any], asked: Scenario, seed: int | None, folder: 
         if result["answer"] is not None and asked.target.distribution is not None:
             truth = asked.problem.judge(result["answer"], asked, asked.target.distribution)
     elif result["answer"] is not None and can_judge(asked):
-        crowd = judge_crowd(asked, seed or 0)
-        found = judge(parse_hypothesis(result["answer"]), crowd)
+        population = judge_crowd(asked, seed or 0)
+        found = judge(parse_hypothesis(result["answer"]), population)
         truth = {
             "loss_on_target": found.loss,
             "loss_on_negative": found.on_negative,
             "loss_on_positive": found.on_positive,
-            "people": len(crowd),
+            "people": len(population),
             **({"mean_squared_error": found.squared} if asked.agents.loss == "squared" else {}),
         }
         if "tasks" in result:
-            truth["tasks"] = [loss(parse_hypothesis(task["answer"]), crowd) for task in result["tasks"]]
+            truth["tasks"] = [loss(parse_hypothesis(task["answer"]), population) for task in result["tasks"]]
         if asked.people == "real":
             truth["note"] = "found out from the people's own records: outside every guarantee"
         if asked.baselines:
             # Only here: scikit-learn takes most of a second to import, and most runs do without it.
             from deploy.baselines import run_baselines
 
-            truth["baselines"] = run_baselines(asked, result, seed, watch)
+            truth["baselines"] = run_baselines(asked, result, seed, on_progress)
             truth["reading"] = reading(result["iterations"], truth["loss_on_target"], truth["baselines"])
     used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {**result, "truth": truth, "peak_memory_bytes": 1024 * used, "run": str(folder)}

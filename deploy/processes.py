@@ -13,13 +13,13 @@ from pathlib import Path
 
 import yaml
 
-from common.cli import ENDS_WITH_STDIN
-from common.errors import PeerUnavailable
-from common.scenario import Scenario
-from common.service import listen
-from common.state import write_durably
-from curator.opening import check_room
-from deploy.base import Finished, Watch
+from common.core.errors import PeerUnavailable
+from common.scenario.scenario import Scenario
+from common.service.app import listen
+from common.service.cli import ENDS_WITH_STDIN
+from common.wire.state import write_durably
+from curator.service.startup import check_room
+from deploy.base import Finished, OnProgress
 from deploy.remote import Remote
 
 START = 300.0
@@ -170,7 +170,7 @@ class Processes:
         """Refuse a sample that does not fit into this machine."""
         check_room(scenario, self._state / "curator")
 
-    def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
+    def run(self, scenario: Scenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Start the parties, carry the run to its end, stop them."""
         self._state.mkdir(parents=True, exist_ok=True)
         chosen = self._state / "scenario.yaml"
@@ -204,7 +204,7 @@ class Processes:
             self._started(parties)
             remote = Remote(address, tokens["TANDEM_OPERATOR_TOKEN"])
             try:
-                return remote.run(scenario, seed, run, watch)
+                return remote.run(scenario, seed, run, on_progress)
             finally:
                 remote.close()
         finally:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from contextlib import closing
 
-from common.client import Client
-from common.errors import AuditFailed, PeerMisbehaved
-from common.scenario import Scenario
-from common.transcript import Entry, split
-from deploy.base import Finished, Watch
-from referee.referee import public
+from common.core.errors import AuditFailed, PeerMisbehaved
+from common.scenario.scenario import Scenario
+from common.service.client import Client
+from common.wire.transcript import Entry, split
+from deploy.base import Finished, OnProgress
+from referee.service.referee import public
 
 
 class Remote:
@@ -33,7 +33,7 @@ class Remote:
     def check(self, scenario: Scenario) -> None:
         """Leave it to the parties there, who know their machines."""
 
-    def run(self, scenario: Scenario, seed: int | None, run: str, watch: Watch) -> Finished:
+    def run(self, scenario: Scenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Carry a run to its end."""
         with closing(Client(self._client.url, patience=3.0)) as greeter:
             greeter.request("GET", "/v1/health")
@@ -44,7 +44,7 @@ class Remote:
             state = self._client.document("GET", path, params={"after": seen})
             try:
                 for note in state["progress"]:
-                    watch(note["text"], note["numbers"])
+                    on_progress(note["text"], note["numbers"])
                 seen += len(state["progress"])
                 result = state["result"]
             except (KeyError, TypeError):

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.errors import BadScenario
-from common.hypotheses.base import Hypothesis
-from common.losses import evaluate
-from common.people import Crowd, open_crowd
-from common.randomness import subseed
-from common.scenario import Scenario, data_folder
+from common.core.errors import BadScenario
+from common.numerics.randomness import subseed
+from common.people.spec import RecordSource, open_records
+from common.scenario.scenario import Scenario, data_folder
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.losses import evaluate
 
-MOST_PEOPLE = 1 << 21
+MAX_PEOPLE = 1 << 21
 """Fresh simulated people on whom a hypothesis is judged: standard error below 0.00035."""
-MOST_NUMBERS = 1 << 27
+MAX_NUMBERS = 1 << 27
 """Features drawn to judge it, at most: fewer people where they have many."""
 _BLOCK = 1 << 18
 
@@ -32,11 +32,11 @@ def can_judge(scenario: Scenario) -> bool:
         return False
 
 
-def judge_crowd(scenario: Scenario, seed: int) -> Crowd:
+def judge_crowd(scenario: Scenario, seed: int) -> RecordSource:
     """Return people of T to judge by: fresh ones that no party has seen if simulated, else the whole table."""
     simulated = scenario.target.distribution is not None
-    size = min(MOST_PEOPLE, MOST_NUMBERS // scenario.target.dimension) if simulated else None
-    return open_crowd(scenario.target, data_folder(scenario), subseed(seed, "truth"), size)
+    size = min(MAX_PEOPLE, MAX_NUMBERS // scenario.target.dimension) if simulated else None
+    return open_records(scenario.target, data_folder(scenario), subseed(seed, "truth"), size)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Judgement:
         Share of those with label -1 and +1 whom it predicts wrongly; None where nobody has the label. Where one label
         is rare, a small loss says little: a constant has it, too.
     squared
-        Mean of the squared losses (:data:`common.losses.Loss`).
+        Mean of the squared losses (:data:`common.vocabulary.losses.Loss`).
     """
 
     loss: float
@@ -60,11 +60,11 @@ class Judgement:
     squared: float
 
 
-def judge(hypothesis: Hypothesis, crowd: Crowd) -> Judgement:
+def judge(hypothesis: Hypothesis, population: RecordSource) -> Judgement:
     """Return the losses of a hypothesis on a crowd."""
     people, wrong, squared = {-1: 0, 1: 0}, {-1: 0, 1: 0}, 0.0
-    for begin in range(0, len(crowd), _BLOCK):
-        records = crowd.records(np.arange(begin, min(begin + _BLOCK, len(crowd))))
+    for begin in range(0, len(population), _BLOCK):
+        records = population.records(np.arange(begin, min(begin + _BLOCK, len(population))))
         mistakes = hypothesis.mistakes(records)
         squared += float(evaluate("squared", hypothesis, records).sum())
         for label in people:
@@ -72,9 +72,9 @@ def judge(hypothesis: Hypothesis, crowd: Crowd) -> Judgement:
             people[label] += int(np.count_nonzero(holders))
             wrong[label] += int(mistakes[holders].sum(dtype=np.int64))
     shares = {label: wrong[label] / people[label] if people[label] else None for label in people}
-    return Judgement(sum(wrong.values()) / len(crowd), shares[-1], shares[1], squared / len(crowd))
+    return Judgement(sum(wrong.values()) / len(population), shares[-1], shares[1], squared / len(population))
 
 
-def loss(hypothesis: Hypothesis, crowd: Crowd) -> float:
+def loss(hypothesis: Hypothesis, population: RecordSource) -> float:
     """Return the 0/1 loss of a hypothesis on a crowd."""
-    return judge(hypothesis, crowd).loss
+    return judge(hypothesis, population).loss

@@ -6,12 +6,12 @@ import json
 import secrets
 from pathlib import Path
 
-from common import messages
-from common.errors import AlreadyAnswered, BadData, BadMessage
-from common.identity import Identity, Signed
-from common.randomness import RandomSource
-from common.records import Records
-from common.state import hold, write_durably
+from common.core.errors import AlreadyAnswered, BadData, BadMessage
+from common.numerics.randomness import RandomSource
+from common.vocabulary.records import Records
+from common.wire import messages
+from common.wire.identity import Identity, Signed
+from common.wire.state import hold, write_durably
 from local_agent.answering import evaluate, randomize_one
 from local_agent.policy import Policy
 

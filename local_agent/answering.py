@@ -8,17 +8,17 @@ import numpy as np
 from opendp.measurements import make_randomized_response_bool
 from opendp.mod import enable_features
 
-from common import canonical
-from common.arrays import AnyArray, Indices
-from common.errors import PolicyRefused
-from common.mechanisms.base import LocalRandomizer, Mechanism
-from common.mechanisms.frequency import FrequencyOracle, public_words, within
-from common.mechanisms.warner import Warner
-from common.packing import answer_type
-from common.people import Crowd
-from common.queries.base import FrequencyQuery, Query
-from common.randomness import RandomSource
-from common.records import Records
+from common.core import canonical
+from common.core.arrays import AnyArray, Indices
+from common.core.errors import PolicyRefused
+from common.numerics.randomness import RandomSource
+from common.people.spec import RecordSource
+from common.vocabulary.mechanisms.base import LocalRandomizer, Mechanism
+from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words, within
+from common.vocabulary.mechanisms.warner import Warner
+from common.vocabulary.packing import answer_type
+from common.vocabulary.queries.base import FrequencyQuery, Query
+from common.vocabulary.records import Records
 
 enable_features("contrib")
 
@@ -32,7 +32,7 @@ CONSTANT = 0
 def evaluate(query: Query, records: Records, slots: Indices) -> AnyArray:
     """Evaluate a query on records, clamped to [0, 1] or its domain; whatever goes wrong becomes :data:`CONSTANT`.
 
-    Records have the columns that the query reads (:attr:`~common.queries.base.Query.columns`).
+    Records have the columns that the query reads (:attr:`~common.vocabulary.queries.base.Query.columns`).
     What goes wrong for one person changes nobody else's value: records that cannot be evaluated together are evaluated
     one by one.
     """
@@ -64,7 +64,12 @@ def randomize(
 
 
 def answer_together(
-    query: Query, mechanism: LocalRandomizer, crowd: Crowd, people: Indices, slots: Indices, source: RandomSource
+    query: Query,
+    mechanism: LocalRandomizer,
+    population: RecordSource,
+    people: Indices,
+    slots: Indices,
+    source: RandomSource,
 ) -> AnyArray:
     """Return the randomized answers of some people of a crowd, in their order, :data:`BLOCK` records at a time.
 
@@ -76,7 +81,7 @@ def answer_together(
     answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
     for begin in range(0, len(people), BLOCK):
         block = slice(begin, min(begin + BLOCK, len(people)))
-        values = evaluate(query, crowd.records(people[block], query.columns), slots[block])
+        values = evaluate(query, population.records(people[block], query.columns), slots[block])
         answers[block] = randomize(query, values, mechanism, slots[block], own)
     return answers
 

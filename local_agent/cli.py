@@ -15,17 +15,17 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from common import scenario as scenarios
-from common.cli import application, end_with_stdin, fail_clearly
-from common.errors import BadData, BadInput, TandemError
+from common.core.errors import BadData, BadInput, TandemError
 from common.planning.plan import resolve
-from common.records import Records
-from common.state import claim
+from common.scenario import scenario as scenarios
+from common.service.cli import application, end_with_stdin, fail_clearly
+from common.vocabulary.records import Records
+from common.wire.state import claim
 from local_agent.agent import Agent
 from local_agent.client import RefereeClient
 from local_agent.host import Host
-from local_agent.opening import open_population
 from local_agent.policy import Policy
+from local_agent.setup import open_population
 
 _AFTER_ERROR = 0.5
 """Seconds to wait before asking a referee again whose question was refused."""
@@ -94,7 +94,7 @@ def answer_command(
     referee: Referee = "http://127.0.0.1:8000",
     referee_key: KeyOption = None,
     state: Annotated[Path, typer.Option(help="State directory: key and the answered flag.")] = Path("agent-state"),
-    most_delay: Annotated[float, typer.Option(help="Answer after a random delay of up to so many seconds.")] = 5.0,
+    max_delay: Annotated[float, typer.Option(help="Answer after a random delay of up to so many seconds.")] = 5.0,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 60.0,
 ) -> None:
     """Answer at most one question about one person, then stop.
@@ -106,7 +106,7 @@ def answer_command(
     person = read_record(record)
 
     def delay() -> float:
-        return secrets.randbelow(1 << 20) / (1 << 20) * most_delay
+        return secrets.randbelow(1 << 20) / (1 << 20) * max_delay
 
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)

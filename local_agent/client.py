@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from common.client import Client, read_signed_reply
-from common.identity import Signed
+from common.service.client import Client, read_signed_reply
+from common.wire.identity import Signed
 
 
 class RefereeClient(Client):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from common import messages
-from common.errors import TandemError
-from common.identity import Signed, verify
+from common.core.errors import TandemError
+from common.wire import messages
+from common.wire.identity import Signed, verify
 from local_agent.agent import Agent
 from local_agent.population import Population
 from local_agent.port import RefereePort

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from common import messages
-from common.errors import ConfigurationMismatch, PolicyRefused
-from common.hypotheses.base import HYPOTHESES, hypothesis_kind, ordinary_kinds
-from common.identity import Signed, verify
-from common.mechanisms.base import LocalRandomizer, parse_mechanism
-from common.queries.base import QUERIES, Query
+from common.core.errors import ConfigurationMismatch, PolicyRefused
+from common.vocabulary.hypotheses.base import HYPOTHESES, hypothesis_kind, ordinary_kinds
+from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
+from common.vocabulary.queries.base import QUERIES, Query
+from common.wire import messages
+from common.wire.identity import Signed, verify
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Policy:
             raise PolicyRefused(
                 f"query kind {query.kind!r} is not accepted; accepted: {', '.join(sorted(self.queries))}"
             )
-        if query.least_dimension > dimension:
-            raise PolicyRefused(f"the query needs {query.least_dimension} features, the record has {dimension}")
+        if query.min_features > dimension:
+            raise PolicyRefused(f"the query needs {query.min_features} features, the record has {dimension}")
         agents = agreed.scenario.get("agents")
         mechanism = parse_mechanism(agents.get("mechanism") if isinstance(agents, dict) else None)
         mechanism.answer_kind(query.domain)

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from common import messages
-from common.arrays import Indices
-from common.distributions.counter import fill_words, stream
-from common.errors import AlreadyAnswered, BadMessage
-from common.identity import Identity, Signed
-from common.packing import pack_answers
-from common.people import Crowd
-from common.randomness import RandomSource
-from common.state import hold, write_durably
+from common.core.arrays import Indices
+from common.core.errors import AlreadyAnswered, BadMessage
+from common.numerics.counter import fill_words, stream
+from common.numerics.randomness import RandomSource
+from common.people.spec import RecordSource
+from common.vocabulary.packing import pack_answers
+from common.wire import messages
+from common.wire.identity import Identity, Signed
+from common.wire.state import hold, write_durably
 from local_agent.answering import answer_together
 from local_agent.policy import Policy, Question
 
@@ -51,7 +51,7 @@ class Population:
 
     def __init__(
         self,
-        crowd: Crowd,
+        population: RecordSource,
         policy: Policy,
         folder: Path,
         source: RandomSource,
@@ -59,7 +59,7 @@ class Population:
         dropout: float = 0.0,
         seed: int = 0,
     ) -> None:
-        self._crowd = crowd
+        self._population = population
         self._policy = policy
         self._lock = hold(folder)
         self._folder = folder / "answered"
@@ -69,12 +69,12 @@ class Population:
         self._seed = seed
         self.identity = Identity.load_or_create(folder / "identity.key")
         self._first = 0
-        self._answered = np.zeros(len(crowd), dtype=np.bool_)
+        self._answered = np.zeros(len(population), dtype=np.bool_)
         for path in self._folder.glob("*.people"):
             self._answered[np.frombuffer(path.read_bytes(), dtype="<u4")] = True
 
     def __len__(self) -> int:
-        return len(self._crowd)
+        return len(self._population)
 
     def close(self) -> None:
         """Let go of the state directory."""
@@ -82,7 +82,7 @@ class Population:
 
     def settle(self, first: int) -> None:
         """Take the place in the whole population that the referee gave: simulated people are numbered across hosts."""
-        self._crowd = self._crowd.shifted(first)
+        self._population = self._population.shifted(first)
         self._first = first
 
     @property
@@ -109,7 +109,7 @@ class Population:
         Forged, BadMessage, ConfigurationMismatch, PolicyRefused
             As :meth:`local_agent.policy.Policy.check`; no record is touched then.
         """
-        question = self._policy.check(assignment, configuration, self._crowd.dimension)
+        question = self._policy.check(assignment, configuration, self._population.dimension)
         asked = question.assignment
         stored = self._folder / f"{asked.run}-{asked.question}-{question.fingerprint[:32]}"
         if stored.with_suffix(".report").exists():
@@ -147,7 +147,7 @@ class Population:
         return people, slots
 
     def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
-        answers = answer_together(question.query, question.mechanism, self._crowd, people, slots, self._source)
+        answers = answer_together(question.query, question.mechanism, self._population, people, slots, self._source)
         kind = question.mechanism.answer_kind(question.query.domain)
         return pack_answers(self._speaks(people), answers, kind)
 

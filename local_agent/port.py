@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from common.identity import Signed
+from common.wire.identity import Signed
 
 
 class RefereePort(Protocol):

@@ -13,12 +13,12 @@ from typing import Annotated, Any
 
 import typer
 
-from common import scenario as scenarios
-from common.cli import application, end_with_stdin, fail_clearly
-from common.errors import BadInput, BadScenario
-from common.scenario import Scenario
-from common.service import listen, serve
-from common.state import claim
+from common.core.errors import BadInput, BadScenario
+from common.scenario import scenario as scenarios
+from common.scenario.scenario import Scenario
+from common.service.app import listen, serve
+from common.service.cli import application, end_with_stdin, fail_clearly
+from common.wire.state import claim
 from deploy.base import Deployment
 from deploy.catalogue import registered
 from deploy.checking import checked
@@ -26,14 +26,14 @@ from deploy.embedded import Embedded
 from deploy.experiment import complete
 from deploy.processes import Processes
 from deploy.remote import Remote
-from referee import show
-from referee.app import referee_app
-from referee.audit import audit
-from referee.client import CuratorClient
-from referee.referee import Referee, public
-from referee.report import History, write_report
-from referee.runfolder import write_run
-from referee.runner import Runner
+from referee.audit.audit import audit
+from referee.service.app import referee_app
+from referee.service.client import CuratorClient
+from referee.service.referee import Referee, public
+from referee.service.runner import Runner
+from referee.state.runfolder import write_run
+from referee.view import show
+from referee.view.report import History, write_report
 
 app = application(
     "The referee: asks a curator and many local agents, keeps every budget, writes down the answer.\n\n"
@@ -85,12 +85,12 @@ def run_command(
     history: History = []
     with show.live(chosen, facts["seed"], folder, quiet=as_json) as shown:
 
-        def watch(text: str, numbers: dict[str, float]) -> None:
+        def on_progress(text: str, numbers: dict[str, float]) -> None:
             history.append(numbers)
             shown(text, numbers)
 
-        finished = deployed.run(chosen, facts["seed"], facts["run"], watch)
-        result = complete(finished.result, asked, facts["seed"], folder, watch)
+        finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
+        result = complete(finished.result, asked, facts["seed"], folder, on_progress)
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_run(folder, public(chosen), result, finished.transcript, finished.reports)
     write_report(folder, chosen, result, history)

@@ -12,19 +12,20 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from common import messages, scenario
-from common.identity import Identity, Signed
-from common.scenario import Scenario
-from common.service import listen
-from curator.curator import Curator
-from curator.opening import open_curator
+from common.scenario import scenario
+from common.scenario.scenario import Scenario
+from common.service.app import listen
+from common.wire import messages
+from common.wire.identity import Identity, Signed
+from curator.service.curator import Curator
+from curator.service.startup import open_curator
 from deploy.base import Finished
 from deploy.checking import checked
 from local_agent.host import Host
-from local_agent.opening import open_population
-from referee.port import CuratorPort
-from referee.referee import Referee, public
-from referee.runfolder import pack_reports, write_run
+from local_agent.setup import open_population
+from referee.runs.port import CuratorPort
+from referee.service.referee import Referee, public
+from referee.state.runfolder import pack_reports, write_run
 
 TOKEN = "a-token-for-tests"
 TINY = (

@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from common.service import listen
+from common.service.app import listen
 from curator.cli import app as curator_command
 from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command

@@ -16,9 +16,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from curator.app import curator_app
-from referee.app import referee_app
-from referee.runner import Runner
+from curator.service.app import curator_app
+from referee.service.app import referee_app
+from referee.service.runner import Runner
 from tests.support import TOKEN, Bench
 
 CHECKS = [

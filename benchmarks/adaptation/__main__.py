@@ -27,7 +27,7 @@ from benchmarks.adaptation.paper import NOT_AT_HAND
 from benchmarks.adaptation.points import SPLITS, points
 from benchmarks.adaptation.tables import TABLES, classifies, needs, scores, table
 from benchmarks.figures.store import ResultFile, Row
-from common.errors import BadInput, TandemError
+from common.core.errors import BadInput, TandemError
 
 T = TypeVar("T")
 RESULTS = Path(__file__).parent.parent / "results"

@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.adaptation.datasets.base import Pair, Task
 from benchmarks.adaptation.splits import Split
-from common.arrays import Floats
-from curator.adaptation.domains import Side
+from common.core.arrays import Floats
+from curator.learners.adaptation.domains import Side
 
 
 @dataclass(frozen=True, eq=False)

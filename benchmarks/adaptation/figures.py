@@ -27,11 +27,11 @@ from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.ours import DELTA, fit
 from benchmarks.adaptation.points import Point
 from benchmarks.adaptation.splits import resampled
-from benchmarks.figures.drawing import COLOURS, panels
+from benchmarks.figures.plotting import COLOURS, panels
 from benchmarks.figures.store import Row
-from common.privacy.gdp import mu_allowed
-from common.randomness import RandomSource
-from curator.adaptation.domains import Domains
+from common.numerics.randomness import RandomSource
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from curator.learners.adaptation.domains import Domains
 
 SIZES = (1000, 2500, 5000, 10_000)
 """Target rows, n."""

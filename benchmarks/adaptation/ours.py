@@ -2,8 +2,9 @@
 
 "tuned for free" fits with the whole mu of (epsilon, delta) for every setting and looks at the validation rows, as the
 paper does: the fit is private, the choice is not, so the row has no guarantee. "chosen privately" pays for the choice:
-each of a secret number of runs gets the smaller mu of :func:`common.privacy.selection.mu_for_selection`, for a fit of
-the training rows and a noisy score of the validation rows, which are people too.
+each of a secret number of runs gets the smaller mu of
+:func:`common.privacy.theorems.private_selection.mu_for_selection`, for a fit of the training rows and a noisy score of
+the validation rows, which are people too.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from benchmarks.adaptation.candidates import Candidate, Method
 from benchmarks.adaptation.datasets.base import Pair
 from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.splits import Split
-from common.arrays import Floats
-from common.privacy.gdp import mu_allowed
-from common.privacy.selection import choose, combinations, mu_for_selection, noisy_sum
-from common.privacy.stopping import NegativeBinomial
-from common.randomness import RandomSource
-from curator.adaptation.convex import ConvexSettings, fit_convex
-from curator.adaptation.discrepancy import discrepancy
-from curator.adaptation.domains import Domains
-from curator.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
+from common.core.arrays import Floats
+from common.numerics.randomness import RandomSource
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from common.privacy.theorems.private_selection import choose, combinations, mu_for_selection, noisy_sum
+from common.privacy.theorems.stopping import NegativeBinomial
+from curator.learners.adaptation.convex import ConvexSettings, fit_convex
+from curator.learners.adaptation.discrepancy import discrepancy
+from curator.learners.adaptation.domains import Domains
+from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
 
 DELTA = 0.01
 """The paper's."""

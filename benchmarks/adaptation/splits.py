@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.adaptation.datasets.base import Pair, Task
-from common.arrays import Indices
-from common.errors import BadInput
-from curator.adaptation.domains import Side
+from common.core.arrays import Indices
+from common.core.errors import BadInput
+from curator.learners.adaptation.domains import Side
 
 Copies = Literal["none", "leaky", "clean"]
 

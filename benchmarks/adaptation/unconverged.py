@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.adaptation.datasets import gas
 from benchmarks.adaptation.datasets.base import Raw
-from common.arrays import Floats
+from common.core.arrays import Floats
 
 STEPS = (200, 2000, 15_000)
 SPLITS = 3

@@ -22,7 +22,7 @@ from benchmarks.figures.base import Figure
 from benchmarks.figures.running import missing, run
 from benchmarks.figures.store import ResultFile, Row
 from benchmarks.figures.summary import grouped, summaries, table
-from common.errors import TandemError
+from common.core.errors import TandemError
 
 MODULES = {number: f"benchmarks.figures.figure{number}" for number in (1, 2, 3)}
 RESULTS = Path(__file__).parent.parent / "results"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.randomness import subseed
+from common.numerics.randomness import subseed
 
 Measured = dict[str, Any]
 """What one repetition measured: JSON values. Numbers are summarized; lists (curves) and texts are only drawn."""

@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.figures.base import Figure, Measured, Results
-from benchmarks.figures.drawing import COLOURS, band, boxes, panels
-from common import scenario
-from common.hypotheses.base import Hypothesis
-from common.operations import Learn, Reweigh
-from common.people import open_crowd
-from common.randomness import subseed
+from benchmarks.figures.plotting import COLOURS, band, boxes, panels
+from common.numerics.randomness import subseed
+from common.people.spec import open_records
+from common.scenario import scenario
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.operations import Learn, Reweigh
 from curator.sample.local import LocalSample
-from deploy.laboratory import Desk
+from deploy.simulation import LocalCurator
 from deploy.truth import judge
 from referee.protocols.base import learned
 
@@ -42,19 +42,19 @@ def repeat(point: str, seed: int) -> Measured:
     chosen = scenario.load("halfspace", [f"curator.n={thousands}000"])
     chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"eta": chosen.alpha / 8.0})})
     everybody = np.arange(thousands * 1000)
-    people = open_crowd(chosen.source, None, subseed(seed, "source"), len(everybody)).records(everybody)
-    oracle = open_crowd(chosen.target, None, subseed(seed, "target"), ORACLE).records(np.arange(ORACLE))
-    desk, numbers = Desk(chosen, LocalSample.of(people), seed), itertools.count()
+    people = open_records(chosen.source, None, subseed(seed, "source"), len(everybody)).records(everybody)
+    oracle = open_records(chosen.target, None, subseed(seed, "target"), ORACLE).records(np.arange(ORACLE))
+    local_curator, numbers = LocalCurator(chosen, LocalSample.of(people), seed), itertools.count()
     losses: list[float] = []
     hypothesis: Hypothesis | None = None
     while True:
-        before, hypothesis = hypothesis, learned(desk.perform(next(numbers), Learn(round=len(losses) + 1)))
+        before, hypothesis = hypothesis, learned(local_curator.perform(next(numbers), Learn(round=len(losses) + 1)))
         # A small sample is soon separated as a whole: then the hypothesis stays.
         losses.append(losses[-1] if hypothesis == before else float(hypothesis.mistakes(oracle).mean()))
         if losses[-1] <= 2.0 * chosen.alpha or (thousands <= GIVEN_UP and stalled(losses)):
             break
-        desk.perform(next(numbers), Reweigh(hypothesis=hypothesis))
-    found = judge(hypothesis, open_crowd(chosen.target, None, subseed(seed, "truth"), JUDGES))
+        local_curator.perform(next(numbers), Reweigh(hypothesis=hypothesis))
+    found = judge(hypothesis, open_records(chosen.target, None, subseed(seed, "truth"), JUDGES))
     means = [float(np.mean(losses[at : at + EVERY])) for at in range(0, len(losses), EVERY)]
     return {
         "status": "halted" if losses[-1] <= 2.0 * chosen.alpha else "given up",

@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.figures.base import Figure, Measured, Results
-from benchmarks.figures.drawing import COLOURS, band, boxes, panels
-from common import losses, scenario
-from common.hypotheses.base import Hypothesis
-from common.people import open_crowd
-from common.randomness import subseed
-from common.records import Records
-from deploy.laboratory import conduct
+from benchmarks.figures.plotting import COLOURS, band, boxes, panels
+from common.numerics.randomness import subseed
+from common.people.spec import open_records
+from common.scenario import scenario
+from common.vocabulary import losses
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.records import Records
+from deploy.simulation import conduct
 
 SIZES = (75, 100, 125, 150, 175, 200)
 """n in thousands, as in the paper."""
@@ -31,14 +32,14 @@ EVERY = 10
 def repeat(point: str, seed: int) -> Measured:
     """Run once with the given number of thousands, and measure until the halt."""
     chosen = scenario.load("ball-paper-nonprivate", [f"curator.n={point.removesuffix('K')}000"])
-    crowd = open_crowd(chosen.target, None, subseed(seed, "truth"), WITNESSES + JUDGES)
-    witnesses = crowd.records(np.arange(WITNESSES))
+    population = open_records(chosen.target, None, subseed(seed, "truth"), WITNESSES + JUDGES)
+    witnesses = population.records(np.arange(WITNESSES))
     rounds: list[int] = []
     hinges: list[float] = []
     mistakes: list[float] = []
     watching = 0.0
 
-    def watch(number: int, hypothesis: Hypothesis) -> None:
+    def on_progress(number: int, hypothesis: Hypothesis) -> None:
         nonlocal watching
         began = time.perf_counter()
         if number % EVERY == 1:
@@ -48,9 +49,9 @@ def repeat(point: str, seed: int) -> Measured:
         watching += time.perf_counter() - began
 
     began = time.perf_counter()
-    outcome = conduct(chosen, seed, watch)
+    outcome = conduct(chosen, seed, on_progress)
     took = time.perf_counter() - began - watching
-    judges = crowd.records(np.arange(WITNESSES, WITNESSES + JUDGES))
+    judges = population.records(np.arange(WITNESSES, WITNESSES + JUDGES))
     hinge, mistaken = (_loss(kind, outcome.answer, judges) for kind in ("perceptron", "zero-one"))
     return {
         "status": outcome.status,

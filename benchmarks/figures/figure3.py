@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 from benchmarks.figures.base import Figure, Measured, Results
-from benchmarks.figures.drawing import COLOURS, band, boxes, panels
-from common import scenario
-from common.hypotheses.base import Hypothesis
-from common.people import open_crowd
-from common.randomness import subseed
-from deploy.laboratory import conduct
+from benchmarks.figures.plotting import COLOURS, band, boxes, panels
+from common.numerics.randomness import subseed
+from common.people.spec import open_records
+from common.scenario import scenario
+from common.vocabulary.hypotheses.base import Hypothesis
+from deploy.simulation import conduct
 from deploy.truth import loss
 
 STEPS = (50, 75, 100)
@@ -28,7 +28,7 @@ DIAMETERS = (1, 3, 6)
 FULL, SMALL = 324_700_000, 14_000_000
 JUDGES = 400_000
 """People of T on whom every hypothesis is judged."""
-MOST_ROUNDS = 40
+MAX_ROUNDS = 40
 """Rounds after which a repetition is given up."""
 
 
@@ -43,27 +43,27 @@ POINTS = {name(steps, diameter, SMALL): (steps, diameter, SMALL) for diameter in
 
 
 def repeat(point: str, seed: int) -> Measured:
-    """Run once to the halt, or for :data:`MOST_ROUNDS` rounds, and judge every hypothesis."""
+    """Run once to the halt, or for :data:`MAX_ROUNDS` rounds, and judge every hypothesis."""
     steps, diameter, n = POINTS[point]
     settings = (
         f"curator.n={n}",
         f"curator.learner.steps={steps}000000",
         f"curator.learner.diameter={diameter}.0",
-        f"curator.rounds={MOST_ROUNDS}",
+        f"curator.rounds={MAX_ROUNDS}",
     )
     chosen = scenario.load("ball-paper-size", list(settings))
-    judges = open_crowd(chosen.target, None, subseed(seed, "truth"), JUDGES)
+    judges = open_records(chosen.target, None, subseed(seed, "truth"), JUDGES)
     losses: list[float] = []
     watching = 0.0
 
-    def watch(number: int, hypothesis: Hypothesis) -> None:
+    def on_progress(number: int, hypothesis: Hypothesis) -> None:
         nonlocal watching
         began = time.perf_counter()
         losses.append(round(loss(hypothesis, judges), 5))
         watching += time.perf_counter() - began
 
     began = time.perf_counter()
-    outcome = conduct(chosen, seed, watch)
+    outcome = conduct(chosen, seed, on_progress)
     return {
         "status": outcome.status,
         "rounds": outcome.iterations,

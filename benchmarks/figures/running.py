@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 from benchmarks.figures.base import Figure
 from benchmarks.figures.store import Row
-from common.errors import BadInput
+from common.core.errors import BadInput
 
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.figures.base import Measured
-from common.errors import BadData, BadInput
+from common.core.errors import BadData, BadInput
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks.figures.store import ResultFile
 from benchmarks.people import measuring
-from benchmarks.people.drawing import draw
+from benchmarks.people.plots import draw
 from benchmarks.people.settings import APPENDIX_D, SEARCHED, Need, Setting, appendix_d, ladder, settings
 from benchmarks.people.table import tables
-from common.errors import TandemError
+from common.core.errors import TandemError
 
 RESULTS = Path(__file__).parent.parent / "results"
 

@@ -11,10 +11,10 @@ from scipy.stats import beta as beta_law
 
 from benchmarks.figures.store import Row
 from benchmarks.people.settings import ready
-from common.randomness import subseed
-from deploy.laboratory import conduct
+from common.numerics.randomness import subseed
+from deploy.simulation import conduct
 from deploy.truth import judge_crowd, loss
-from referee.protocols.base import Note
+from referee.protocols.base import Progress
 
 CONFIDENCE = 0.95
 
@@ -30,11 +30,11 @@ def run(point: str, repetition: int) -> Row:
     losses: list[float] = []
     asked: list[int] = []
 
-    def watch(note: Note) -> None:
+    def on_progress(note: Progress) -> None:
         if "asked" in note.numbers:
             asked.append(int(note.numbers["asked"]))
 
-    found = conduct(scenario, seed, lambda number, h: losses.append(loss(h, judge)), watch=watch)
+    found = conduct(scenario, seed, lambda number, h: losses.append(loss(h, judge)), on_progress=on_progress)
     measured: dict[str, Any] = {
         "status": found.status,
         "rounds": found.iterations,

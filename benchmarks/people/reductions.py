@@ -20,16 +20,16 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from benchmarks.people.settings import ALPHA, APPENDIX_D, CENTER, DELTA, EPSILON, ETA, Gaussians
-from common.arrays import Floats
-from common.bisection import least
+from common.core.arrays import Floats
+from common.numerics.bisection import least
+from common.numerics.randomness import subseed
 from common.planning.formulas import density
 from common.planning.moments import gaussian_moment
 from common.planning.plan import resolve
 from common.privacy.calibration import MOST, sampling_schedule, smallest_n, steps_plan
-from common.privacy.gdp import mu_allowed
-from common.privacy.rdp import ORDERS, epsilon_at
-from common.randomness import subseed
-from deploy.laboratory import conduct
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from common.privacy.theorems.renyi import ORDERS, epsilon_at
+from deploy.simulation import conduct
 from deploy.truth import judge_crowd, loss
 
 NOISE, STEPS = 12.0, 1_870_000
@@ -41,7 +41,7 @@ PEOPLE = 1600
 """n of the runs."""
 BATCHES = (1, 2, 4)
 ROUNDS = (1, 2, 5)
-_MOST_ORDER = 128
+_MAX_ORDER = 128
 """Renyi orders beyond are not tried for batches: at this epsilon and delta the best is near 40."""
 
 
@@ -86,8 +86,8 @@ def batch_rdp(order: int, sampling: float, ratio: float, batch: int) -> float:
 
     Proof idea: P - Q is the sum of p_j (P_j - Q_j), whose b-j other draws are shared; Minkowski's inequality in
     L^i(1/Q^{i-1}); Q is at least (1-s)^{b-j} times a law that shares them, too; given these, the means lie in a ball of
-    diameter j u/b, and the bounds of :func:`common.privacy.rdp.closed_form` hold, which this is for one draw. Not
-    rounded up, for no run rests on it.
+    diameter j u/b, and the bounds of :func:`common.privacy.theorems.renyi.closed_form` hold, which this is for one
+    draw. Not rounded up, for no run rests on it.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def batch_rdp(order: int, sampling: float, ratio: float, batch: int) -> float:
 def people_by_batch(batch: int) -> int:
     """Return the least n for as many draws in batches, with noise sigma/sqrt(b), which carry the same information."""
     ratio, steps = 2.0 * math.sqrt(batch) / NOISE, round(STEPS / batch)
-    orders = [order for order in ORDERS if order <= _MOST_ORDER]
+    orders = [order for order in ORDERS if order <= _MAX_ORDER]
 
     def fits(n: int) -> bool:
         each = partial(batch_rdp, sampling=1.0 / n, ratio=ratio, batch=batch)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from common.errors import BadScenario
-from common.planning.figures import Figure, follow
+from common.core.errors import BadScenario
 from common.planning.learners.base import LearnerPlanning, Task, number
+from common.planning.planned_values import PlannedValue, follow
 from common.privacy.accountants.base import Plan as Events
-from common.privacy.adaptation import printed_mu
 from common.privacy.events import Gaussian
-from common.privacy.gdp import delta_of, mu_allowed
 from common.privacy.rounding import down, up
-from common.scenario import Scenario
+from common.privacy.theorems.domain_adaptation import printed_mu
+from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
+from common.scenario.scenario import Scenario
 
 SOURCE = "Bassily, Cortes, Mao & Mohri 2024, "
 TIGHT = "docs/adaptation.md"
@@ -33,7 +33,7 @@ class AdaptationPlanning(LearnerPlanning):
             return None
         return [(Gaussian(count=1, mu=number(learner, "mu")), len(schedule))]
 
-    def rounds(self, scenario: Scenario, paper: bool) -> Figure:
+    def rounds(self, scenario: Scenario, paper: bool) -> PlannedValue:
         """One: the learner accounts for the difference of the domains itself."""
         return follow(scenario.curator.rounds, lambda: 1, "one call", SOURCE + "Algorithm 1")
 
@@ -54,12 +54,12 @@ class AdaptationPlanning(LearnerPlanning):
             learner["mu"] = _most(task, learner)
         return learner
 
-    def people(self, task: Task, learner: dict[str, Any]) -> Figure:
+    def people(self, task: Task, learner: dict[str, Any]) -> PlannedValue:
         """Return n: what the statistics ask for; the privacy is the same for every n."""
         text = "n of the statistics; any n is as private"
         return follow(task.scenario.curator.n, lambda: task.sample, text, TIGHT)
 
-    def figures(self, task: Task, learner: dict[str, Any]) -> dict[str, Figure]:
+    def planned_values(self, task: Task, learner: dict[str, Any]) -> dict[str, PlannedValue]:
         """Return mu."""
         if learner.get("mu") is None:
             return {}
@@ -68,7 +68,7 @@ class AdaptationPlanning(LearnerPlanning):
             text, source = "eps/2 over sqrt(2 ln(3/delta)), and the discrepancy's share", SOURCE + "Theorem 4.3"
         asked = task.scenario.curator.settings.get("mu")
         rule = learner["mu"] if asked == "plan" else None
-        return {"mu": Figure(value=learner["mu"], rule=rule, formula=text, source=source)}
+        return {"mu": PlannedValue(value=learner["mu"], rule=rule, formula=text, source=source)}
 
 
 def _most(task: Task, learner: dict[str, Any]) -> float | None:

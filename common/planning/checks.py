@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from common.errors import BadScenario
+from common.core.errors import BadScenario
 from common.planning import formulas
 from common.planning.learners.base import planning_of, spent
 from common.planning.plan import Plan, plan, resolve
-from common.planning.problems import shortfalls
-from common.privacy.calibration import LEAST_SUPPORT
-from common.scenario import Scenario
+from common.planning.problem_plans import shortfalls
+from common.privacy.calibration import MIN_SUPPORT
+from common.scenario.scenario import Scenario
 
 
 def violations(scenario: Scenario) -> list[str]:
@@ -35,8 +35,8 @@ def _privacy(scenario: Scenario) -> list[str]:
     kappa = None if curator.kappa is None else float(curator.kappa)
     if kappa is None and planning_of(curator.settings).reweighs:
         return ["privacy: kappa is null, so one record can have all the weight: give kappa a number or plan"]
-    if kappa is not None and not kappa * n > LEAST_SUPPORT:
-        return [f"privacy: kappa n must be above {LEAST_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
+    if kappa is not None and not kappa * n > MIN_SUPPORT:
+        return [f"privacy: kappa n must be above {MIN_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
     requested = spent(curator.settings, curator.delta, n, kappa, eta, rounds)
     if math.isinf(requested):
         return [f"privacy: planning knows no guarantee of the learner {curator.settings['name']!r} with these settings"]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from common.errors import BadInput
+from common.core.errors import BadInput
 from common.planning.moments import truncation
 
 # Algorithms 2, 3 and 4 of Kohen & Sheffet

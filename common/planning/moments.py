@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from common.errors import BadInput
+from common.core.errors import BadInput
 
-_MOST_LOG = 709.0
+_MAX_LOG = 709.0
 """Logarithm of about the largest double."""
 
 
@@ -85,4 +85,4 @@ def gaussian_moment(order: float, sigma_source: float, sigma_target: float, coor
     if spread <= 0.0:
         return math.inf
     log_moment = coordinates * 0.5 * (order * math.log(ratio) - math.log(spread))
-    return math.exp(log_moment) if log_moment < _MOST_LOG else math.inf
+    return math.exp(log_moment) if log_moment < _MAX_LOG else math.inf

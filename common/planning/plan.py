@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from common.errors import BadInput, BadScenario, BudgetExceeded
-from common.planning import evidence, formulas
-from common.planning.figures import ERRATA, PAPER, Figure, fixed, follow, left_open
+from common.core.errors import BadInput, BadScenario, BudgetExceeded
+from common.core.values import Value
+from common.planning import formulas
 from common.planning.learners.base import Task, lemma, planning_of
-from common.planning.problems import figures, resolve_problem
-from common.problems.base import Problem
-from common.scenario import ONCE, Scenario
-from common.values import Value
+from common.planning.planned_values import ERRATA, PAPER, PlannedValue, fixed, follow, left_open
+from common.planning.problem_plans import planned_values, resolve_problem
+from common.scenario.problems.base import Problem
+from common.scenario.scenario import ONCE, Scenario
+from common.statistics import evidence
 
 Bounds = Literal["paper", "tight"]
 TANDEM = "referee/protocols"
@@ -45,16 +46,16 @@ class Plan(Value):
     """
 
     bounds: Bounds
-    rounds: Figure
-    kappa: Figure | None
-    eta: Figure
-    sample: Figure
-    n: Figure
+    rounds: PlannedValue
+    kappa: PlannedValue | None
+    eta: PlannedValue
+    sample: PlannedValue
+    n: PlannedValue
     learner: dict[str, Any]
-    settings: dict[str, Figure]
-    answers: Figure
-    answers_clear: Figure
-    agents: Figure
+    settings: dict[str, PlannedValue]
+    answers: PlannedValue
+    answers_clear: PlannedValue
+    agents: PlannedValue
 
 
 class Row(Value):
@@ -129,10 +130,10 @@ def rows(paper: Plan, tight: Plan) -> tuple[Row, ...]:
 
 def rows_of(scenario: Scenario, problem: Problem) -> tuple[Row, ...]:
     """Put both plans of a problem beside each other."""
-    return tuple(_beside(figures(scenario, problem, True), figures(scenario, problem, False)))
+    return tuple(_beside(planned_values(scenario, problem, True), planned_values(scenario, problem, False)))
 
 
-def _beside(ones: dict[str, Figure], others: dict[str, Figure]) -> list[Row]:
+def _beside(ones: dict[str, PlannedValue], others: dict[str, PlannedValue]) -> list[Row]:
     found = []
     for name in ones | others:
         one, other = ones.get(name), others.get(name)
@@ -148,11 +149,11 @@ def _beside(ones: dict[str, Figure], others: dict[str, Figure]) -> list[Row]:
     return found
 
 
-def _numbers(plan: Plan) -> dict[str, Figure]:
-    found: dict[str, Figure] = {}
+def _numbers(plan: Plan) -> dict[str, PlannedValue]:
+    found: dict[str, PlannedValue] = {}
     for name in Plan.model_fields:
         value = getattr(plan, name)
-        if isinstance(value, Figure):
+        if isinstance(value, PlannedValue):
             found[name] = value
         elif name == "settings":
             found |= plan.settings
@@ -180,7 +181,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         sample=sample,
         n=n,
         learner=learner,
-        settings=planning.figures(task, learner),
+        settings=planning.planned_values(task, learner),
         answers=answers,
         answers_clear=clear,
         agents=follow(
@@ -192,15 +193,15 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
     )
 
 
-def _once(given: Any) -> Figure:
+def _once(given: Any) -> PlannedValue:
     return follow(given, lambda: 1, "the curator learns once, nothing is reweighed", TANDEM)
 
 
-def _any_sample() -> Figure:
+def _any_sample() -> PlannedValue:
     return fixed(1, "any: the agents tell what the answer is worth", TANDEM)
 
 
-def _rounds(scenario: Scenario, paper: bool) -> Figure:
+def _rounds(scenario: Scenario, paper: bool) -> PlannedValue:
     alpha, x = scenario.alpha, scenario.divergence.chi_squared
     further = max(0, len(scenario.tasks) - 1)  # a task that takes over the weights: docs/hand-over.md
     if paper:
@@ -221,7 +222,7 @@ def _gap(scenario: Scenario) -> float:
     return formulas.gap(alpha, accuracy.learner, accuracy.reweigh_above, truncated)
 
 
-def _kappa(scenario: Scenario, paper: bool) -> Figure:
+def _kappa(scenario: Scenario, paper: bool) -> PlannedValue:
     alpha, divergence, given = scenario.alpha, scenario.divergence, scenario.curator.kappa
     if paper:
         text, source = "alpha/(8 X)", PAPER + "Algorithm 2"
@@ -233,7 +234,7 @@ def _kappa(scenario: Scenario, paper: bool) -> Figure:
     return follow(given, lambda: found.kappa, f"(1 - 3 alpha/8)/tau_{found.order:g}", "common/planning/moments.py")
 
 
-def _eta(scenario: Scenario, paper: bool, rounds: int) -> Figure:
+def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
     alpha, given = scenario.alpha, scenario.curator.eta
     if paper:
         return follow(given, lambda: formulas.paper_eta(alpha), "alpha/8", PAPER + "Algorithm 2")
@@ -249,7 +250,7 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> Figure:
     return follow(given, rule, "4 g", source)
 
 
-def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[Figure, Figure]:
+def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue, PlannedValue]:
     mechanism, alpha, beta = scenario.agents.value_mechanism, scenario.alpha, scenario.beta / rounds
     epsilon, mechanism_delta = mechanism.guarantee
     delta = mechanism_delta or scenario.curator.delta

@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from common.arrays import Floats
-from common.errors import BadInput
-from common.kernels import njit
+from common.core.arrays import Floats
+from common.core.errors import BadInput
+from common.numerics.kernels import njit
 
-MOST_WORK = 1 << 31
+MAX_WORK = 1 << 31
 """Rows times features that a search goes through: a few seconds."""
 
 
@@ -69,7 +69,7 @@ def spanning_rows(chances: Floats, beta: float) -> int:
     """
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
-    most = MOST_WORK // len(chances)
+    most = MAX_WORK // len(chances)
     found = _walk(np.ascontiguousarray(chances), beta, most) if float(np.sum(1.0 / chances)) < most else 0
     if not found:
         raise BadInput(

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from common.errors import BadInput, BudgetExceeded
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan, grouped
+from common.core.errors import BadInput, BudgetExceeded
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan, grouped
 from common.privacy.events import Event
 
 
@@ -25,10 +25,10 @@ class Budget:
         Name of the accountant that counts.
     """
 
-    def __init__(self, guarantee: tuple[float, float], accountant: str, meter: Meter) -> None:
+    def __init__(self, guarantee: tuple[float, float], accountant: str, budget_filter: BudgetFilter) -> None:
         self.guarantee = guarantee
         self.accountant = accountant
-        self._meter = meter
+        self._filter = budget_filter
         self._seen: list[Event] = []
         self._spent = Fraction(0)
 
@@ -50,9 +50,9 @@ class Budget:
             With ``spent``, ``requested``, ``budget`` in the filter's ``unit``.
         """
         spent = self._sum(charged)
-        requested = self._meter.amount(event)
-        if requested is None or spent + requested > self._meter.cap:
-            unit, cap = self._meter.unit, float(self._meter.cap)
+        requested = self._filter.amount(event)
+        if requested is None or spent + requested > self._filter.cap:
+            unit, cap = self._filter.unit, float(self._filter.cap)
             asked = "what this budget never admits" if requested is None else f"{float(requested):.6g}"
             raise BudgetExceeded(
                 f"spent {float(spent):.6g} of {cap:.6g} {unit}, a {event.kind} event asks for {asked}",
@@ -68,14 +68,14 @@ class Budget:
         if list(charged[:known]) != self._seen:
             self._seen, self._spent, known = [], Fraction(0), 0
         for event in charged[known:]:
-            amount = self._meter.amount(event)
+            amount = self._filter.amount(event)
             if amount is None:
                 raise BudgetExceeded(
                     f"a {event.kind} event is on record that this budget never admits",
                     spent="inadmissible",
                     requested=0.0,
-                    budget=float(self._meter.cap),
-                    unit=self._meter.unit,
+                    budget=float(self._filter.cap),
+                    unit=self._filter.unit,
                 )
             self._spent += amount
             self._seen.append(event)
@@ -116,7 +116,7 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     """
     plan = grouped(planned)
     if epsilon is None and delta is None:
-        return Budget((math.inf, 1.0), "none", ACCOUNTANTS["none"]().meter(plan, math.inf, 1.0))
+        return Budget((math.inf, 1.0), "none", ACCOUNTANTS["none"]().budget_filter(plan, math.inf, 1.0))
     if epsilon is None or delta is None or not 0.0 < epsilon < math.inf or not 0.0 <= delta < 1.0:
         raise BadInput(f"a budget needs epsilon > 0 and 0 <= delta < 1, or neither; found {epsilon} and {delta}")
     name, accountant, requested = _cheapest(plan, delta)
@@ -127,7 +127,7 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
             budget=epsilon,
             delta=delta,
         )
-    return Budget((epsilon, delta), name, accountant.meter(plan, epsilon, delta))
+    return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, delta))
 
 
 def _cheapest(plan: Plan, delta: float) -> tuple[str, Accountant, float]:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from common.bisection import least
-from common.errors import BadInput, BudgetExceeded
+from common.core.errors import BadInput, BudgetExceeded
+from common.numerics.bisection import least
 from common.privacy.accountants.base import Plan
 from common.privacy.budget import cost
 from common.privacy.events import SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import up
 
-LEAST_SUPPORT = 10.0
+MIN_SUPPORT = 10.0
 """kappa n must be above it: mu is spread over at least that many records."""
 
 MOST = 1 << 50
@@ -53,8 +53,8 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int) -> tuple[fl
     BadInput
         If a number is out of range.
     """
-    if not 0.0 < kappa <= 1.0 or not kappa * n > LEAST_SUPPORT:
-        raise BadInput(f"kappa must be in (0, 1] with kappa n > {LEAST_SUPPORT:g}, found {kappa} and n = {n}")
+    if not 0.0 < kappa <= 1.0 or not kappa * n > MIN_SUPPORT:
+        raise BadInput(f"kappa must be in (0, 1] with kappa n > {MIN_SUPPORT:g}, found {kappa} and n = {n}")
     if not 0.0 <= eta < math.inf or rounds < 1:
         raise BadInput(f"eta must be at least 0 and rounds at least 1, found {eta} and {rounds}")
     cap = up(1.0 / (kappa * n))
@@ -99,6 +99,6 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
         return cost(plan(n), delta) <= epsilon
 
     try:
-        return least(fits, math.floor(LEAST_SUPPORT / kappa) + 1, MOST)
+        return least(fits, math.floor(MIN_SUPPORT / kappa) + 1, MOST)
     except LookupError:
         raise BudgetExceeded(f"no sample size up to {MOST} fits ({epsilon:g}, {delta:g})") from None

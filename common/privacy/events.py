@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from common.errors import BadMessage
-from common.privacy.stopping import Law
-from common.values import Value
+from common.core.errors import BadMessage
+from common.core.values import Value
+from common.privacy.theorems.stopping import StoppingDistribution
 
 
 class Event(Value):
@@ -96,7 +96,7 @@ class Gaussian(Event):
     mu: float = Field(gt=0, le=1e6)
 
 
-class Selected(Event):
+class PrivateSelection(Event):
     """The best of a secret random number of releases from the sample itself, by a score released with each.
 
     Attributes
@@ -109,7 +109,7 @@ class Selected(Event):
 
     kind: Literal["selected"] = "selected"
     mu: float = Field(gt=0, le=1e6)
-    law: Law
+    law: StoppingDistribution
 
 
 _KINDS: dict[str, type[Event]] = {
@@ -118,7 +118,7 @@ _KINDS: dict[str, type[Event]] = {
     "subsampled-steps": SubsampledSteps,
     "subsampled-release": SubsampledRelease,
     "gaussian": Gaussian,
-    "selected": Selected,
+    "selected": PrivateSelection,
 }
 
 

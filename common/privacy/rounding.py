@@ -7,7 +7,7 @@ import math
 UNIT = 2.0**-52
 """Relative spacing of doubles: an operation errs by half of it at most, a library function by a few."""
 
-MOST_EPSILON = 700.0
+MAX_EPSILON = 700.0
 """Largest epsilon for which e^epsilon is a double; whatever asks for more has no privacy to speak of."""
 
 

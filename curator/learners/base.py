@@ -7,14 +7,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from common.errors import BadMessage, BadScenario
-from common.hypotheses.base import Hypothesis
+from common.core.errors import BadMessage, BadScenario
+from common.core.registry import Vocabulary
+from common.core.values import Value
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
-from common.randomness import RandomSource
-from common.records import Records
-from common.registry import Vocabulary
-from common.values import Value
-from curator.sampling import Sampler
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.records import Records
+from curator.weights.sampling import Sampler
 
 
 class Sizes(NamedTuple):
@@ -46,8 +46,8 @@ class Sizes(NamedTuple):
 class Learner(Value):
     """A learner with its public settings, as a frozen value.
 
-    A learner sees records only through draws from mu (a :class:`~curator.sampling.Sampler`), so that the subsampling
-    lemmas apply to everything it does.
+    A learner sees records only through draws from mu (a :class:`~curator.weights.sampling.Sampler`), so that the
+    subsampling lemmas apply to everything it does.
     """
 
     name: str

@@ -9,20 +9,20 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.arrays import AnyArray
-from common.errors import BadScenario
-from common.hypotheses.base import Hypothesis
-from common.losses import Loss, count, grain
-from common.privacy.events import Event, Gaussian, Selected
-from common.privacy.selection import choose, combinations, noisy_sum
-from common.privacy.stopping import Law
-from common.randomness import RandomSource
-from common.records import Records
+from common.core.arrays import AnyArray
+from common.core.errors import BadScenario
+from common.numerics.randomness import RandomSource
+from common.privacy.events import Event, Gaussian, PrivateSelection
+from common.privacy.theorems.private_selection import choose, combinations, noisy_sum
+from common.privacy.theorems.stopping import StoppingDistribution
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.losses import Loss, count, grain
+from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes, parse_learner
-from curator.reweighing import Reweighing
-from curator.sampling import Sampler
+from curator.weights.reweighing import Reweighing
+from curator.weights.sampling import Sampler
 
-MOST_CANDIDATES = 256
+MAX_CANDIDATES = 256
 
 
 @LEARNERS.register("chosen")
@@ -32,9 +32,10 @@ class ChosenLearner(Learner):
     The sample is split by place: a share of the places, evenly spread, is for validation, the others are for
     training. Each run trains a mu-GDP learner on the training part and scores what it gives on the validation part:
     minus the sum of losses, with noise that makes it mu-GDP. One record is in one of the parts, so a run with its
-    score is mu-GDP (the proof is in :func:`common.privacy.selection.choose`), and the best of K runs, K secret, costs
-    what :func:`common.privacy.selection.epsilon_of_selection` says: Papernot and Steinke (2022), Theorems 2 and 6, and
-    better. Only the best hypothesis is released, never a score, K, or the settings that it was made with.
+    score is mu-GDP (the proof is in :func:`common.privacy.theorems.private_selection.choose`), and the best of K runs,
+    K secret, costs what :func:`common.privacy.theorems.private_selection.epsilon_of_selection` says: Papernot and
+    Steinke (2022), Theorems 2 and 6, and better. Only the best hypothesis is released, never a score, K, or the
+    settings that it was made with.
 
     All ``law.most`` runs are carried out and K of them looked at, since whoever knew K from the time would undo the
     proof. Runs of very different length tell which settings were drawn, about which the proof says nothing: leave
@@ -69,7 +70,7 @@ class ChosenLearner(Learner):
     name: Literal["chosen"] = "chosen"
     learner: dict[str, Any]
     grid: dict[str, tuple[Any, ...]] = Field(min_length=1)
-    law: Law
+    law: StoppingDistribution
     mu: float = Field(gt=0, le=1e6)
     validation: float = Field(default=0.2, gt=0, lt=1)
     judges: Literal["held-out", "public"] = "held-out"
@@ -79,8 +80,8 @@ class ChosenLearner(Learner):
     @model_validator(mode="after")
     def _candidates_fit(self) -> Self:
         size = math.prod(map(len, self.grid.values()))
-        if not 1 <= size <= MOST_CANDIDATES:
-            raise ValueError(f"the grid must have 1 to {MOST_CANDIDATES} combinations, found {size}")
+        if not 1 <= size <= MAX_CANDIDATES:
+            raise ValueError(f"the grid must have 1 to {MAX_CANDIDATES} combinations, found {size}")
         fixed = sorted({"name", "mu"} & set(self.grid)) + sorted({"mu"} & set(self.learner))
         if fixed:
             raise ValueError(f"{fixed[0]} is the same for all candidates and given outside of the grid and the learner")
@@ -153,7 +154,7 @@ class ChosenLearner(Learner):
 
     def event(self, sampling: float) -> Event:
         """One choice among releases from the sample itself, whatever its weights are."""
-        return Selected(mu=self.mu, law=self.law)
+        return PrivateSelection(mu=self.mu, law=self.law)
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None

@@ -7,20 +7,21 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.arrays import Floats
-from common.hypotheses.base import Hypothesis
-from common.hypotheses.regressor import Regressor
-from common.randomness import RandomSource
-from common.records import Records
-from curator.adaptation.convex import ConvexSettings, fit_convex
-from curator.adaptation.learning import AdaptationLearner
+from common.core.arrays import Floats
+from common.numerics.randomness import RandomSource
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.regressor import Regressor
+from common.vocabulary.records import Records
+from curator.learners.adaptation.convex import ConvexSettings, fit_convex
+from curator.learners.adaptation.learning import AdaptationLearner
 from curator.learners.base import LEARNERS
-from curator.sampling import Sampler
+from curator.weights.sampling import Sampler
 
 
 @LEARNERS.register("cnvx-adap")
 class CnvxAdap(AdaptationLearner, ConvexSettings):
-    """Regression on the curator's sample and a public one of another domain; see :mod:`curator.adaptation.convex`.
+    """Regression on the curator's sample and a public one of another domain; see
+    :mod:`curator.learners.adaptation.convex`.
 
     Attributes
     ----------

@@ -9,20 +9,20 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.arrays import AnyArray, Bits, Floats, Indices, Labels, Words
-from common.errors import BadData, BadScenario
-from common.hypotheses.base import Hypothesis
-from common.hypotheses.conjunction import Conjunction
-from common.hypotheses.linear import GREATEST
-from common.hypotheses.stump import Stump
-from common.kernels import njit
+from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Words
+from common.core.errors import BadData, BadScenario
+from common.numerics.kernels import njit
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
-from common.randomness import RandomSource
-from common.records import Records
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.conjunction import Conjunction
+from common.vocabulary.hypotheses.linear import GREATEST
+from common.vocabulary.hypotheses.stump import Stump
+from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
-from curator.sampling import Sampler
+from curator.weights.sampling import Sampler
 
-MOST_HYPOTHESES = 1 << 31
+MAX_HYPOTHESES = 1 << 31
 """So many conjunctions are gone through in a quarter of a minute or so; each round goes through them twice."""
 _ONE = np.uint64(1)
 
@@ -75,10 +75,10 @@ class Exponential(Learner):
             raise BadScenario(
                 f"conjunctions of {self.literals} want that many 0/1 features, found {dimension} of type {dtype}"
             )
-        if self.hypotheses == "conjunctions" and math.comb(dimension, self.literals) > MOST_HYPOTHESES:
+        if self.hypotheses == "conjunctions" and math.comb(dimension, self.literals) > MAX_HYPOTHESES:
             raise BadScenario(
                 f"{math.comb(dimension, self.literals):,} conjunctions of {self.literals} among {dimension} features "
-                f"are more than {MOST_HYPOTHESES:,}: fewer literals"
+                f"are more than {MAX_HYPOTHESES:,}: fewer literals"
             )
 
     def room(self, sizes: Sizes) -> int:
@@ -123,8 +123,8 @@ def choose(people: Indices, epsilon: float, source: RandomSource) -> int:
         Positive. Weights are relative to the best count present, so none of importance underflows.
     """
     levels = np.flatnonzero(people)
-    chances = people[levels] * np.exp(-0.5 * epsilon * (levels - levels[0]))
-    stairs = np.cumsum(chances)
+    acceptance_table = people[levels] * np.exp(-0.5 * epsilon * (levels - levels[0]))
+    stairs = np.cumsum(acceptance_table)
     place = np.searchsorted(stairs, source.uniforms(1)[0] * stairs[-1], side="right")
     return int(levels[min(int(place), len(levels) - 1)])
 

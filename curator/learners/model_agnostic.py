@@ -7,25 +7,25 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.arrays import AnyArray, Indices
-from common.errors import BadScenario
-from common.hypotheses.base import Hypothesis
+from common.core.arrays import AnyArray, Indices
+from common.core.errors import BadScenario
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
-from common.randomness import RandomSource
-from common.records import Records
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.learners.scikit import Classifier
-from curator.sampling import Sampler
-from curator.votes.aggregation import AnyAggregation, SparseVector
-from curator.votes.chunks import TOUCHED, Identity, chunk_of
-from curator.votes.classes import Classes, ColumnClasses, LabelClasses
-from curator.votes.counts import count_votes
-from curator.votes.mistakes import estimated_mistakes
-from curator.votes.teachers import votes
+from curator.learners.teachers.aggregation import AnyAggregation, SparseVector
+from curator.learners.teachers.chunks import TOUCHED, Identity, chunk_of
+from curator.learners.teachers.classes import Classes, ColumnClasses, LabelClasses
+from curator.learners.teachers.counts import count_votes
+from curator.learners.teachers.mistakes import estimated_mistakes
+from curator.learners.teachers.teachers import votes
+from curator.weights.sampling import Sampler
 
-MOST_SET_ASIDE = 1 << 12
+MAX_SET_ASIDE = 1 << 12
 """People set aside to estimate the teachers' mistakes; more would tell hardly more."""
-_TRIED, _MOST_TRIED = 1000, 1 << 14
+_TRIED, _MAX_TRIED = 1000, 1 << 14
 """Random records on which classifiers are tried before anything is charged."""
 
 
@@ -48,7 +48,7 @@ class ModelAgnostic(Learner):
     *On the sample itself* (``draws: null``) the weights have no part; what a call costs is what its answers cost: exact
     Gaussian releases (``gnmax``), or one (epsilon, delta)-DP release (the others). *On m' draws of mu*, inside
     Subsample-Test-Reweigh, draw j is in chunk j mod k; given m' rows the answers are (epsilon, delta)-DP for replacing
-    one, and the subsampling lemma does the rest (:func:`common.privacy.composition.subsampled`).
+    one, and the subsampling lemma does the rest (:func:`common.privacy.theorems.composition.subsampled`).
 
     ``protects: labels`` is the paper's label-private setting (its Section 5): *features are taken for public*. The
     features of the first half of the sample are then the public points, their labels are discarded, and teachers learn
@@ -65,11 +65,13 @@ class ModelAgnostic(Learner):
         V errs on about V k/n, so k <= n/(V m) makes all m answers of most teachers right (Remark 3's target accuracy
         1/m); the noise wants k well above sigma, or the sparse vector's level.
     by
-        ``slot`` or ``content``: what identifies a record (:mod:`curator.votes.chunks`). The latter costs twice as much.
+        ``slot`` or ``content``: what identifies a record (:mod:`curator.learners.teachers.chunks`). The latter costs
+        twice as much.
     teacher, student
         Classifiers of scikit-learn.
     aggregation
-        ``gnmax``, noisy counts; ``sparse-vector``, the paper's; or ``stability`` (:mod:`curator.votes.aggregation`).
+        ``gnmax``, noisy counts; ``sparse-vector``, the paper's; or ``stability``
+        (:mod:`curator.learners.teachers.aggregation`).
     queries
         m, the public points that are labelled: the first so many.
     draws
@@ -129,7 +131,7 @@ class ModelAgnostic(Learner):
         """Try both classifiers on random records: the teacher must learn, the student's model must be data."""
         if self.classes is not None:
             dimension = self.classes.before(dimension)
-        points, classes = _random(min(self.queries, _MOST_TRIED), dtype, dimension, self._classes.number)
+        points, classes = _random(min(self.queries, _MAX_TRIED), dtype, dimension, self._classes.number)
         self.transfer(points, classes, RandomSource.seeded(0, "trial"))
         self.teacher.tried(*_random(_TRIED, dtype, dimension, self._classes.number))
 
@@ -160,7 +162,7 @@ class ModelAgnostic(Learner):
         A vote is a byte, and twice that while they are counted.
         """
         taught = sizes.people if self.draws is None else self.draws
-        cast = self.chunks * (self.queries + (MOST_SET_ASIDE if self._sets_aside else 0))
+        cast = self.chunks * (self.queries + (MAX_SET_ASIDE if self._sets_aside else 0))
         return taught * (3 * sizes.width + 32) + 2 * cast
 
     # What it costs --------------------------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ class ModelAgnostic(Learner):
             records = Records(records.features[len(records) // 2 :], records.labels[len(records) // 2 :])
         aside, teaching = None, self._teaching(len(records))
         if self._sets_aside:
-            last = teaching + min(len(records) - teaching, self.chunks, MOST_SET_ASIDE)
+            last = teaching + min(len(records) - teaching, self.chunks, MAX_SET_ASIDE)
             aside = Records(records.features[teaching:last], records.labels[teaching:last])
             records = Records(records.features[:teaching], records.labels[:teaching])
         return Taught(records, chunk_of(records, self.chunks, self.by), aside)

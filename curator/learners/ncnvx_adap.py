@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from common.hypotheses.base import Hypothesis
-from common.randomness import RandomSource
-from common.records import Records
-from curator.adaptation.learning import AdaptationLearner
-from curator.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
+from common.numerics.randomness import RandomSource
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.records import Records
+from curator.learners.adaptation.learning import AdaptationLearner
+from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
 from curator.learners.base import LEARNERS
-from curator.sampling import Sampler
+from curator.weights.sampling import Sampler
 
 
 @LEARNERS.register("ncnvx-adap")
 class NcnvxAdap(AdaptationLearner, NonconvexSettings):
-    """Labels by the curator's sample and a public one of another domain; see :mod:`curator.adaptation.nonconvex`."""
+    """Labels by the curator's sample and a public one of another domain; see :mod:`curator.learners.adaptation.nonconvex`."""
 
     name: Literal["ncnvx-adap"] = "ncnvx-adap"
 

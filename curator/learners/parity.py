@@ -9,17 +9,17 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.errors import BadInput, BadScenario
-from common.hypotheses.base import Hypothesis
-from common.hypotheses.constant import Constant
-from common.hypotheses.parity import MOST_FEATURES, Parity
+from common.core.errors import BadInput, BadScenario
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
-from common.privacy.klnrs import Rule, rates
-from common.randomness import RandomSource
-from common.records import Records
-from curator.equations import Equations
+from common.privacy.theorems.klnrs import Rule, rates
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.parity import MAX_FEATURES, Parity
+from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner
-from curator.sampling import Sampler
+from curator.numerics.equations import Equations
+from curator.weights.sampling import Sampler
 
 BOTTOM = Constant(label=-1)
 """What is released when no block has an answer."""
@@ -32,7 +32,7 @@ class ParityLearner(Learner):
     Each block (``Algorithm A`` of KLNRS 2011, Section 4.2; used once by Kohen & Sheffet, Appendix B) says bottom
     with some probability, keeps each of its records with probability p, and answers with a uniform point of the
     solutions, or bottom if there is none. That is pure epsilon-DP on the sample itself, weights or not, by the proof
-    in :func:`common.privacy.klnrs.rates`.
+    in :func:`common.privacy.theorems.klnrs.rates`.
 
     Record i belongs to block i mod ``blocks``: a place in the sample, so that replacing a record changes one block and
     all blocks together cost epsilon (parallel composition). What is released is post-processing of the blocks'
@@ -65,9 +65,9 @@ class ParityLearner(Learner):
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Parities want 0/1 features, stored as such, and at most as many as a parity may have."""
-        if dtype != np.uint8 or dimension > MOST_FEATURES:
+        if dtype != np.uint8 or dimension > MAX_FEATURES:
             raise BadScenario(
-                f"parities want 0/1 features, at most {MOST_FEATURES} of them, found {dimension} of type {dtype}"
+                f"parities want 0/1 features, at most {MAX_FEATURES} of them, found {dimension} of type {dtype}"
             )
 
     def event(self, sampling: float) -> Event:

@@ -9,22 +9,22 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from common.arrays import AnyArray, Indices, Singles
-from common.errors import BadScenario
-from common.hypotheses.base import Hypothesis
-from common.hypotheses.constant import Constant
+from common.core.arrays import AnyArray, Indices, Singles
+from common.core.errors import BadScenario
+from common.core.values import Value, explain
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NonPrivate
-from common.randomness import RandomSource
-from common.records import Records
-from common.values import Value, explain
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.records import Records
+from curator.export.hypotheses import as_hypothesis
 from curator.learners.base import LEARNERS, Learner, Sizes
-from curator.sampling import Sampler
-from curator.writing.hypotheses import as_hypothesis
+from curator.weights.sampling import Sampler
 
-LEAST_AGREEMENT = 0.999
+MIN_AGREEMENT = 0.999
 """Share of the draws on which the hypothesis must predict as the fitted model does."""
 
-LEAST_BESIDE_TIES = 0.9
+MIN_BESIDE_TIES = 0.9
 """The same share where neighbours may be equally near, if a twin without such ties reaches the one above."""
 
 SEVERAL = ("ClassifierChain", "MultiOutputClassifier")
@@ -99,7 +99,7 @@ class Classifier(Value):
         model = self.build(int(source.derive("model").integers(1 << 32, 1)[0]))
         hypothesis = self._fitted(model, records)
         agreement = _agreement(hypothesis, model, records.features)
-        if LEAST_BESIDE_TIES <= agreement < LEAST_AGREEMENT:
+        if MIN_BESIDE_TIES <= agreement < MIN_AGREEMENT:
             # Among equally near neighbours scikit-learn takes whichever it meets first. So judge by a twin that learns
             # from the draws moved a little: there no two are equally near.
             spread = (records.features.max(axis=0) - records.features.min(axis=0)) * 1e-3
@@ -109,7 +109,7 @@ class Classifier(Value):
 
             twin = clone(model)
             agreement = _agreement(self._fitted(twin, moved), twin, moved.features)
-        if agreement < LEAST_AGREEMENT:
+        if agreement < MIN_AGREEMENT:
             raise BadScenario(
                 f"{self.classifier}: as data its model agrees with itself on {agreement:.1%} of the draws only"
             )

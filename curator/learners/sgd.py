@@ -9,25 +9,25 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from common.arrays import AnyArray, Floats
-from common.hypotheses.base import Hypothesis
-from common.hypotheses.linear import Linear
+from common.core.arrays import AnyArray, Floats
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NonPrivate, SubsampledSteps
-from common.randomness import RandomSource
-from common.records import Records
-from curator.ahead import ahead
-from curator.gaussian import FINE_GRID, GRID, fine_normals, normals
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner
-from curator.learners.descent import LOSSES, Rule, coordinates, descend
-from curator.sample.draws import Draws
-from curator.sampling import Sampler
+from curator.learners.gradient_steps import LOSSES, Rule, coordinates, descend
+from curator.numerics.gaussian_noise import FINE_GRID, GRID, fine_normals, normals
+from curator.numerics.prefetch import prefetch
+from curator.sample.rows.gathered_rows import GatheredRows
+from curator.weights.sampling import Sampler
 
 SHRINK = 2.0**-32
 """Gradients are clipped to this share less than ``clip``, so that rounding errors cannot take one beyond it."""
 SINGLE_SHRINK = 2.0**-10
-"""The same in single precision, whatever the order in which up to :data:`_MOST_SINGLE` squares are added."""
-_MOST_SINGLE = 1 << 13
-_LEAST_SINGLE = 64
+"""The same in single precision, whatever the order in which up to :data:`_MAX_SINGLE` squares are added."""
+_MAX_SINGLE = 1 << 13
+_MIN_SINGLE = 64
 """Coordinates from which on single precision is faster."""
 _DITHER = 2.0**-20
 """Single precision needs noise that moves a coordinate by this share of its range: eight of its last places."""
@@ -56,8 +56,8 @@ class Sgd(Learner):
     only, so they are post-processing and cost nothing.
 
     With noise, gradient and noise are whole multiples of one public unit, sigma / 2^11 (or sigma / 2^26 where
-    the noise is so large that a gradient would be lost in a cell): see :mod:`curator.gaussian`. Before it is
-    rounded, a gradient is clipped to L less half a unit times sqrt(dim), so that rounding cannot take it
+    the noise is so large that a gradient would be lost in a cell): see :mod:`curator.numerics.gaussian_noise`. Before
+    it is rounded, a gradient is clipped to L less half a unit times sqrt(dim), so that rounding cannot take it
     beyond L. What a step does to the iterate before it is scaled is then a multiple of the unit.
 
     Where there are many coordinates, the iterate is kept in single precision. Gradient and noise are whole numbers
@@ -147,7 +147,7 @@ class Sgd(Learner):
     def _single(self, width: int) -> bool:
         """Return whether the iterate can be kept in single precision; see the class."""
         plain = self.lasso == 0.0 and self.regularization == 0.0
-        if self.noise == 0.0 or self._grid(width) != GRID or not plain or not _LEAST_SINGLE <= width <= _MOST_SINGLE:
+        if self.noise == 0.0 or self._grid(width) != GRID or not plain or not _MIN_SINGLE <= width <= _MAX_SINGLE:
             return False
         reach = 0.5 * self.diameter if self.domain == "ball" else 1.0
         moved = self._scale(width) / math.sqrt(self.steps) * self.noise * self.clip
@@ -187,17 +187,19 @@ class Sgd(Learner):
         away = np.asarray(known) - start
         return np.asarray(start + away * min(1.0, 0.5 * self.diameter / max(float(np.linalg.norm(away)), 1e-300)))
 
-    def _blocks(self, sampler: Sampler, source: RandomSource, width: int) -> Iterator[tuple[Draws, AnyArray | None]]:
+    def _blocks(
+        self, sampler: Sampler, source: RandomSource, width: int
+    ) -> Iterator[tuple[GatheredRows, AnyArray | None]]:
         """Yield draws with their noise."""
         size = max(1, (_MANY_CELLS if self._single(width) else _CELLS) // width)
 
-        def prepare(block: int) -> tuple[Draws, AnyArray | None]:
+        def prepare(block: int) -> tuple[GatheredRows, AnyArray | None]:
             count = min(size, self.steps - block * size)
             words = source.derive("draws", block)
             draws = sampler.located(count, words)
             return draws, self._noise((count, width), words)
 
-        return ahead(prepare, -(-self.steps // size))
+        return prefetch(prepare, -(-self.steps // size))
 
     def _noise(self, shape: tuple[int, int], source: RandomSource) -> AnyArray | None:
         if self.noise == 0.0:

@@ -7,15 +7,15 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from common.arrays import Floats
-from common.hypotheses.base import Hypothesis
-from common.hypotheses.linear import Linear
+from common.core.arrays import Floats
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NonPrivate
-from common.randomness import RandomSource
-from common.records import Records
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
-from curator.sampling import Sampler
-from curator.squared_hinge import half_space, minimize
+from curator.numerics.squared_hinge import half_space, minimize
+from curator.weights.sampling import Sampler
 
 
 @LEARNERS.register("svm")

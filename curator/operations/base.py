@@ -6,15 +6,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from common.hypotheses.base import Hypothesis
-from common.operations import Operation
+from common.core.registry import Registry
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
-from common.randomness import RandomSource
-from common.records import Records
-from common.registry import Registry
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.operations import Operation
+from common.vocabulary.records import Records
 from curator.learners.base import Learner
-from curator.reweighing import Reweighing
 from curator.sample.base import Sample
+from curator.weights.reweighing import Reweighing
 
 Kind = TypeVar("Kind", bound=Operation)
 
@@ -33,7 +33,7 @@ class Workspace:
     public: Records | None = None
 
 
-class Act(ABC, Generic[Kind]):
+class OperationHandler(ABC, Generic[Kind]):
     """How the curator carries out one kind of operation."""
 
     @abstractmethod
@@ -57,4 +57,4 @@ class Act(ABC, Generic[Kind]):
         """Bring the workspace to where it was after this operation had run; releases nothing."""
 
 
-ACTS: Registry[type[Act[Any]]] = Registry("operation", "curator.operations")
+HANDLERS: Registry[type[OperationHandler[Any]]] = Registry("operation", "curator.operations")

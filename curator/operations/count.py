@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from common.mechanisms.laplace import Laplace
-from common.operations import Count
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
-from common.randomness import RandomSource
-from curator.operations.base import ACTS, Act, Workspace
+from common.vocabulary.mechanisms.laplace import Laplace
+from common.vocabulary.operations import Count
+from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
 
-@ACTS.register("count")
-class CountAct(Act[Count]):
+@HANDLERS.register("count")
+class CountHandler(OperationHandler[Count]):
     """A count with two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009), exact on the integers.
 
     The count changes by at most 1 when a record is replaced: pure epsilon-DP on the sample itself, weights or not.

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from common.arrays import Words
-from common.bits import pack
-from common.mechanisms.laplace import Laplace
-from common.operations import HeadList
+from common.core.arrays import Words
+from common.numerics.bits import pack
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
 from common.privacy.rounding import down
-from common.problems.blender import threshold
-from common.randomness import RandomSource
-from curator.operations.base import ACTS, Act, Workspace
+from common.scenario.problems.blender import threshold
+from common.vocabulary.mechanisms.laplace import Laplace
+from common.vocabulary.operations import HeadList
+from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
 
-@ACTS.register("head")
-class HeadAct(Act[HeadList]):
+@HANDLERS.register("head")
+class HeadHandler(OperationHandler[HeadList]):
     """Two noisy histograms, of the people at even places (which values?) and at odd ones (how many hold them?).
 
     *The list* is a function of the histogram of the whole domain with two-sided geometric noise in every cell,

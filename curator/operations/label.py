@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.errors import PolicyRefused
-from common.operations import Label
+from common.core.errors import PolicyRefused
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
-from common.randomness import RandomSource
+from common.vocabulary.operations import Label
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.operations.base import ACTS, Act, Workspace
+from curator.operations.base import HANDLERS, OperationHandler, Workspace
 
 
-@ACTS.register("label")
-class LabelAct(Act[Label]):
+@HANDLERS.register("label")
+class LabelHandler(OperationHandler[Label]):
     """Algorithm 2 and, with ``transfer``, Algorithm 3 of Bassily, Thakkar and Thakurta (2018), on the sample itself.
 
     What it costs follows from the learner's settings and the number of points alone: exact Gaussian releases for GNMax,

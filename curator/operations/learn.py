@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.errors import BadScenario, PolicyRefused
-from common.hypotheses.base import parse_hypothesis
-from common.operations import Learn
+from common.core.errors import BadScenario, PolicyRefused
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
-from common.randomness import RandomSource
+from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.operations import Learn
 from curator.learners.base import Learner
-from curator.operations.base import ACTS, Act, Workspace
-from curator.viewing import TaskSampler
+from curator.operations.base import HANDLERS, OperationHandler, Workspace
+from curator.weights.task_views import TaskSampler
 
 
-@ACTS.register("learn")
-class LearnAct(Act[Learn]):
+@HANDLERS.register("learn")
+class LearnHandler(OperationHandler[Learn]):
     """Algorithm 2 of Kohen & Sheffet, "apply M to draws from mu^t"; costs what the learner declares at s_t."""
 
     def event(self, operation: Learn, workspace: Workspace) -> Event:

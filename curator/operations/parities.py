@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from common.arrays import Bits, Indices
-from common.bits import pack
-from common.errors import BadInput, PolicyRefused
-from common.operations import LearnParities
+from common.core.arrays import Bits, Indices
+from common.core.errors import BadInput, PolicyRefused
+from common.numerics.bits import pack
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
-from common.privacy.klnrs import Rates, rates
 from common.privacy.rounding import down
-from common.randomness import RandomSource
-from curator.equations import Equations
-from curator.operations.base import ACTS, Act, Workspace
+from common.privacy.theorems.klnrs import Rates, rates
+from common.vocabulary.operations import LearnParities
+from curator.numerics.equations import Equations
+from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
 
-@ACTS.register("parities")
-class ParitiesAct(Act[LearnParities]):
+@HANDLERS.register("parities")
+class ParitiesHandler(OperationHandler[LearnParities]):
     """The curator of Lemma 3.3, "The power of synergy": sort, divide into blocks, learn a parity in each.
 
     Record i belongs to part i mod ``parts``, a place in the sample: replacing it changes one part only, so all parts

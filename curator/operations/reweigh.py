@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.errors import BadScenario, PolicyRefused
-from common.operations import Reweigh
+from common.core.errors import BadScenario, PolicyRefused
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NoEvent
-from common.randomness import RandomSource
-from curator.operations.base import ACTS, Act, Workspace
+from common.vocabulary.operations import Reweigh
+from curator.operations.base import HANDLERS, OperationHandler, Workspace
 
 
-@ACTS.register("reweigh")
-class ReweighAct(Act[Reweigh]):
+@HANDLERS.register("reweigh")
+class ReweighHandler(OperationHandler[Reweigh]):
     """Algorithm 2 of Kohen & Sheffet, "w_i <- w_i exp(-eta [1 - L(h(x_i), l(x_i))])".
 
     Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,

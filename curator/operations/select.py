@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from common.operations import Select
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
-from common.randomness import RandomSource
+from common.vocabulary.operations import Select
 from curator.learners.exponential import choose
-from curator.operations.base import ACTS, Act, Workspace
+from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
 
-@ACTS.register("select")
-class SelectAct(Act[Select]):
+@HANDLERS.register("select")
+class SelectHandler(OperationHandler[Select]):
     """The exponential mechanism (McSherry and Talwar 2007): feature i with chance proportional to e^{epsilon C_i/2}.
 
     C_i, the number of records of which feature i is 1, changes by at most 1 when a record is replaced: pure

@@ -10,21 +10,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from common.arrays import AnyArray, Indices, Words
-from common.errors import BadData
-from common.hypotheses.base import Hypothesis
-from common.losses import Loss
-from common.records import Records
-from curator.sample.drawing import Chances, Picked
-from curator.sample.draws import Draws
-from curator.sample.fixed import FixedRows, Grid
-from curator.sample.rows import Rows, is_long
-from curator.sample.shard import Census, Shard
-from curator.sample.single import SingleRows
+from common.core.arrays import AnyArray, Indices, Words
+from common.core.errors import BadData
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.losses import Loss
+from common.vocabulary.records import Records
+from curator.sample.rejection import AcceptanceTable, Picked
+from curator.sample.rows.base import Rows, is_long
+from curator.sample.rows.fixed import FixedRows, Grid
+from curator.sample.rows.gathered_rows import GatheredRows
+from curator.sample.rows.single import SingleRows
+from curator.sample.shard import ScoreHistogram, Shard
 
 Answer = TypeVar("Answer")
 
-MOST_RECORDS = (1 << 32) - 1
+MAX_RECORDS = (1 << 32) - 1
 _NO_WORDS: Words = np.zeros(0, dtype=np.uint64)
 
 
@@ -51,8 +51,8 @@ class Sample(ABC):
     """
 
     def __init__(self, sizes: Sequence[int], dimension: int, dtype: np.dtype[Any], grid: Grid | None = None) -> None:
-        if not 1 <= sum(sizes) <= MOST_RECORDS:
-            raise BadData(f"a sample must hold between 1 and {MOST_RECORDS} records, found {sum(sizes)}")
+        if not 1 <= sum(sizes) <= MAX_RECORDS:
+            raise BadData(f"a sample must hold between 1 and {MAX_RECORDS} records, found {sum(sizes)}")
         self.sizes = tuple(sizes)
         self._opened = ExitStack()
         self.dimension = dimension
@@ -90,12 +90,12 @@ class Sample(ABC):
 
     # Scores ---------------------------------------------------------------------------------------------------------
 
-    def reweigh(self, hypothesis: Hypothesis, loss: Loss, parts: int, most: int) -> Census:
+    def reweigh(self, hypothesis: Hypothesis, loss: Loss, parts: int, most: int) -> ScoreHistogram:
         """Add every record's loss to its score and count the scores; see :meth:`Shard.reweigh`.
 
         If that fails half-way, scores are in between: :meth:`restore` them.
         """
-        return Census.merged(self._all(Shard.reweigh, hypothesis, loss, parts, most))
+        return ScoreHistogram.merged(self._all(Shard.reweigh, hypothesis, loss, parts, most))
 
     def refine(self, factor: int, most: int) -> None:
         """Multiply every score by a factor; see :meth:`Shard.refine`."""
@@ -105,12 +105,12 @@ class Sample(ABC):
         """Refuse what needs more bytes a record than there are where the shards live; see :meth:`Shard.check_room`."""
         self._all(Shard.check_room, each)
 
-    def scores(self) -> Iterator[AnyArray]:
+    def cumulative_losses(self) -> Iterator[AnyArray]:
         """Yield each shard's scores, to be stored (private)."""
         for shard in range(len(self.sizes)):
-            yield from self.ask(Shard.scores, {shard: ()})
+            yield from self.ask(Shard.cumulative_losses, {shard: ()})
 
-    def restore(self, scores: Iterable[AnyArray] | None, most: int) -> Census:
+    def restore(self, cumulative_losses: Iterable[AnyArray] | None, most: int) -> ScoreHistogram:
         """Set the scores to what :meth:`scores` yielded for the same shards, or all to 0.
 
         Raises
@@ -118,12 +118,12 @@ class Sample(ABC):
         BadData
             If they cannot be these records' scores, none above ``most``.
         """
-        parts = [None] * len(self.sizes) if scores is None else scores
+        parts = [None] * len(self.sizes) if cumulative_losses is None else cumulative_losses
         counted = [
             self.ask(Shard.restore, {shard: (part, most)})[0]
             for shard, part in zip(range(len(self.sizes)), parts, strict=True)
         ]
-        return Census.merged(counted)
+        return ScoreHistogram.merged(counted)
 
     # Records --------------------------------------------------------------------------------------------------------
 
@@ -132,14 +132,14 @@ class Sample(ABC):
         """All rows, where a loop in this process had better read single ones where they lie; else None."""
         return None
 
-    def copied(self, records: Records) -> Draws:
+    def copied(self, records: Records) -> GatheredRows:
         """Return copies of some of these records as :meth:`Rows.located` returns the same ones.
 
         What a loop makes of them is then the same, bit for bit: it is compiled for each type of its input, and another
         time it may add in another order.
         """
         if not is_long(self.dimension, self.dtype if self.grid is None else np.dtype(np.uint16)):
-            return Draws.of(records)
+            return GatheredRows.of(records)
         rows = SingleRows(records) if self.grid is None else FixedRows.of(records, self.grid)
         return rows.located(np.arange(len(records)))
 
@@ -149,7 +149,7 @@ class Sample(ABC):
         Raises
         ------
         BadData
-            As :meth:`common.records.Records.check`.
+            As :meth:`common.vocabulary.records.Records.check`.
         """
         self._all(Shard.check)
 
@@ -169,17 +169,19 @@ class Sample(ABC):
         }
         return Records.joined(self.ask(Shard.take, parts))
 
-    def pick(self, words: Words, chances: Chances, gather: bool, ties: Words = _NO_WORDS) -> Picked:
+    def pick(self, words: Words, acceptance_table: AcceptanceTable, gather: bool, ties: Words = _NO_WORDS) -> Picked:
         """Propose one uniformly chosen record a word, accept or reject it; see :meth:`Shard.pick`."""
-        return _joined(self._all(Shard.pick, words, ties, len(self), chances, gather))
+        return _joined(self._all(Shard.pick, words, ties, len(self), acceptance_table, gather))
 
-    def pile(self, chances: Chances) -> tuple[int, ...]:
+    def bucket_sums(self, acceptance_table: AcceptanceTable) -> tuple[int, ...]:
         """Pile up the records' heights; return where each shard's pile begins, and where the last ends."""
-        return (0, *accumulate(self._all(Shard.pile, chances)))
+        return (0, *accumulate(self._all(Shard.bucket_sums, acceptance_table)))
 
-    def find(self, points: Indices, words: Words, firsts: tuple[int, ...], chances: Chances, gather: bool) -> Picked:
+    def find(
+        self, points: Indices, words: Words, firsts: tuple[int, ...], acceptance_table: AcceptanceTable, gather: bool
+    ) -> Picked:
         """Propose the records at the given points of the pile, accept or reject them; see :meth:`Shard.find`."""
-        asked = {shard: (points, words, firsts[shard], chances, gather) for shard in range(len(self.sizes))}
+        asked = {shard: (points, words, firsts[shard], acceptance_table, gather) for shard in range(len(self.sizes))}
         return _joined(self.ask(Shard.find, asked))
 
 

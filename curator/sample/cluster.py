@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from common.errors import BadScenario, PeerUnavailable
-from common.people import Crowd
+from common.core.errors import BadScenario, PeerUnavailable
+from common.people.spec import RecordSource
 from curator.sample.base import Answer, Sample
-from curator.sample.keeping import Tell
-from curator.sample.opening import STORE, Source
+from curator.sample.keeping import OnProgress
+from curator.sample.placement import STORE, Source
 from curator.sample.shard import Shard
 
 log = logging.getLogger("tandem")
@@ -29,12 +29,12 @@ except ImportError:  # an optional dependency
         "curator.storage.workers needs Ray: install tandem-hybrid[ray], or hold the sample in this process (workers: 0)"
     ) from None
 
-MOST_LOSSES = 3
+MAX_LOSSES = 3
 """How often in a row a worker is replaced before that is given up."""
 PATIENCE = 10.0
 """Seconds in which a cluster must answer; Ray itself would wait for many minutes."""
 Change = tuple[str, tuple[Any, ...]]
-_CHANGES = (Shard.reweigh, Shard.refine, Shard.restore, Shard.pile)
+_CHANGES = (Shard.reweigh, Shard.refine, Shard.restore, Shard.bucket_sums)
 
 
 class Worker:
@@ -53,7 +53,7 @@ class Worker:
     """
 
     def __init__(self, source: Source, begin: int, end: int, threads: int, changes: list[Change]) -> None:
-        self._shard = Shard(source.rows(source.crowd(), begin, end, threads, log.info), begin, threads)
+        self._shard = Shard(source.rows(source.population(), begin, end, threads, log.info), begin, threads)
         for question, arguments in changes:
             self.answer(question, arguments)
 
@@ -91,12 +91,14 @@ class Cluster(Sample):
         Any time: if a worker dies again and again.
     """
 
-    def __init__(self, source: Source, sizes: list[int], crowd: Crowd, threads: int, tell: Tell) -> None:
-        layout = source.layout(crowd)
+    def __init__(
+        self, source: Source, sizes: list[int], population: RecordSource, threads: int, on_progress: OnProgress
+    ) -> None:
+        layout = source.layout(population)
         super().__init__(sizes, layout.dimension, layout.dtype, layout.grid)
         self._source = source
         self._threads = threads
-        self._tell = tell
+        self._on_progress = on_progress
         self._lock = threading.Lock()
         self._changes: list[list[Change]] = [[] for _ in sizes]
         self._workers = [self._start(shard) for shard in range(len(sizes))]
@@ -131,10 +133,10 @@ class Cluster(Sample):
     def _changed(self, shard: int, name: str, given: tuple[Any, ...]) -> None:
         """Note a change, and forget those that it makes void."""
         kept = [] if name == Shard.restore.__name__ else self._changes[shard]
-        self._changes[shard] = [*(change for change in kept if change[0] != Shard.pile.__name__), (name, given)]
+        self._changes[shard] = [*(change for change in kept if change[0] != Shard.bucket_sums.__name__), (name, given)]
 
     def _answer(self, shard: int, worker: Any, answer: Any, name: str, given: tuple[Any, ...]) -> Any:
-        for _ in range(MOST_LOSSES):
+        for _ in range(MAX_LOSSES):
             try:
                 return ray.get(answer)
             except RayTaskError as error:
@@ -143,7 +145,7 @@ class Cluster(Sample):
                 worker = self._replaced(shard, worker)
                 answer = worker.answer.remote(name, given)
         raise PeerUnavailable(
-            f"worker {shard} of the sample died {MOST_LOSSES} times in a row: "
+            f"worker {shard} of the sample died {MAX_LOSSES} times in a row: "
             f"see its log, and whether its machine has memory enough"
         )
 
@@ -152,7 +154,7 @@ class Cluster(Sample):
         with self._lock:
             if self._workers[shard] is lost:
                 people, changes = self.sizes[shard], len(self._changes[shard])
-                self._tell(
+                self._on_progress(
                     f"worker {shard} of {len(self.sizes)} was lost; its successor brings the same {people:,} people "
                     f"and repeats {changes} changes of their weights"
                 )
@@ -160,7 +162,7 @@ class Cluster(Sample):
             return self._workers[shard]
 
 
-def open_cluster(source: Source, crowd: Crowd, tell: Tell) -> Sample:
+def open_cluster(source: Source, population: RecordSource, on_progress: OnProgress) -> Sample:
     """Return the sample in as many workers as the scenario names, on the cluster of ``RAY_ADDRESS`` or on this machine.
 
     Raises
@@ -176,10 +178,10 @@ def open_cluster(source: Source, crowd: Crowd, tell: Tell) -> Sample:
             opened.callback(ray.shutdown)
         cores = len(os.sched_getaffinity(0))
         threads = cores if os.environ.get("RAY_ADDRESS") else max(1, cores // workers)
-        sample = Cluster(source, sizes, crowd, threads, tell)
+        sample = Cluster(source, sizes, population, threads, on_progress)
         opened.callback(sample.end)
         for shard, process in enumerate(sample.processes()):
-            tell(f"worker {shard} of {workers} is process {process} and holds {sizes[shard]:,} people")
+            on_progress(f"worker {shard} of {workers} is process {process} and holds {sizes[shard]:,} people")
         sample.on_close(opened.pop_all())
     return sample
 

@@ -10,34 +10,43 @@ from typing import TypeVar
 
 import numpy as np
 
-from common.arrays import AnyArray
-from common.people import Crowd
-from curator.sample.layout import Layout
-from curator.sample.rowfile import RowFile
-from curator.sample.rows import Rows
+from common.core.arrays import AnyArray
+from common.people.spec import RecordSource
+from curator.sample.rows.base import Rows
+from curator.sample.rows.layout import Layout
+from curator.sample.rows.rowfile import RowFile
 
-Tell = Callable[[str], None]
+OnProgress = Callable[[str], None]
 """Told of progress, in a line of text."""
 Done = TypeVar("Done")
 PAUSE = 5.0
 """Seconds between two lines of progress."""
 
 
-def keep_in_memory(crowd: Crowd, begin: int, end: int, layout: Layout, threads: int, tell: Tell) -> Rows:
+def keep_in_memory(
+    population: RecordSource, begin: int, end: int, layout: Layout, threads: int, on_progress: OnProgress
+) -> Rows:
     """Return the records of people begin, ..., end - 1 in memory; beside them it takes a few MiB a thread."""
     columns: list[AnyArray] = [np.empty((end - begin, width), dtype=dtype) for dtype, width in layout.columns]
 
     def fill(first: int, last: int) -> None:
-        for column, part in zip(columns, _encoded(crowd, begin + first, begin + last, layout), strict=True):
+        for column, part in zip(columns, _encoded(population, begin + first, begin + last, layout), strict=True):
             column[first:last] = part
 
-    for _ in each_block(fill, end - begin, layout.block, threads, "people drawn", tell):
+    for _ in each_block(fill, end - begin, layout.block, threads, "people drawn", on_progress):
         pass
     return layout.rows(columns)
 
 
 def keep_on_disk(
-    crowd: Crowd, begin: int, end: int, layout: Layout, threads: int, tell: Tell, folder: Path, people: str
+    population: RecordSource,
+    begin: int,
+    end: int,
+    layout: Layout,
+    threads: int,
+    on_progress: OnProgress,
+    folder: Path,
+    people: str,
 ) -> Rows:
     """Return the records of people begin, ..., end - 1 mapped from a file, which is written if it is not there whole.
 
@@ -49,34 +58,34 @@ def keep_on_disk(
         Digest of everything that decides who these people are: a file of others is not used.
     """
     file = RowFile(folder / f"rows-{begin}-{end}", layout, end - begin, people)
-    if not _intact(file, threads, tell):
+    if not _intact(file, threads, on_progress):
         with file.written() as writer:
 
             def fill(first: int, last: int) -> str:
-                return writer.write(first, _encoded(crowd, begin + first, begin + last, layout))
+                return writer.write(first, _encoded(population, begin + first, begin + last, layout))
 
-            for checksum in each_block(fill, end - begin, layout.block, threads, "people written", tell):
+            for checksum in each_block(fill, end - begin, layout.block, threads, "people written", on_progress):
                 writer.checksums.append(checksum)
     return layout.rows(file.columns())
 
 
-def _intact(file: RowFile, threads: int, tell: Tell) -> bool:
+def _intact(file: RowFile, threads: int, on_progress: OnProgress) -> bool:
     checksums = file.known()
     if checksums is None:
         return False
-    found = each_block(file.checksum, file.count, file.layout.block, threads, "people read back", tell)
+    found = each_block(file.checksum, file.count, file.layout.block, threads, "people read back", on_progress)
     if list(found) == checksums:
         return True
-    tell(f"{file.path} does not hold what was written: it was damaged, and is written again")
+    on_progress(f"{file.path} does not hold what was written: it was damaged, and is written again")
     return False
 
 
-def _encoded(crowd: Crowd, first: int, last: int, layout: Layout) -> list[AnyArray]:
-    return layout.encode(crowd.records(np.arange(first, last)))
+def _encoded(population: RecordSource, first: int, last: int, layout: Layout) -> list[AnyArray]:
+    return layout.encode(population.records(np.arange(first, last)))
 
 
 def each_block(
-    work: Callable[[int, int], Done], count: int, size: int, threads: int, what: str, tell: Tell
+    work: Callable[[int, int], Done], count: int, size: int, threads: int, what: str, on_progress: OnProgress
 ) -> Iterator[Done]:
     """Do work on every block (begin, end) of ``count`` items; yield what it returns, in order, and tell how far it is.
 
@@ -90,4 +99,4 @@ def each_block(
             yield done
             if time.monotonic() - told > PAUSE:
                 told = time.monotonic()
-                tell(f"{end:,} of {count:,} {what}")
+                on_progress(f"{end:,} of {count:,} {what}")

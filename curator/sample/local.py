@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from common.records import Records
+from common.vocabulary.records import Records
 from curator.sample.base import Answer, Sample
-from curator.sample.fixed import FixedRows
-from curator.sample.rows import Rows
+from curator.sample.rows.base import Rows
+from curator.sample.rows.fixed import FixedRows
+from curator.sample.rows.single import SingleRows
 from curator.sample.shard import Shard
-from curator.sample.single import SingleRows
 
 
 class LocalSample(Sample):

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from common.arrays import AnyArray, Indices, Words
-from common.capacity import check_memory
-from common.errors import BadData
-from common.hypotheses.base import Hypothesis
-from common.kernels import njit
-from common.losses import Loss, grain
-from common.records import Records
-from curator.sample.drawing import STEP, Chances, Picked, accept, find, stack
-from curator.sample.rows import Rows
+from common.core.arrays import AnyArray, Indices, Words
+from common.core.errors import BadData
+from common.numerics.kernels import njit
+from common.service.capacity import check_memory
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.losses import Loss, grain
+from common.vocabulary.records import Records
+from curator.sample.rejection import STEP, AcceptanceTable, Picked, accept, find, stack
+from curator.sample.rows.base import Rows
 
 BLOCK = 1 << 16
 """Records worked on in one go: what is computed of them stays in a core's cache."""
@@ -27,11 +27,11 @@ _SHARE = 1 << 22
 _DENSE = 1 << 22
 """Scores up to which a thread counts in a table (32 MiB at most); above, it sorts."""
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
-MOST_SCORE = int(np.iinfo(np.uint32).max)
+MAX_CUMULATIVE_LOSS = int(np.iinfo(np.uint32).max)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Census:
+class ScoreHistogram:
     """How many records have each score.
 
     Attributes
@@ -46,7 +46,7 @@ class Census:
     people: Indices
 
     @classmethod
-    def merged(cls, parts: list[Census]) -> Census:
+    def merged(cls, parts: list[ScoreHistogram]) -> ScoreHistogram:
         """Return the census of several parts of a sample together."""
         levels, places = np.unique(np.concatenate([part.levels for part in parts]), return_inverse=True)
         people = np.zeros(len(levels), dtype=np.int64)
@@ -73,7 +73,7 @@ class Shard:
         self._rows = rows
         self._first = first
         self._threads = threads or len(os.sched_getaffinity(0))
-        self._scores: AnyArray = np.zeros(len(rows), dtype=np.uint8)
+        self._cumulative_losses: AnyArray = np.zeros(len(rows), dtype=np.uint8)
         self._most = 0
         self._stairs: Indices = np.zeros(0, dtype=np.int64)
 
@@ -97,7 +97,7 @@ class Shard:
 
     # Scores ---------------------------------------------------------------------------------------------------------
 
-    def reweigh(self, hypothesis: Hypothesis, loss: Loss, parts: int, most: int) -> Census:
+    def reweigh(self, hypothesis: Hypothesis, loss: Loss, parts: int, most: int) -> ScoreHistogram:
         """Add to each score the record's loss, and count the scores.
 
         Parameters
@@ -105,7 +105,7 @@ class Shard:
         hypothesis, loss
             Whose loss, and which.
         parts
-            How much a loss of 1 adds: the loss's own :func:`~common.losses.grain`, or a multiple of it.
+            How much a loss of 1 adds: the loss's own :func:`~common.vocabulary.losses.grain`, or a multiple of it.
         most
             Greatest score that can come out.
 
@@ -115,27 +115,27 @@ class Shard:
             If a greater one could: then the scores are not those that the caller thinks of.
         """
         self._advance(self._most + parts, most)
-        self._scores = self._scores.astype(_width(most), copy=False)
+        self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
         losses, factor = self._rows.losses(hypothesis, loss), parts // grain(loss)
 
         def add(begin: int, end: int) -> None:
-            _add(self._scores[begin:end], losses(begin, end), factor)
+            _add(self._cumulative_losses[begin:end], losses(begin, end), factor)
 
         return self._counted(add, most)
 
     def refine(self, factor: int, most: int) -> None:
         """Multiply every score by a factor; ``most`` is the greatest that can come out (:meth:`reweigh` says more)."""
         self._advance(self._most * factor, most)
-        self._scores = self._scores.astype(_width(most), copy=False)
-        self._scores *= self._scores.dtype.type(factor)
+        self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
+        self._cumulative_losses *= self._cumulative_losses.dtype.type(factor)
 
-    def scores(self) -> AnyArray:
+    def cumulative_losses(self) -> AnyArray:
         """Return the scores, shape (n,), to be stored (private; read-only, and only until the next reweigh)."""
-        view = self._scores.view()
+        view = self._cumulative_losses.view()
         view.flags.writeable = False
         return view
 
-    def restore(self, scores: AnyArray | None, most: int) -> Census:
+    def restore(self, cumulative_losses: AnyArray | None, most: int) -> ScoreHistogram:
         """Set the scores to what :meth:`scores` returned, or all to 0 (None), and count them.
 
         Raises
@@ -143,15 +143,15 @@ class Shard:
         BadData
             If they cannot be scores of these records, none above ``most``. Nothing changes then.
         """
-        if scores is None:
-            scores = np.zeros(len(self), dtype=np.uint8)
-        if scores.shape != (len(self),):
-            raise BadData(f"stored weights of shape {scores.shape} are not those of {len(self)} records")
-        if scores.dtype not in [np.dtype(width) for width in _WIDTHS]:
-            raise BadData(f"stored weights must be unsigned counts, found {scores.dtype}")
-        if most < 0 or int(scores.max(initial=0)) > most:
+        if cumulative_losses is None:
+            cumulative_losses = np.zeros(len(self), dtype=np.uint8)
+        if cumulative_losses.shape != (len(self),):
+            raise BadData(f"stored weights of shape {cumulative_losses.shape} are not those of {len(self)} records")
+        if cumulative_losses.dtype not in [np.dtype(width) for width in _WIDTHS]:
+            raise BadData(f"stored weights must be unsigned counts, found {cumulative_losses.dtype}")
+        if most < 0 or int(cumulative_losses.max(initial=0)) > most:
             raise BadData(f"stored weights lie outside [0, {most}]")
-        self._scores, self._most = np.array(scores), most
+        self._cumulative_losses, self._most = np.array(cumulative_losses), most
         return self._counted(lambda begin, end: None, most)
 
     def _advance(self, reached: int, most: int) -> None:
@@ -160,28 +160,28 @@ class Shard:
             raise ValueError(f"scores may reach {reached}, beyond {most}: restore the sample before another law begins")
         self._most = reached
 
-    def _counted(self, work: Callable[[int, int], None], most: int) -> Census:
+    def _counted(self, work: Callable[[int, int], None], most: int) -> ScoreHistogram:
         """Do work on every block of records, and count the scores that it leaves; both cores, bounded memory."""
 
-        def share(start: int) -> Census:
+        def share(start: int) -> ScoreHistogram:
             end = min(start + _SHARE, len(self))
             tables = np.zeros((4 if most < BLOCK else 1, most + 1 if most < _DENSE else 0), dtype=np.int64)
             for begin in range(start, end, BLOCK):
                 work(begin, min(begin + BLOCK, end))
                 if most < _DENSE:
-                    _tally(self._scores[begin : min(begin + BLOCK, end)], tables)
+                    _tally(self._cumulative_losses[begin : min(begin + BLOCK, end)], tables)
             if most >= _DENSE:
-                levels, people = np.unique(self._scores[start:end], return_counts=True)
-                return Census(levels.astype(np.int64), people)
+                levels, people = np.unique(self._cumulative_losses[start:end], return_counts=True)
+                return ScoreHistogram(levels.astype(np.int64), people)
             people = tables.sum(axis=0)
             levels = np.flatnonzero(people)
-            return Census(levels, people[levels])
+            return ScoreHistogram(levels, people[levels])
 
         starts = range(0, len(self), _SHARE)
         if len(starts) == 1:
             return share(0)
         with ThreadPoolExecutor(self._threads, "shard") as pool:
-            return Census.merged(list(pool.map(share, starts)))
+            return ScoreHistogram.merged(list(pool.map(share, starts)))
 
     def check_room(self, each: int) -> None:
         """Refuse work for which so many more bytes a record are needed and not there.
@@ -195,7 +195,7 @@ class Shard:
 
     # Draws ----------------------------------------------------------------------------------------------------------
 
-    def pick(self, words: Words, ties: Words, size: int, chances: Chances, gather: bool) -> Picked:
+    def pick(self, words: Words, ties: Words, size: int, acceptance_table: AcceptanceTable, gather: bool) -> Picked:
         """Go through proposals of single records of the whole sample, and pick those of this shard.
 
         Parameters
@@ -203,7 +203,7 @@ class Shard:
         words
             Uniform 64-bit words, one a proposal; the same for all shards.
         ties
-            As many further words, or none; see :func:`~curator.sample.drawing.accept`.
+            As many further words, or none; see :func:`~curator.sample.rejection.accept`.
         size
             Number of records of the whole sample.
         chances
@@ -213,29 +213,39 @@ class Shard:
         """
         places, rows = np.empty((2, len(words)), dtype=np.int64)
         found, undecided = accept(
-            words, ties, size, self._first, self._scores, chances.base, chances.limits, places, rows
+            words,
+            ties,
+            size,
+            self._first,
+            self._cumulative_losses,
+            acceptance_table.base,
+            acceptance_table.limits,
+            places,
+            rows,
         )
         return self._picked(places[:found], rows[:found], undecided, gather)
 
-    def pile(self, chances: Chances) -> int:
+    def bucket_sums(self, acceptance_table: AcceptanceTable) -> int:
         """Pile up the heights of this shard's records, for :meth:`find`; return how high the pile is."""
-        if chances.heights is None:
+        if acceptance_table.heights is None:
             raise ValueError("these chances have no heights")
         stairs = np.empty(-(-len(self) // STEP), dtype=np.int64)
-        stack(self._scores, chances.base, chances.heights, stairs)
+        stack(self._cumulative_losses, acceptance_table.base, acceptance_table.heights, stairs)
         self._stairs = stairs
         return int(stairs[-1]) if len(self) else 0
 
-    def find(self, points: Indices, words: Words, first: int, chances: Chances, gather: bool) -> Picked:
+    def find(
+        self, points: Indices, words: Words, first: int, acceptance_table: AcceptanceTable, gather: bool
+    ) -> Picked:
         """Find the records at the given points of all shards' piles, this shard's beginning at ``first``.
 
         Each is accepted if its word is at most its limit.
         """
-        if chances.heights is None:
+        if acceptance_table.heights is None:
             raise ValueError("these chances have no heights")
         places, rows = np.empty((2, len(points)), dtype=np.int64)
         found = find(
-            points, words, first, self._scores, chances.base, chances.limits, chances.heights, self._stairs,
+            points, words, first, self._cumulative_losses, acceptance_table.base, acceptance_table.limits, acceptance_table.heights, self._stairs,
             places, rows,
         )  # fmt: skip
         return self._picked(places[:found], rows[:found], 0, gather)
@@ -247,7 +257,7 @@ class Shard:
 
 def widened(before: int, after: int) -> int:
     """Return the bytes a record of counts up to ``after``, where those up to ``before`` are narrower; else 0."""
-    wide = np.dtype(_width(min(after, MOST_SCORE)))
+    wide = np.dtype(_width(min(after, MAX_CUMULATIVE_LOSS)))
     return wide.itemsize if wide != np.dtype(_width(before)) else 0
 
 
@@ -257,14 +267,14 @@ def _width(most: int) -> type[np.unsignedinteger[Any]]:
 
 
 @njit
-def _add(scores: AnyArray, losses: AnyArray, factor: int) -> None:
-    for i in range(len(scores)):
-        scores[i] += np.uint32(losses[i]) * np.uint32(factor)
+def _add(cumulative_losses: AnyArray, losses: AnyArray, factor: int) -> None:
+    for i in range(len(cumulative_losses)):
+        cumulative_losses[i] += np.uint32(losses[i]) * np.uint32(factor)
 
 
 @njit
-def _tally(scores: AnyArray, tables: AnyArray) -> None:
+def _tally(cumulative_losses: AnyArray, tables: AnyArray) -> None:
     """Count scores; neighbours in different tables, so that one count need not wait for the last."""
     turns = len(tables) - 1
-    for i in range(len(scores)):
-        tables[i & turns, scores[i]] += 1
+    for i in range(len(cumulative_losses)):
+        tables[i & turns, cumulative_losses[i]] += 1

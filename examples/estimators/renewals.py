@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars
 
-from deploy.estimators import TransferClassifier
+from tandem.estimators import TransferClassifier
 
 HERE = Path(__file__).parent
 

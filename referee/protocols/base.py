@@ -1,7 +1,7 @@
 """What a protocol is: a generator over messages, with a declared message pattern.
 
-A protocol yields :class:`AskCurator`, :class:`AskAgents`, :class:`Together` and :class:`Note`, receives the answer to
-each, and returns an :class:`Outcome`. It is deterministic given its parameters and the answers: resume and audit are
+A protocol yields :class:`AskCurator`, :class:`AskAgents`, :class:`Together` and :class:`Progress`, receives the answer
+to each, and returns an :class:`Outcome`. It is deterministic given its parameters and the answers: resume and audit are
 replay.
 """
 
@@ -12,19 +12,19 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from common.arrays import AnyArray, Indices
-from common.errors import BadMessage, PeerMisbehaved
-from common.hypotheses.base import Hypothesis, parse_hypothesis
-from common.hypotheses.constant import Constant
-from common.hypotheses.parity import Parity
-from common.operations import Operation
-from common.queries.base import Query
-from common.registry import Registry
-from common.scenario import Scenario
-from common.tasks import Task
-from common.values import Value
-from referee.estimation.intervals import Estimate
-from referee.patterns import Pattern
+from common.core.arrays import AnyArray, Indices
+from common.core.errors import BadMessage, PeerMisbehaved
+from common.core.registry import Registry
+from common.core.values import Value
+from common.scenario.scenario import Scenario
+from common.statistics.intervals import Estimate
+from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.parity import Parity
+from common.vocabulary.operations import Operation
+from common.vocabulary.queries.base import Query
+from common.vocabulary.tasks import Task
+from referee.protocols.patterns import Pattern
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Together:
 
 
 @dataclass(frozen=True)
-class Note:
+class Progress:
     """Say something about the progress, to whoever watches; the reply is None."""
 
     text: str
@@ -105,7 +105,7 @@ class Outcome:
         return replace(self, iterations=iterations, reason=reason)
 
 
-Step = AskCurator | AskAgents | Together | Note
+Step = AskCurator | AskAgents | Together | Progress
 Script = Generator[Step, Any, Outcome]
 
 
@@ -135,16 +135,16 @@ def learned_parity(release: dict[str, Any], dimension: int) -> Parity | None:
     hypothesis = learned(release)
     if isinstance(hypothesis, Constant):
         return None
-    if not isinstance(hypothesis, Parity) or hypothesis.least_dimension > dimension:
+    if not isinstance(hypothesis, Parity) or hypothesis.min_features > dimension:
         raise PeerMisbehaved(f"the curator released no parity of {dimension} features, but a {hypothesis.kind}")
     return hypothesis
 
 
-MOST_WHOLE = 1 << 53
+MAX_WHOLE = 1 << 53
 """Whole numbers up to here are the same as doubles."""
 
 
-def whole(release: dict[str, Any], key: str, least: int = -MOST_WHOLE, most: int = MOST_WHOLE) -> int:
+def whole(release: dict[str, Any], key: str, least: int = -MAX_WHOLE, most: int = MAX_WHOLE) -> int:
     """Return a whole number from ``least`` to ``most`` in the curator's reply.
 
     Raises
@@ -180,7 +180,7 @@ class Protocol(ABC):
         Parameters
         ----------
         public
-            Public randomness of the run, below 2^60 (:func:`referee.order.public_randomness`).
+            Public randomness of the run, below 2^60 (:func:`referee.runs.order.public_randomness`).
         """
 
 

@@ -7,20 +7,20 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from common.arrays import AnyArray
-from common.errors import BadData
-from common.hypotheses.base import Hypothesis
-from common.hypotheses.conjunction import Conjunction
-from common.hypotheses.linear import Linear
-from common.hypotheses.stump import Stump
-from common.hypotheses.trees import Trees
-from common.losses import Loss, count, grain
-from common.queries.gradient import GradientQuery
-from common.randomness import RandomSource
-from common.records import Records
+from common.core.arrays import AnyArray
+from common.core.errors import BadData
+from common.numerics.randomness import RandomSource
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.conjunction import Conjunction
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.hypotheses.stump import Stump
+from common.vocabulary.hypotheses.trees import Trees
+from common.vocabulary.losses import Loss, count, grain
+from common.vocabulary.queries.gradient import GradientQuery
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
-from curator.reweighing import Reweighing
 from curator.sample.local import LocalSample
+from curator.weights.reweighing import Reweighing
 from local_agent.answering import evaluate
 
 N, WIDTH = 40, 6

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.arrays import AnyArray, Bits, Words
-from common.mechanisms.base import MECHANISMS, parse_mechanism
-from common.mechanisms.frequency import FrequencyOracle, public_words
-from common.randomness import RandomSource
-from tests.audit.auditor import Finding, Subject, audit
+from common.core.arrays import AnyArray, Bits, Words
+from common.numerics.randomness import RandomSource
+from common.privacy.auditing import Finding, Subject, audit
+from common.vocabulary.mechanisms.base import MECHANISMS, parse_mechanism
+from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 
 RUNS = 200_000
 ORACLES = [name for name, kind in MECHANISMS.items() if issubclass(kind, FrequencyOracle)]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.arrays import AnyArray
-from common.mechanisms.base import Mechanism, parse_mechanism
-from common.randomness import RandomSource
-from tests.audit.auditor import audit
+from common.core.arrays import AnyArray
+from common.numerics.randomness import RandomSource
+from common.privacy.auditing import audit
+from common.vocabulary.mechanisms.base import Mechanism, parse_mechanism
 
 RUNS = 200_000
 BITS = (np.uint8(0), np.uint8(1))

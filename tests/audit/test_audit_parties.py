@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.auditing import adaptation_cases, agent_cases, choice_cases, curator_cases, release_cases, votes_cases
+from benchmarks.auditing.case import Case
+from common.privacy.auditing import Subject
 from common.privacy.calibration import sampling_schedule
-from tests.audit import adaptation_cases, agent_cases, choice_cases, curator_cases, release_cases, votes_cases
-from tests.audit.auditor import Subject
-from tests.audit.case import Case
 
 CASES = [
     *adaptation_cases.cases(),

@@ -21,7 +21,7 @@ from benchmarks.people.reductions import (
 from benchmarks.people.settings import APPENDIX_D, DELTA, EPSILON, Gaussians
 from common.privacy.budget import cost
 from common.privacy.calibration import steps_plan
-from common.privacy.rdp import closed_form
+from common.privacy.theorems.renyi import closed_form
 
 
 @pytest.mark.parametrize("order", [2, 3, 17, 60])

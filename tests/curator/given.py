@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from common.arrays import AnyArray
-from common.hypotheses.base import Hypothesis
-from common.hypotheses.conjunction import Conjunction
-from common.hypotheses.linear import Linear
-from common.records import Records
-from curator.reweighing import Reweighing
+from common.core.arrays import AnyArray
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.conjunction import Conjunction
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
 from curator.sample.local import LocalSample
-from curator.sample.single import SingleRows
+from curator.sample.rows.single import SingleRows
+from curator.weights.reweighing import Reweighing
 
 
 def losses_of(table: AnyArray) -> Records:

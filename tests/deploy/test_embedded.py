@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.errors import BadInput
+from common.core.errors import BadInput
 from deploy.embedded import Embedded
 from deploy.processes import free_port
 from tests.support import Bench, tiny

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from common.hypotheses.linear import Linear
-from common.hypotheses.relabelled import Relabelled
-from common.people import TableCrowd
-from common.records import Records
-from common.scenario import load
+from common.people.spec import TableRecordSource
+from common.scenario.scenario import load
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.hypotheses.relabelled import Relabelled
+from common.vocabulary.records import Records
 from deploy.embedded import Embedded
 from deploy.experiment import complete
 from deploy.truth import judge
@@ -29,8 +29,8 @@ def test_each_task_is_judged_by_its_own_label(tmp_path):
 
 def test_rare_labels_are_those_that_the_hypothesis_is_about():
     features = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]], dtype=np.float32)
-    crowd = TableCrowd(Records(features, np.ones(4, dtype=np.int8)))
-    found = judge(Relabelled(column=1, hypothesis=Linear(weights=(1.0,), threshold=0.5)), crowd)
+    population = TableRecordSource(Records(features, np.ones(4, dtype=np.int8)))
+    found = judge(Relabelled(column=1, hypothesis=Linear(weights=(1.0,), threshold=0.5)), population)
     assert found.loss == 0.25
     assert found.on_negative == 0.0
     assert found.on_positive == pytest.approx(1 / 3)

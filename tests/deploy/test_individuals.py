@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from common import messages
-from common.errors import PeerUnavailable, Refused
-from common.identity import Signed
-from common.records import Records
+from common.core.errors import PeerUnavailable, Refused
+from common.vocabulary.records import Records
+from common.wire import messages
+from common.wire.identity import Signed
 from deploy.remote import Remote
 from local_agent.agent import Agent
 from local_agent.cli import app as agent_command
 from local_agent.client import RefereeClient
 from local_agent.host import Host
-from local_agent.opening import open_population
 from local_agent.policy import Policy
-from referee.app import referee_app
-from referee.audit import audit
-from referee.referee import Referee
-from referee.runner import Runner
+from local_agent.setup import open_population
+from referee.audit.audit import audit
+from referee.service.app import referee_app
+from referee.service.referee import Referee
+from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, leave_folder, served, tiny
 
 PERSON = {"features": [0.1] * 8, "label": 1}
@@ -161,7 +161,7 @@ def test_the_delay_of_an_answer_is_drawn_before_the_record_is_seen(tmp_path):
 
 
 def test_an_enrolment_that_another_referee_signed_is_refused(tmp_path):
-    from common.errors import Forged
+    from common.core.errors import Forged
 
     with Bench(tmp_path / "bench") as bench:
         agent = Agent(record(), Policy("0" * 64, 2.0), tmp_path / "agent")

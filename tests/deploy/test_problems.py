@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from common.messages import OrderCommitment
-from common.scenario import Scenario
+from common.scenario.scenario import Scenario
+from common.wire.messages import OrderCommitment
 from deploy.embedded import Embedded
 from deploy.experiment import complete
-from deploy.laboratory import conduct
-from referee.audit import audit
-from referee.order import commitment, public_randomness, simulated
+from deploy.simulation import conduct
+from referee.audit.audit import audit
+from referee.runs.order import commitment, public_randomness, simulated
 from tests.support import SMALL, Bench, Halted, leave_folder, small
 
 RUNS = [(name, alone) for name in sorted(SMALL) for alone in (None, "curator", "agents")]

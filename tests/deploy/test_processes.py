@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from common.errors import PeerUnavailable
-from common.scenario import Scenario, load
+from common.core.errors import PeerUnavailable
+from common.scenario.scenario import Scenario, load
 from deploy.base import Finished
 from deploy.checking import checked
 from deploy.embedded import Embedded
 from deploy.processes import Party, Processes
 from deploy.remote import Remote
-from referee.audit import audit
-from referee.referee import public
+from referee.audit.audit import audit
+from referee.service.referee import public
 from tests.support import leave_folder, tiny
 
 SLOW = ("curator.learner.steps=3000000", "curator.n=20000", "curator.epsilon=300", "agents.deadline=60")
@@ -162,7 +162,7 @@ def test_a_whole_deployment_that_dies_is_taken_up_by_the_next(tmp_path, slow, ex
 
     parties: dict[str, Party] = {}
 
-    def dies(self: Remote, scenario: Scenario, seed: int, run: str, watch: Any) -> Finished:
+    def dies(self: Remote, scenario: Scenario, seed: int, run: str, on_progress: Any) -> Finished:
         wanted = {"scenario": public(scenario), "seed": seed}
         self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
         until(lambda: learning(3)(state))

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from common import scenario
-from common.hypotheses.constant import Constant
-from common.hypotheses.linear import Linear
-from common.people import TableCrowd, open_crowd
-from common.records import Records
+from common.people.spec import TableRecordSource, open_records
+from common.scenario import scenario
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
 from deploy.experiment import complete
 from deploy.truth import Judgement, can_judge, judge, judge_crowd, loss
 from tests.support import tiny
@@ -50,8 +50,8 @@ def test_simulated_people_are_judged_without_baselines_if_none_are_named(tmp_pat
 
 def test_a_hypothesis_is_judged_on_each_label():
     chosen = scenario.load("halfspace")
-    crowd = open_crowd(chosen.target, None, 3, 40_000)
-    lost = {label: judge(Constant(label=label), crowd) for label in (1, -1)}
+    population = open_records(chosen.target, None, 3, 40_000)
+    lost = {label: judge(Constant(label=label), population) for label in (1, -1)}
     # The constant +1 has half the loss that Appendix C halts at, and is wrong about everybody in the rare class.
     assert (lost[1].on_negative, lost[1].on_positive) == (1.0, 0.0)
     assert (lost[-1].on_negative, lost[-1].on_positive) == (0.0, 1.0)
@@ -59,5 +59,5 @@ def test_a_hypothesis_is_judged_on_each_label():
 
 
 def test_nobody_with_a_label_is_no_loss_of_zero():
-    everybody = TableCrowd(Records(np.zeros((3, 1), dtype=np.float32), np.ones(3, dtype=np.int8)))
+    everybody = TableRecordSource(Records(np.zeros((3, 1), dtype=np.float32), np.ones(3, dtype=np.int8)))
     assert judge(Constant(label=1), everybody) == Judgement(0.0, None, 0.0, 0.0)

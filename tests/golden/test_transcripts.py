@@ -20,8 +20,9 @@ from unittest.mock import patch
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from common import identity, scenario
-from common.scenario import Scenario
+from common.scenario import scenario
+from common.scenario.scenario import Scenario
+from common.wire import identity
 from deploy.checking import checked
 from tests.support import SMALL, Bench, small, tiny
 

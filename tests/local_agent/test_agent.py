@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common import messages
-from common.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused, TandemError
-from common.hypotheses.linear import Linear
-from common.identity import verify
-from common.mechanisms.base import parse_mechanism
-from common.queries.loss import LossQuery
-from common.randomness import RandomSource
-from common.records import Records
+from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused, TandemError
+from common.numerics.randomness import RandomSource
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.mechanisms.base import parse_mechanism
+from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.records import Records
+from common.wire import messages
+from common.wire.identity import verify
 from local_agent import agent as agent_module
 from local_agent.agent import Agent
 from local_agent.answering import evaluate, randomize_one

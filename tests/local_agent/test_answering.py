@@ -4,9 +4,9 @@ from typing import Literal
 
 import numpy as np
 
-from common.arrays import Floats, Indices
-from common.queries.base import Query
-from common.records import Records
+from common.core.arrays import Floats, Indices
+from common.vocabulary.queries.base import Query
+from common.vocabulary.records import Records
 from local_agent.answering import CONSTANT, evaluate
 
 
@@ -16,7 +16,7 @@ class Touchy(Query):
     kind: Literal["touchy"] = "touchy"
 
     @property
-    def least_dimension(self) -> int:
+    def min_features(self) -> int:
         return 1
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:

@@ -9,14 +9,14 @@ import pytest
 
 import local_agent.agent as agent_module
 import local_agent.population as population_module
-from common.errors import PolicyRefused
-from common.mechanisms.base import parse_mechanism
-from common.mechanisms.frequency import public_words
-from common.people import TableCrowd
-from common.queries.base import parse_query
-from common.queries.item import ItemQuery
-from common.randomness import RandomSource
-from common.records import Records
+from common.core.errors import PolicyRefused
+from common.numerics.randomness import RandomSource
+from common.people.spec import TableRecordSource
+from common.vocabulary.mechanisms.base import parse_mechanism
+from common.vocabulary.mechanisms.frequency import public_words
+from common.vocabulary.queries.base import parse_query
+from common.vocabulary.queries.item import ItemQuery
+from common.vocabulary.records import Records
 from local_agent.agent import Agent
 from local_agent.answering import CONSTANT, answer_together, evaluate, randomize, randomize_one
 from local_agent.policy import ALL_QUERIES, Policy
@@ -57,8 +57,8 @@ def test_what_a_mechanism_cannot_randomize_is_refused_before_anybody_is_looked_a
     agreed = configuration(f"agents.mechanism.name={mechanism}")
     its, asked = seal(REFEREE, agreed), assignment(agreed, query=query)
     agent = Agent(people([5]), POLICY, tmp_path / "agent")
-    crowd = Population(TableCrowd(people([5, 6])), POLICY, tmp_path / "people", RandomSource.seeded(1))
-    for answerer in (agent, crowd):
+    population = Population(TableRecordSource(people([5, 6])), POLICY, tmp_path / "people", RandomSource.seeded(1))
+    for answerer in (agent, population):
         with pytest.raises(PolicyRefused, match=why):
             answerer.answer(asked, its)
         assert not answerer.answered
@@ -124,7 +124,7 @@ def test_the_public_word_is_that_of_the_question_and_the_slot(mechanism):
     oracle = parse_mechanism({"name": mechanism, "epsilon": 3.0})
     query, items = parse_query(ITEM), [5, 6, 0, 7, 3] * 200
     slots, records, source = np.random.default_rng(1).permutation(1000), people(items), RandomSource.seeded(1)
-    together = answer_together(query, oracle, TableCrowd(records), np.arange(1000), slots, source)
+    together = answer_together(query, oracle, TableRecordSource(records), np.arange(1000), slots, source)
     said = evaluate(query, records.only(query.columns), slots)
     assert said.tolist() == items
     alone = [randomize_one(query, said[i : i + 1], oracle, slots[i : i + 1], source) for i in range(1000)]

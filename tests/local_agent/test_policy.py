@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common import messages
-from common.errors import BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
-from common.identity import Identity, Signed
+from common.core.errors import BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
+from common.wire import messages
+from common.wire.identity import Identity, Signed
 from local_agent.policy import ALL_QUERIES, Policy
 from tests.support import seal, tiny
 

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from common.errors import BadMessage, PolicyRefused
-from local_agent.opening import open_population
+from common.core.errors import BadMessage, PolicyRefused
 from local_agent.policy import ALL_HYPOTHESES, Policy
-from tests.common.graphs.models import linear, wire
+from local_agent.setup import open_population
+from tests.common.vocabulary.graphs.models import linear, wire
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
 from tests.support import seal, tiny
 
@@ -24,7 +24,7 @@ def test_by_default_graphs_are_refused_unparsed(monkeypatch):
     def never(*_):
         raise AssertionError("parsed")
 
-    monkeypatch.setattr("common.hypotheses.onnx.read_graph", never)
+    monkeypatch.setattr("common.vocabulary.hypotheses.onnx.read_graph", never)
     for hypothesis in (GRAPH["hypothesis"], {"kind": "onnx", "model": "****"}):
         with pytest.raises(PolicyRefused, match="kind 'onnx' is not accepted; accepted: argmax, conjunction, constant"):
             check(POLICY, {"kind": "loss", "hypothesis": hypothesis})
@@ -46,7 +46,7 @@ def test_a_policy_can_be_narrower_than_the_default():
 @pytest.mark.parametrize("people", ["simulated", "real"])
 def test_only_simulated_people_accept_everything(people, tmp_path, monkeypatch):
     given = []
-    monkeypatch.setattr("local_agent.opening.Policy", lambda *arguments: given.append(arguments) or Policy(*arguments))
+    monkeypatch.setattr("local_agent.setup.Policy", lambda *arguments: given.append(arguments) or Policy(*arguments))
     chosen = tiny()
     if people == "real":
         chosen = chosen.model_copy(update={"people": "real"})

@@ -11,13 +11,13 @@ import pytest
 
 import local_agent.answering as answering_module
 import local_agent.population as population_module
-from common import messages
-from common.errors import AlreadyAnswered, BadInput, BadMessage, PolicyRefused
-from common.identity import verify
-from common.packing import unpack_answers
-from common.randomness import RandomSource
-from local_agent.opening import open_population
+from common.core.errors import AlreadyAnswered, BadInput, BadMessage, PolicyRefused
+from common.numerics.randomness import RandomSource
+from common.vocabulary.packing import unpack_answers
+from common.wire import messages
+from common.wire.identity import verify
 from local_agent.population import Population
+from local_agent.setup import open_population
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
 from tests.support import seal, tiny
 
@@ -185,10 +185,10 @@ def test_dropout_has_its_share_and_depends_on_the_person_alone(tmp_path):
 
 def test_hosts_that_share_people_simulate_each_person_once(tmp_path):
     first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
-    before = second._crowd.records(np.arange(5)).features.copy()
+    before = second._population.records(np.arange(5)).features.copy()
     second.settle(50)
-    assert np.array_equal(first._crowd.records(np.arange(5)).features, before)
-    assert not np.array_equal(second._crowd.records(np.arange(5)).features, before)
+    assert np.array_equal(first._population.records(np.arange(5)).features, before)
+    assert not np.array_equal(second._population.records(np.arange(5)).features, before)
     first.close()
     second.close()
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.arrays import Floats
+from common.core.arrays import Floats
 
 _GOLDEN = (5.0**0.5 - 1.0) / 2.0
 

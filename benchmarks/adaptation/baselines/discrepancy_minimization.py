@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from common.arrays import Floats
+from common.core.arrays import Floats
 
 _SMOOTHINGS = (0.1, 0.03, 0.01, 0.003, 0.001)
 """s as shares of the norm at equal weights."""

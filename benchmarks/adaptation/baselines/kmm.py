@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
-from common.arrays import Floats, Singles
+from common.core.arrays import Floats, Singles
 
-MOST_WEIGHT = 1000.0
+MAX_WEIGHT = 1000.0
 """B of the paper of kernel mean matching."""
 _ITERATIONS = 400
 _TOLERANCE = 1e-6
@@ -74,16 +74,16 @@ class KernelMeanMatching:
         """Return the nearest point of the box whose mean is within the slab, by bisection on a common shift."""
         count = len(point)
         slack = (np.sqrt(count) - 1.0) / np.sqrt(count)
-        inside = np.clip(point, 0.0, MOST_WEIGHT)
+        inside = np.clip(point, 0.0, MAX_WEIGHT)
         mean = float(inside.mean())
         if abs(mean - 1.0) <= slack:
             return inside
         wanted = 1.0 + slack if mean > 1.0 else 1.0 - slack
-        low, high = float(-point.max()), float(MOST_WEIGHT - point.min())
+        low, high = float(-point.max()), float(MAX_WEIGHT - point.min())
         for _ in range(60):
             shift = 0.5 * (low + high)
-            if float(np.clip(point + np.float32(shift), 0.0, MOST_WEIGHT).mean()) < wanted:
+            if float(np.clip(point + np.float32(shift), 0.0, MAX_WEIGHT).mean()) < wanted:
                 low = shift
             else:
                 high = shift
-        return np.asarray(np.clip(point + np.float32(high), 0.0, MOST_WEIGHT))
+        return np.asarray(np.clip(point + np.float32(high), 0.0, MAX_WEIGHT))

@@ -16,13 +16,13 @@ from benchmarks.adaptation.candidates import Candidate, Method
 from benchmarks.adaptation.datasets.base import Pair, Task
 from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.splits import Split
-from common.arrays import Floats
-from curator.adaptation.discrepancy import Loss, discrepancy
-from curator.adaptation.domains import Domains, Side
+from common.core.arrays import Floats
+from curator.learners.adaptation.discrepancy import Loss, discrepancy
+from curator.learners.adaptation.domains import Domains, Side
 
 RIDGE = 1e-5
 """Penalty of all logistic fits but the private ones: the largest at which nothing changes in the third digit."""
-MOST_MATCHED = 4096
+MAX_MATCHED = 4096
 """Source rows that kernel mean matching takes at most: its matrix has their square."""
 ALPHAS = (0.1, 0.3, 0.5, 0.7, 0.9)
 
@@ -119,6 +119,6 @@ def _losses(pair: Pair, side: Side, weights: Floats) -> Floats:
 @lru_cache(maxsize=16)
 def _matching(source: Side) -> tuple[Side, KernelMeanMatching]:
     """Return the source's rows, or a random part of them, and the matching that belongs to them."""
-    rows = np.random.default_rng(0).permutation(len(source))[:MOST_MATCHED]
+    rows = np.random.default_rng(0).permutation(len(source))[:MAX_MATCHED]
     taken = Side(source.features[rows], source.responses[rows])
     return taken, KernelMeanMatching(taken.features)

@@ -6,8 +6,9 @@ sum, and steps within the ball; the average of the last half of the iterates is 
 Cost, for neighbours that differ in one record by replacement: given which of the other records were taken, a step's
 law is (1 - q) A + q B under one sample and (1 - q) A + q C under the other, A a Gaussian around the others' sum, B and
 C Gaussians at most L from it. That is the event :class:`SubsampledSteps` with sampling q and ratio 2 L / sigma, whose
-bounds on the Renyi divergence (:mod:`common.privacy.rdp`) are certified; mixing over the others' choices cannot
-increase them. The paper prints a constant of its own (8 T L^2 ln(1/delta) / (n^2 eps^2)), for small epsilon only.
+bounds on the Renyi divergence (:mod:`common.privacy.theorems.renyi`) are certified; mixing over the others' choices
+cannot increase them. The paper prints a constant of its own (8 T L^2 ln(1/delta) / (n^2 eps^2)), for small epsilon
+only.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from common.arrays import Floats
-from common.errors import BadInput
+from common.core.arrays import Floats
+from common.core.errors import BadInput
+from common.numerics.randomness import RandomSource
 from common.privacy.accountants.rdp import RenyiAccountant
 from common.privacy.events import SubsampledSteps
-from common.randomness import RandomSource
-from curator.adaptation.domains import Side
+from curator.learners.adaptation.domains import Side
 
 
 def epsilon_of_steps(event: SubsampledSteps, delta: float) -> float:

@@ -15,11 +15,11 @@ import numpy as np
 
 from benchmarks.adaptation.baselines.discrepancy_minimization import match_moment
 from benchmarks.adaptation.baselines.weighted import least_squares
-from common.arrays import Floats
-from common.privacy.gdp import mu_allowed
+from common.core.arrays import Floats
+from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
-from common.randomness import RandomSource
-from curator.adaptation.domains import Domains
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from curator.learners.adaptation.domains import Domains
 
 
 def noisy_moment(rows: Floats, norm: float, mu: float, source: RandomSource) -> Floats:

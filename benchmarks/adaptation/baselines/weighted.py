@@ -6,8 +6,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-from common.arrays import Floats
-from curator.adaptation.domains import Side
+from common.core.arrays import Floats
+from curator.learners.adaptation.domains import Side
 
 _NEWTON_STEPS = 50
 _FLATTEST = 1e-12

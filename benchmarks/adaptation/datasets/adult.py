@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.adaptation.datasets.base import Pair, Raw, found
 from benchmarks.adaptation.datasets.scaling import scaled, unit
-from common.arrays import Floats
+from common.core.arrays import Floats
 
 SIZES = (6847, 978, 1957)
 """The paper's Table 7; it names 20379 source rows where there are 20380."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from common.arrays import Floats
-from common.errors import BadInput
-from curator.adaptation.domains import Side
+from common.core.arrays import Floats
+from common.core.errors import BadInput
+from curator.learners.adaptation.domains import Side
 
 Task = Literal["regression", "classification"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.adaptation.datasets.base import Pair, Raw, Task
-from common.arrays import Floats
-from curator.adaptation.domains import Side
+from common.core.arrays import Floats
+from curator.learners.adaptation.domains import Side
 
 NORM = 1.0
 """Largest L2 norm of a scaled row, its constant feature included."""

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from common.errors import BadScenario
+from common.core.errors import BadScenario
+from common.core.registry import Registry
 from common.planning import formulas
-from common.planning.figures import ERRATA, PAPER, Figure, fixed, follow
+from common.planning.planned_values import ERRATA, PAPER, PlannedValue, fixed, follow
 from common.privacy.accountants.base import Plan as Events
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule, smallest_n
-from common.registry import Registry
-from common.scenario import Scenario
+from common.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ class LearnerPlanning:
         """
         return None
 
-    def rounds(self, scenario: Scenario, paper: bool) -> Figure | None:
+    def rounds(self, scenario: Scenario, paper: bool) -> PlannedValue | None:
         """Return T where the learner itself decides it; None where multiplicative weights do."""
         return None
 
-    def sample(self, scenario: Scenario, paper: bool) -> Figure | None:
+    def sample(self, scenario: Scenario, paper: bool) -> PlannedValue | None:
         """Return the n that the statistics ask for, where the learner itself decides it; None for Lemma 3.2."""
         return None
 
-    def settle(self, task: Task) -> tuple[dict[str, Any], Figure]:
+    def settle(self, task: Task) -> tuple[dict[str, Any], PlannedValue]:
         """Return the settings without any ``plan``, and n.
 
         Raises
@@ -101,7 +101,7 @@ class LearnerPlanning:
         """Fill in what the settings leave at ``plan``, for n people (None: n follows later)."""
         return dict(task.scenario.curator.settings)
 
-    def people(self, task: Task, learner: dict[str, Any]) -> Figure:
+    def people(self, task: Task, learner: dict[str, Any]) -> PlannedValue:
         """Return n: what the statistics ask for or, if more, what the budget does."""
         given, budget = task.scenario.curator.n, task.budget
         if budget is None:
@@ -122,11 +122,11 @@ class LearnerPlanning:
             ERRATA + "curator",
         )
 
-    def paper_people(self, task: Task, learner: dict[str, Any]) -> Figure | None:
+    def paper_people(self, task: Task, learner: dict[str, Any]) -> PlannedValue | None:
         """Return n by the paper's own formula, if it has one for a learner like this."""
         return None
 
-    def figures(self, task: Task, learner: dict[str, Any]) -> dict[str, Figure]:
+    def planned_values(self, task: Task, learner: dict[str, Any]) -> dict[str, PlannedValue]:
         """Return the settings that are numbers of the plan, by name; ``learner`` has none at ``plan``."""
         return {}
 
@@ -161,7 +161,7 @@ def number(learner: dict[str, Any], key: str, default: float | None = None) -> f
     return float(value)
 
 
-def lemma(scenario: Scenario, paper: bool) -> Figure:
+def lemma(scenario: Scenario, paper: bool) -> PlannedValue:
     """Return the n of Lemma 3.2: the weights behave, and no hypothesis is understated by more than alpha/4."""
     alpha, beta, x = scenario.alpha, scenario.beta, scenario.divergence.chi_squared
     dimension, hypotheses = scenario.vc_dimension, scenario.hypotheses

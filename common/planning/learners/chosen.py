@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from common.errors import BadMessage, BadScenario
-from common.planning.figures import Figure, fixed, follow
+from common.core.errors import BadMessage, BadScenario
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, number
+from common.planning.planned_values import PlannedValue, fixed, follow
 from common.privacy.accountants.base import Plan as Events
-from common.privacy.events import Selected
-from common.privacy.selection import mu_for_selection
-from common.scenario import Scenario
+from common.privacy.events import PrivateSelection
+from common.privacy.theorems.private_selection import mu_for_selection
+from common.scenario.scenario import Scenario
 
 SOURCE = "Papernot & Steinke 2022; docs/hyperparameters.md"
 
@@ -27,7 +27,7 @@ class ChosenPlanning(LearnerPlanning):
         """One choice a round, from the sample itself, whatever the weights."""
         return [(_event(learner, number(learner, "mu")), len(schedule))]
 
-    def rounds(self, scenario: Scenario, paper: bool) -> Figure:
+    def rounds(self, scenario: Scenario, paper: bool) -> PlannedValue:
         """One: what is chosen is the answer."""
         return follow(scenario.curator.rounds, lambda: 1, "one choice", SOURCE)
 
@@ -44,17 +44,17 @@ class ChosenPlanning(LearnerPlanning):
             learner["mu"] = _most(task)
         return learner
 
-    def people(self, task: Task, learner: dict[str, Any]) -> Figure:
+    def people(self, task: Task, learner: dict[str, Any]) -> PlannedValue:
         """Return n: what the statistics ask for; the privacy is the same for every n."""
         text = "n of the statistics; any n is as private"
         return follow(task.scenario.curator.n, lambda: task.sample, text, SOURCE)
 
-    def figures(self, task: Task, learner: dict[str, Any]) -> dict[str, Figure]:
+    def planned_values(self, task: Task, learner: dict[str, Any]) -> dict[str, PlannedValue]:
         """Return mu, and how many runs there are: on the average looked at, and carried out."""
         asked, law = task.scenario.curator.settings.get("mu"), _event(learner, number(learner, "mu")).law
         text = "largest mu whose choice is (eps, delta)-DP"
         return {
-            "mu": Figure(
+            "mu": PlannedValue(
                 value=learner["mu"], rule=learner["mu"] if asked == "plan" else None, formula=text, source=SOURCE
             ),
             "runs": fixed(law.expected, "E[K]: runs that are chosen from, on the average", SOURCE),
@@ -71,8 +71,8 @@ def _most(task: Task) -> float:
     return mu_for_selection(curator.epsilon, curator.delta, _event(curator.settings, 1.0).law)
 
 
-def _event(learner: dict[str, Any], mu: float) -> Selected:
+def _event(learner: dict[str, Any], mu: float) -> PrivateSelection:
     try:
-        return Selected.parse({"mu": mu, "law": learner.get("law")})
+        return PrivateSelection.parse({"mu": mu, "law": learner.get("law")})
     except BadMessage as error:
         raise BadScenario(f"curator.learner: {error.detail}") from None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from common.errors import BadScenario
+from common.core.errors import BadScenario
 from common.planning import formulas
-from common.planning.figures import PAPER, Figure, follow
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, number
+from common.planning.planned_values import PAPER, PlannedValue, follow
 from common.privacy.accountants.base import Plan as Events
 from common.privacy.calibration import release_plan
 
@@ -33,7 +33,7 @@ class ExponentialPlanning(LearnerPlanning):
             learner["draws"] = _enough(task, number(learner, "epsilon"))
         return learner
 
-    def paper_people(self, task: Task, learner: dict[str, Any]) -> Figure | None:
+    def paper_people(self, task: Task, learner: dict[str, Any]) -> PlannedValue | None:
         """Return Theorem 4.2's n."""
         if task.budget is None:
             return None
@@ -46,7 +46,7 @@ class ExponentialPlanning(LearnerPlanning):
             PAPER + "Theorem 4.2",
         )
 
-    def figures(self, task: Task, learner: dict[str, Any]) -> dict[str, Figure]:
+    def planned_values(self, task: Task, learner: dict[str, Any]) -> dict[str, PlannedValue]:
         """Return m."""
         draws = follow(
             task.scenario.curator.settings.get("draws"),

@@ -6,19 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from common.bisection import largest
-from common.errors import BadScenario
-from common.planning.figures import Figure, fixed, follow, left_open
+from common.core.errors import BadScenario
+from common.numerics.bisection import largest
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, number
+from common.planning.planned_values import PlannedValue, fixed, follow, left_open
 from common.privacy.accountants.base import Plan as Events
 from common.privacy.budget import cost
 from common.privacy.calibration import release_plan, sampling_schedule
 from common.privacy.events import Gaussian
-from common.privacy.gdp import mu_allowed
 from common.privacy.rounding import down, up
-from common.privacy.sparse_vector import calibrated, printed, stability_margin, stability_share
-from common.privacy.votes import answer_mu, answers_sigma, flips
-from common.scenario import Scenario
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from common.privacy.theorems.sparse_vector import calibrated, printed, stability_margin, stability_share
+from common.privacy.theorems.teacher_votes import answer_mu, answers_sigma, flips
+from common.scenario.scenario import Scenario
 
 AGREEMENT = 0.9
 """Share of teachers that agree on a point, for which chunks are planned."""
@@ -53,13 +53,13 @@ class ModelAgnosticPlanning(LearnerPlanning):
             return [(event, len(schedule))]
         return release_plan((1.0,) * len(schedule), 1, *_guarantee(learner))
 
-    def rounds(self, scenario: Scenario, paper: bool) -> Figure | None:
+    def rounds(self, scenario: Scenario, paper: bool) -> PlannedValue | None:
         """One, where the learner's model is the answer; with draws, as many as reweighing takes."""
         if scenario.curator.settings.get("draws") is not None:
             return None
         return follow(scenario.curator.rounds, lambda: 1, "one sequence of queries", SOURCE)
 
-    def sample(self, scenario: Scenario, paper: bool) -> Figure | None:
+    def sample(self, scenario: Scenario, paper: bool) -> PlannedValue | None:
         """Return k times the records that a teacher takes; with draws, None: that of the reweighed distribution."""
         if scenario.curator.settings.get("draws") is not None:
             return None
@@ -75,14 +75,14 @@ class ModelAgnosticPlanning(LearnerPlanning):
             schedule = sampling_schedule(n, task.kappa, task.eta, task.rounds)
         return _completed(task.scenario, task.rounds, schedule)
 
-    def people(self, task: Task, learner: dict[str, Any]) -> Figure:
+    def people(self, task: Task, learner: dict[str, Any]) -> PlannedValue:
         """Return n: what the statistics ask for on the sample itself, where any is as private; else the usual rule."""
         if learner.get("draws") is not None:
             return super().people(task, learner)
         text = "n of the statistics; any n is as private"
         return follow(task.scenario.curator.n, lambda: task.sample, text, SOURCE)
 
-    def figures(self, task: Task, learner: dict[str, Any]) -> dict[str, Figure]:
+    def planned_values(self, task: Task, learner: dict[str, Any]) -> dict[str, PlannedValue]:
         """Return what the aggregation costs and needs, and how often it then goes wrong."""
         found = {
             "chunks": follow(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from common.arrays import Floats
-from common.errors import BadScenario
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
 from common.planning import spanning
-from common.planning.figures import PAPER, Figure, fixed, follow
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, number
+from common.planning.planned_values import PAPER, PlannedValue, fixed, follow
 from common.privacy.accountants.base import Plan as Events
 from common.privacy.events import SubsampledRelease
-from common.privacy.klnrs import Rule, rates
 from common.privacy.rounding import down
-from common.scenario import Scenario
+from common.privacy.theorems.klnrs import Rule, rates
+from common.scenario.scenario import Scenario
 
 
 @PLANNINGS.register("parity")
@@ -34,11 +34,11 @@ class ParityPlanning(LearnerPlanning):
         event = SubsampledRelease(draws=1, sampling=1.0, epsilon=number(learner, "epsilon"), delta=0.0)
         return [(event, len(schedule))]
 
-    def rounds(self, scenario: Scenario, paper: bool) -> Figure:
+    def rounds(self, scenario: Scenario, paper: bool) -> PlannedValue:
         """One: the answer is the truth or none."""
         return follow(scenario.curator.rounds, lambda: 1, "one iteration", PAPER + "Appendix B")
 
-    def sample(self, scenario: Scenario, paper: bool) -> Figure:
+    def sample(self, scenario: Scenario, paper: bool) -> PlannedValue:
         """Return R blocks times their rows."""
         learner = _settings(scenario, paper)
         if paper:
@@ -60,12 +60,12 @@ class ParityPlanning(LearnerPlanning):
             learner["blocks"] = _least(task, learner)
         return learner
 
-    def people(self, task: Task, learner: dict[str, Any]) -> Figure:
+    def people(self, task: Task, learner: dict[str, Any]) -> PlannedValue:
         """Return n: what the statistics ask for; the privacy is the same for every n."""
         text = "R blocks of full rank; any n is as private"
         return follow(task.scenario.curator.n, lambda: task.sample, text, PAPER + "Appendix B")
 
-    def figures(self, task: Task, learner: dict[str, Any]) -> dict[str, Figure]:
+    def planned_values(self, task: Task, learner: dict[str, Any]) -> dict[str, PlannedValue]:
         """Return R."""
         text, source = "least R with b^R < beta and the fewest records", PAPER + "Appendix B"
         if task.paper:

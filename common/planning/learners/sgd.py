@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from common.errors import BadScenario
+from common.core.errors import BadScenario
 from common.planning import formulas
-from common.planning.figures import ERRATA, PAPER, Figure, follow
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, number, spent
+from common.planning.planned_values import ERRATA, PAPER, PlannedValue, follow
 from common.privacy.accountants.base import Plan as Events
 from common.privacy.calibration import steps_plan
-from common.scenario import Scenario
+from common.scenario.scenario import Scenario
 
-LEAST_NOISE = 0.1
+MIN_NOISE = 0.1
 """Smallest sigma/L that a plan chooses: below it, noise no longer slows a learner down."""
 
-_MOST_NOISE = 2.0**10
+_MAX_NOISE = 2.0**10
 
 
 @PLANNINGS.register("sgd")
@@ -25,7 +25,7 @@ class SgdPlanning(LearnerPlanning):
     """``noise`` (sigma/L) and ``steps`` R.
 
     With n open, sigma = sqrt(20) L as in the paper (n then follows); with n given, the least noise that the
-    accountant admits, rounded up and at least ``LEAST_NOISE``. Steps are as many as reach the learner's
+    accountant admits, rounded up and at least ``MIN_NOISE``. Steps are as many as reach the learner's
     accuracy; where noise and steps are both open they belong together, and the search prices them together.
     """
 
@@ -39,7 +39,7 @@ class SgdPlanning(LearnerPlanning):
         ratio = math.nextafter(2.0 / number(learner, "noise"), math.inf)
         return steps_plan(schedule, int(number(learner, "steps")), ratio)
 
-    def settle(self, task: Task) -> tuple[dict[str, Any], Figure]:
+    def settle(self, task: Task) -> tuple[dict[str, Any], PlannedValue]:
         """Settle n, noise and steps; the paper's sigma depends on n, and n on R, and R on sigma: a fixed point."""
         learner, n = super().settle(task)
         curator = task.scenario.curator
@@ -75,7 +75,7 @@ class SgdPlanning(LearnerPlanning):
             return at(formulas.paper_noise(epsilon, delta, kappa * n))
         return at(_least_noise(lambda noise: spent(at(noise), delta, n, kappa, task.eta, task.rounds) <= epsilon))
 
-    def paper_people(self, task: Task, learner: dict[str, Any]) -> Figure | None:
+    def paper_people(self, task: Task, learner: dict[str, Any]) -> PlannedValue | None:
         """Return Algorithm 4's n."""
         if task.budget is None:
             return None
@@ -88,7 +88,7 @@ class SgdPlanning(LearnerPlanning):
             PAPER + "Algorithm 4",
         )
 
-    def figures(self, task: Task, learner: dict[str, Any]) -> dict[str, Figure]:
+    def planned_values(self, task: Task, learner: dict[str, Any]) -> dict[str, PlannedValue]:
         """Return R and sigma/L."""
         asked = task.scenario.curator.settings
         tail = "8 D^2 L^2 ln(2/beta)" if task.paper else "32 D^2 L^2 ln(2T/beta)"
@@ -98,7 +98,7 @@ class SgdPlanning(LearnerPlanning):
             f"max(9 D^2 (L^2 + sigma^2 d), {tail})/alpha^2",
             PAPER + "Algorithm 3" if task.paper else ERRATA + "item 4",
         )
-        noise = Figure(
+        noise = PlannedValue(
             value=learner["noise"],
             rule=learner["noise"] if asked["noise"] == "plan" else None,
             formula="sigma/L: sqrt(20), or the least that the accountant admits for a given n",
@@ -119,12 +119,12 @@ def _enough(task: Task, noise: float) -> int:
 
 
 def _least_noise(fits: Callable[[float], bool]) -> float:
-    private, leaky = LEAST_NOISE, 0.0
+    private, leaky = MIN_NOISE, 0.0
     while not fits(private):
         private, leaky = 2.0 * private, private
-        if private > _MOST_NOISE:
+        if private > _MAX_NOISE:
             raise BadScenario(
-                f"no noise up to sigma = {_MOST_NOISE:g} L fits the curator's budget: enlarge n, raise "
+                f"no noise up to sigma = {_MAX_NOISE:g} L fits the curator's budget: enlarge n, raise "
                 "epsilon or delta, or lower rounds or steps"
             )
     while leaky and private > leaky * 1.0001:

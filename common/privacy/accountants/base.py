@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from common.core.registry import Registry
 from common.privacy.events import Event
-from common.registry import Registry
 
 Plan = Sequence[tuple[Event, int]]
 """Events with how often each happens."""
@@ -21,7 +21,7 @@ def grouped(events: Iterable[Event]) -> Plan:
 
 
 @dataclass(frozen=True)
-class Meter:
+class BudgetFilter:
     """A budget filter fixed before the first event: amounts that add up, and a cap for their sum.
 
     Attributes
@@ -54,7 +54,7 @@ class Accountant(ABC):
         """
 
     @abstractmethod
-    def meter(self, plan: Plan, epsilon: float, delta: float) -> Meter:
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         """Return a filter, fixed by the plan, that keeps *any* adaptively chosen events (epsilon, delta)-DP.
 
         The plan passes its own filter if ``self.epsilon(plan, delta) <= epsilon``.

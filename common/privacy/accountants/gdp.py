@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
 from common.privacy.events import Event, Gaussian, NoEvent
-from common.privacy.gdp import epsilon_of, mu_allowed
-from common.privacy.rounding import MOST_EPSILON, up
+from common.privacy.rounding import MAX_EPSILON, up
+from common.privacy.theorems.gaussian_dp import epsilon_of, mu_allowed
 
 
 @ACCOUNTANTS.register("gdp")
@@ -32,11 +32,11 @@ class GaussianAccountant(Accountant):
         mu = _root(total)
         return epsilon_of(mu, delta) if delta > 0.0 and math.isfinite(mu) else math.inf
 
-    def meter(self, plan: Plan, epsilon: float, delta: float) -> Meter:
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         """Allow mu*^2 in all."""
         cap = Fraction(0)
         if delta > 0.0:
-            cap = Fraction(mu_allowed(min(epsilon, MOST_EPSILON), delta)) ** 2
+            cap = Fraction(mu_allowed(min(epsilon, MAX_EPSILON), delta)) ** 2
             if self.epsilon(plan, delta) <= epsilon:
                 # Rounding to and fro must not refuse the plan's last event: its sum converts to at most epsilon.
                 cap = max(cap, sum((count * _square(event) for event, count in plan), Fraction(0)))
@@ -44,7 +44,7 @@ class GaussianAccountant(Accountant):
         def amount(event: Event) -> Fraction | None:
             return _square(event) if self.covers(event) else None
 
-        return Meter("mu^2 of Gaussian differential privacy", cap, amount)
+        return BudgetFilter("mu^2 of Gaussian differential privacy", cap, amount)
 
 
 def _square(event: Event) -> Fraction:

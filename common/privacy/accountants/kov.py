@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan
-from common.privacy.composition import composed_epsilon, subsampled
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
 from common.privacy.events import Event, NoEvent, SubsampledRelease
+from common.privacy.theorems.composition import composed_epsilon, subsampled
 
 
 @ACCOUNTANTS.register("kov")
 class OptimalCompositionAccountant(Accountant):
     """The exact k-fold composition of releases that are (eps*, delta*)-DP by the subsampling lemma.
 
-    Kairouz, Oh and Viswanath (2015), Theorem 3.3; :func:`common.privacy.composition.subsampled`.
+    Kairouz, Oh and Viswanath (2015), Theorem 3.3; :func:`common.privacy.theorems.composition.subsampled`.
 
     Every release is counted as the dearest one planned. The filter fixes both before the first event: the
     number of releases and the most that each may cost.
@@ -28,7 +28,7 @@ class OptimalCompositionAccountant(Accountant):
         count, star, star_delta = _dearest(plan)
         return composed_epsilon(count, star, star_delta, delta) if count else 0.0
 
-    def meter(self, plan: Plan, epsilon: float, delta: float) -> Meter:
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         """Allow as many releases as planned, each at most as dear as the dearest planned."""
         count, star, star_delta = _dearest(plan)
         private = count > 0 and composed_epsilon(count, star, star_delta, delta) <= epsilon
@@ -40,7 +40,7 @@ class OptimalCompositionAccountant(Accountant):
             return Fraction(0) if isinstance(event, NoEvent) else None
 
         unit = f"releases of ({star:.3g}, {star_delta:.3g}) each"
-        return Meter(unit, Fraction(count if private else 0), amount)
+        return BudgetFilter(unit, Fraction(count if private else 0), amount)
 
 
 def _cost(event: SubsampledRelease) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
 from common.privacy.events import Event, NoEvent
 
 
@@ -21,10 +21,10 @@ class NoAccountant(Accountant):
         """Return infinity, or 0 if nothing is released."""
         return 0.0 if all(isinstance(event, NoEvent) for event, _ in plan) else math.inf
 
-    def meter(self, plan: Plan, epsilon: float, delta: float) -> Meter:
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         """Let everything pass if the budget is infinite, else nothing but :class:`NoEvent`."""
 
         def amount(event: Event) -> Fraction | None:
             return Fraction(0) if isinstance(event, NoEvent) or math.isinf(epsilon) else None
 
-        return Meter("releases without a guarantee", Fraction(0), amount)
+        return BudgetFilter("releases without a guarantee", Fraction(0), amount)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan
-from common.privacy.composition import subsampled
-from common.privacy.events import Event, Gaussian, NoEvent, Selected, SubsampledRelease, SubsampledSteps
-from common.privacy.rdp import ORDERS, epsilon_at, pure_rdp, rho_allowed, step_rdp
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
+from common.privacy.events import Event, Gaussian, NoEvent, PrivateSelection, SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import up
-from common.privacy.selection import selection_rdp
+from common.privacy.theorems.composition import subsampled
+from common.privacy.theorems.private_selection import selection_rdp
+from common.privacy.theorems.renyi import ORDERS, epsilon_at, pure_rdp, rho_allowed, step_rdp
 
 _STRIDE = 8
 
@@ -30,13 +30,13 @@ class RenyiAccountant(Accountant):
     def covers(self, event: Event) -> bool:
         """Tell whether it is gradient steps, a pure release, Gaussian releases, a choice, or nothing."""
         pure = isinstance(event, SubsampledRelease) and event.delta == 0.0
-        return pure or isinstance(event, SubsampledSteps | Gaussian | Selected | NoEvent)
+        return pure or isinstance(event, SubsampledSteps | Gaussian | PrivateSelection | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the least epsilon over the orders that were searched."""
         return self._best(plan, delta)[1]
 
-    def meter(self, plan: Plan, epsilon: float, delta: float) -> Meter:
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         """Fix the plan's best order, and the divergence that converts to epsilon there."""
         order, planned = self._best(plan, delta)
         allowed = rho_allowed(order, epsilon, delta)
@@ -49,7 +49,7 @@ class RenyiAccountant(Accountant):
         def amount(event: Event) -> Fraction | None:
             return _divergence(event, order) if self.covers(event) else None
 
-        return Meter(f"Renyi divergence of order {order}", cap, amount)
+        return BudgetFilter(f"Renyi divergence of order {order}", cap, amount)
 
     def _best(self, plan: Plan, delta: float) -> tuple[int, float]:
         """Return a good order and its epsilon: a coarse scan, then a fine one. Every order is valid."""
@@ -101,6 +101,6 @@ def _divergence(event: Event, order: int) -> Fraction | None:
         rho = pure_rdp(order, star) if math.isfinite(star) else math.inf
     elif isinstance(event, Gaussian):
         rho, count = up(0.5 * order * event.mu * event.mu), event.count
-    elif isinstance(event, Selected):
+    elif isinstance(event, PrivateSelection):
         rho = selection_rdp(order, event.mu, event.law)
     return count * Fraction(rho) if math.isfinite(rho) else None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Meter, Plan
-from common.privacy.events import Event, NoEvent, Selected
-from common.privacy.selection import epsilon_of_selection
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
+from common.privacy.events import Event, NoEvent, PrivateSelection
+from common.privacy.theorems.private_selection import epsilon_of_selection
 
 
 @ACCOUNTANTS.register("selection")
 class SelectionAccountant(Accountant):
-    """The direct bound of :func:`common.privacy.selection.epsilon_of_selection`, for one choice.
+    """The direct bound of :func:`common.privacy.theorems.private_selection.epsilon_of_selection`, for one choice.
 
     Several choices, or a choice beside other releases, are for the Renyi accountant: this one says infinity. The
     filter admits one choice, of the law that was planned and at most its mu.
@@ -20,7 +20,7 @@ class SelectionAccountant(Accountant):
 
     def covers(self, event: Event) -> bool:
         """Tell whether it is a choice or nothing."""
-        return isinstance(event, Selected | NoEvent)
+        return isinstance(event, PrivateSelection | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the epsilon of the one choice; infinite for several, or for delta = 0."""
@@ -31,20 +31,20 @@ class SelectionAccountant(Accountant):
             return math.inf
         return epsilon_of_selection(choices[0].mu, choices[0].law, delta)
 
-    def meter(self, plan: Plan, epsilon: float, delta: float) -> Meter:
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         """Allow the planned choice, once."""
         choices = _choices(plan)
         private = bool(choices) and self.epsilon(plan, delta) <= epsilon
 
         def amount(event: Event) -> Fraction | None:
-            if isinstance(event, Selected):
+            if isinstance(event, PrivateSelection):
                 planned = bool(choices) and event.law == choices[0].law and event.mu <= choices[0].mu
                 return Fraction(1) if planned else None
             return Fraction(0) if isinstance(event, NoEvent) else None
 
-        return Meter("choices", Fraction(1 if private else 0), amount)
+        return BudgetFilter("choices", Fraction(1 if private else 0), amount)
 
 
-def _choices(plan: Plan) -> list[Selected]:
+def _choices(plan: Plan) -> list[PrivateSelection]:
     """Return the plan's choices, at most two: more make no difference."""
-    return [event for event, count in plan for _ in range(min(count, 2)) if isinstance(event, Selected)][:2]
+    return [event for event, count in plan for _ in range(min(count, 2)) if isinstance(event, PrivateSelection)][:2]

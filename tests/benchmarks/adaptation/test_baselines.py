@@ -15,10 +15,10 @@ from benchmarks.adaptation.baselines.weighted import least_squares, logistic
 from benchmarks.adaptation.candidates import best, score
 from benchmarks.adaptation.splits import split
 from benchmarks.adaptation.unconverged import descend
+from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledSteps
-from common.privacy.gdp import mu_allowed
-from common.randomness import RandomSource
-from curator.adaptation.domains import Side
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from curator.learners.adaptation.domains import Side
 from tests.benchmarks.adaptation.toy import pair
 
 

@@ -12,7 +12,7 @@ from benchmarks.adaptation.datasets import DATASETS
 from benchmarks.adaptation.datasets.base import Raw
 from benchmarks.adaptation.datasets.scaling import CONSTANT, NORM, scaled
 from benchmarks.adaptation.splits import resampled, split
-from common.errors import BadInput
+from common.core.errors import BadInput
 from tests.benchmarks.adaptation.toy import pair, raw
 
 CHECKOUT = Path(__file__).resolve().parents[3]

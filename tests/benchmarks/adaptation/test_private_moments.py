@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.adaptation.baselines.private_moments import learn, noisy_moment
-from common.randomness import RandomSource
-from curator.adaptation.domains import Domains, Side
+from common.numerics.randomness import RandomSource
+from curator.learners.adaptation.domains import Domains, Side
 
 
 def unit(generator, count, width):

@@ -17,8 +17,8 @@ from benchmarks.adaptation.points import METHODS, MONTHS, Point, points
 from benchmarks.adaptation.splits import split
 from benchmarks.adaptation.tables import TABLES, needs, scores, table
 from benchmarks.figures.store import ResultFile, Row
-from common.privacy.gdp import mu_allowed
-from common.privacy.selection import epsilon_of_selection
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from common.privacy.theorems.private_selection import epsilon_of_selection
 from tests.benchmarks.adaptation.toy import pair
 
 KEYS = ["table", "dataset", "method", "mean", "deviation", "paper_mean", "paper_deviation", "note"]

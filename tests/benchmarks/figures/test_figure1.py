@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.figures import figure1
-from common import scenario
+from common.scenario import scenario
 
 MEASURED = {
     "status": "halted",

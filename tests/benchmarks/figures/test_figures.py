@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.figures import figure2, figure3
-from common import scenario
+from common.scenario import scenario
 
 
 @pytest.fixture

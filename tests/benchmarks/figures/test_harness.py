@@ -15,7 +15,7 @@ from benchmarks.figures import __main__ as command
 from benchmarks.figures.running import missing, run
 from benchmarks.figures.store import ResultFile, Row
 from benchmarks.figures.summary import grouped, summaries
-from common.errors import BadData, BadInput
+from common.core.errors import BadData, BadInput
 from tests.benchmarks.figures.toy import DEADLY, FIGURE, draw, repeat
 
 ROWS = [Row(point, k, FIGURE.seed(point, k), 0.5, repeat("quick", k)) for point in FIGURE.points for k in (1, 0)]

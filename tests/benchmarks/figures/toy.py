@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from benchmarks.figures.base import Figure, Measured, Results
-from benchmarks.figures.drawing import band, boxes, panels
+from benchmarks.figures.plotting import band, boxes, panels
 
 
 def repeat(point: str, seed: int) -> Measured:

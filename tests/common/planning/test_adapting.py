@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from common import scenario as scenarios
-from common.errors import BadInput
+from common.core.errors import BadInput
 from common.planning.plan import resolve
-from common.privacy.gdp import delta_of, mu_allowed
-from common.scenario import Scenario
+from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
+from common.scenario import scenario as scenarios
+from common.scenario.scenario import Scenario
 
 LINE = {"name": "drifting-line", "d": 2}
 LEARNERS = ("cnvx-adap", "ncnvx-adap")

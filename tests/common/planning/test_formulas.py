@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import BadInput
+from common.core.errors import BadInput
 from common.planning import formulas
 from common.planning.moments import truncation
 

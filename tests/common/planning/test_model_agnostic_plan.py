@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from common.errors import BadScenario
+from common.core.errors import BadScenario
 from common.planning.checks import violations
 from common.planning.learners.base import spent
 from common.planning.plan import plan, resolve
-from common.scenario import Scenario, load, parse
+from common.scenario.scenario import Scenario, load, parse
 from curator.learners.base import parse_learner
 from deploy.checking import checked
 

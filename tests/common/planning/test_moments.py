@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from common.distributions.base import parse_distribution
-from common.errors import BadInput
+from common.core.errors import BadInput
+from common.people.distributions.base import parse_distribution
 from common.planning import formulas
 from common.planning.moments import gaussian_moment, truncation
 

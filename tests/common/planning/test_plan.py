@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from common import scenario as scenarios
-from common.errors import BadScenario
+from common.core.errors import BadScenario
 from common.planning.checks import violations
 from common.planning.learners.base import spent
-from common.planning.learners.sgd import LEAST_NOISE
+from common.planning.learners.sgd import MIN_NOISE
 from common.planning.plan import plan, resolve, rows
-from common.scenario import Scenario
+from common.scenario import scenario as scenarios
+from common.scenario.scenario import Scenario
 
 BALL = {
     "name": "gaussian-ball", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "inside": 0.4,
@@ -116,7 +116,7 @@ def test_what_is_given_is_kept() -> None:
     noise = resolved.curator.learner["noise"]
     # The least noise: one percent less does not fit.
     less = {**resolved.curator.learner, "noise": 0.99 * noise}
-    assert noise > LEAST_NOISE
+    assert noise > MIN_NOISE
     assert spent(less, 1e-4, 3_000_000, 0.05, 0.3, 20) > 0.5
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common import scenario as scenarios
-from common.errors import BadInput, BadScenario
+from common.core.errors import BadInput, BadScenario
 from common.planning import spanning
 from common.planning.checks import violations
 from common.planning.plan import plan, resolve
-from common.scenario import Scenario
+from common.scenario import scenario as scenarios
+from common.scenario.scenario import Scenario
 
 
 def test_paper_known_answers() -> None:

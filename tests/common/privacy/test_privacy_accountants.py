@@ -9,15 +9,23 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Plan
-from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Selected, SubsampledRelease, SubsampledSteps
-from common.privacy.stopping import geometric
+from common.privacy.events import (
+    Event,
+    Gaussian,
+    NoEvent,
+    NonPrivate,
+    PrivateSelection,
+    SubsampledRelease,
+    SubsampledSteps,
+)
+from common.privacy.theorems.stopping import geometric
 
 STEPS = SubsampledSteps(count=100, sampling=1e-4, ratio=0.5)
 SMALLER = SubsampledSteps(count=50, sampling=1e-4, ratio=0.4)
 RELEASE = SubsampledRelease(draws=100, sampling=1e-5, epsilon=1.0, delta=1e-9)
 PURE = SubsampledRelease(draws=100, sampling=1e-5, epsilon=1.0)
 NOISE = Gaussian(count=10, mu=0.1)
-CHOICE = Selected(mu=0.1, law=geometric(10.0))
+CHOICE = PrivateSelection(mu=0.1, law=geometric(10.0))
 EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PURE, NOISE, CHOICE]
 DELTA = 1e-6
 
@@ -35,7 +43,7 @@ def test_nothing_costs_nothing(accountant: Accountant) -> None:
     assert accountant.covers(NoEvent())
     assert accountant.epsilon([], DELTA) == 0.0
     assert accountant.epsilon([(NoEvent(), 1000)], DELTA) == 0.0
-    assert accountant.meter([(NoEvent(), 1)], 1.0, DELTA).amount(NoEvent()) == 0
+    assert accountant.budget_filter([(NoEvent(), 1)], 1.0, DELTA).amount(NoEvent()) == 0
 
 
 def test_more_events_cost_no_less_and_a_larger_delta_costs_no_more(accountant: Accountant) -> None:
@@ -59,27 +67,27 @@ def test_a_plan_passes_its_own_meter_exactly_and_nothing_more_does(accountant: A
         epsilon = accountant.epsilon(plan, DELTA)
         if math.isinf(epsilon):
             continue
-        meter = accountant.meter(plan, epsilon, DELTA)
-        amount = meter.amount(event)
+        budget_filter = accountant.budget_filter(plan, epsilon, DELTA)
+        amount = budget_filter.amount(event)
         assert amount is not None
-        assert 40 * amount <= meter.cap
-        assert 41 * amount > meter.cap
+        assert 40 * amount <= budget_filter.cap
+        assert 41 * amount > budget_filter.cap
 
 
 def test_a_meter_for_less_than_the_plan_costs_refuses_the_plan(accountant: Accountant) -> None:
     for event in covered(accountant):
         plan: Plan = [(event, 400)]
         epsilon = accountant.epsilon(plan, DELTA)
-        meter = accountant.meter(plan, 0.9 * min(epsilon, 1e6), DELTA)
-        amount = meter.amount(event)
-        assert amount is None or 400 * amount > meter.cap
+        budget_filter = accountant.budget_filter(plan, 0.9 * min(epsilon, 1e6), DELTA)
+        amount = budget_filter.amount(event)
+        assert amount is None or 400 * amount > budget_filter.cap
 
 
 def test_no_accountant_with_a_finite_budget_admits_what_it_does_not_cover(accountant: Accountant) -> None:
-    meter = accountant.meter([(NoEvent(), 1)], 1.0, DELTA)
+    budget_filter = accountant.budget_filter([(NoEvent(), 1)], 1.0, DELTA)
     for event in EVERYTHING:
-        amount = meter.amount(event)
-        assert isinstance(event, NoEvent) or amount is None or amount > meter.cap
+        amount = budget_filter.amount(event)
+        assert isinstance(event, NoEvent) or amount is None or amount > budget_filter.cap
 
 
 @pytest.mark.parametrize(("sampling", "ratio", "steps"), [(0.01, 1.0, 1000), (0.05, 0.25, 2000)])
@@ -114,10 +122,10 @@ def test_the_count_is_multiplied_in_once() -> None:
     many = SubsampledSteps(count=1000, sampling=1e-3, ratio=0.5)
     one = many.model_copy(update={"count": 1})
     assert rdp.epsilon([(many, 3)], DELTA) == rdp.epsilon([(one, 3000)], DELTA)
-    meter = rdp.meter([(many, 3)], 5.0, DELTA)
-    single = meter.amount(one)
+    budget_filter = rdp.budget_filter([(many, 3)], 5.0, DELTA)
+    single = budget_filter.amount(one)
     assert isinstance(single, Fraction)
-    assert meter.amount(many) == 1000 * single
+    assert budget_filter.amount(many) == 1000 * single
 
 
 def test_gaussian_releases_cost_exactly_what_one_of_the_root_of_their_squares_does() -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import BadInput, BudgetExceeded
+from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.budget import cost, open_budget
 from common.privacy.events import Event, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps
-from common.privacy.rdp import ORDERS, rho_allowed, step_rdp
+from common.privacy.theorems.renyi import ORDERS, rho_allowed, step_rdp
 
 STEPS = SubsampledSteps(count=1000, sampling=1e-4, ratio=0.447)
 RELEASE = SubsampledRelease(draws=200, sampling=1e-5, epsilon=1.0, delta=1e-9)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import BadInput, BudgetExceeded
+from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import Plan
 from common.privacy.budget import cost
 from common.privacy.calibration import (

@@ -6,18 +6,18 @@ import math
 
 import pytest
 
-from common.errors import BadMessage
+from common.core.errors import BadMessage
 from common.privacy.events import (
     Event,
     Gaussian,
     NoEvent,
     NonPrivate,
-    Selected,
+    PrivateSelection,
     SubsampledRelease,
     SubsampledSteps,
     parse_event,
 )
-from common.privacy.stopping import Poisson, geometric
+from common.privacy.theorems.stopping import Poisson, geometric
 
 EVENTS: list[Event] = [
     NoEvent(),
@@ -26,8 +26,8 @@ EVENTS: list[Event] = [
     SubsampledRelease(draws=3, sampling=0.1, epsilon=1.0, delta=1e-6),
     SubsampledRelease(draws=1, sampling=1.0, epsilon=1.0),
     Gaussian(count=3, mu=0.5),
-    Selected(mu=0.5, law=geometric(4.0)),
-    Selected(mu=0.5, law=Poisson(rate=4.0, most=20)),
+    PrivateSelection(mu=0.5, law=geometric(4.0)),
+    PrivateSelection(mu=0.5, law=Poisson(rate=4.0, most=20)),
 ]
 
 

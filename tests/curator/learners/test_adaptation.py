@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from common.errors import BadScenario
-from common.hypotheses.linear import Linear
-from common.hypotheses.regressor import Regressor
+from common.core.errors import BadScenario
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, NonPrivate
-from common.randomness import RandomSource
-from common.records import Records
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.hypotheses.regressor import Regressor
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
-from curator.reweighing import Reweighing
+from curator.weights.reweighing import Reweighing
 
 COMMON = {"features": 3, "alpha": 0.3, "norm": 1.0, "radius": 3.0, "iterations": 1500, "kappa_1": 5.0, "mu": 3.0}
 REGRESSION = {**COMMON, "name": "cnvx-adap", "response": 4}

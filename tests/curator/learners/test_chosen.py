@@ -8,22 +8,22 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from common.errors import BadScenario, BudgetExceeded
-from common.hypotheses.linear import Linear
+from benchmarks.auditing.noisy_mean import NoisyMean, registered
+from common.core.errors import BadScenario, BudgetExceeded
+from common.numerics.randomness import RandomSource
 from common.planning.learners.base import planning_of
 from common.privacy.budget import cost
-from common.privacy.events import Selected
-from common.privacy.selection import mu_for_selection
-from common.privacy.stopping import geometric
-from common.randomness import RandomSource
-from common.records import Records
-from common.scenario import parse
+from common.privacy.events import PrivateSelection
+from common.privacy.theorems.private_selection import mu_for_selection
+from common.privacy.theorems.stopping import geometric
+from common.scenario.scenario import parse
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
-from curator.opening import open_curator
-from curator.reweighing import Reweighing
+from curator.service.startup import open_curator
+from curator.weights.reweighing import Reweighing
 from deploy.checking import checked
-from deploy.laboratory import conduct
-from tests.curator.learners.noisy_mean import NoisyMean, registered
+from deploy.simulation import conduct
 
 LAW = {"name": "negative-binomial", "gamma": 0.2, "most": 15}
 SETTINGS = {
@@ -134,7 +134,7 @@ def test_a_score_is_cut_where_its_noise_is_measured(loss, cut, parts):
 
 def test_its_event_is_one_choice_whatever_the_weights_are():
     learner = parse_learner(SETTINGS)
-    assert learner.event(1e-4) == learner.event(1.0) == Selected(mu=1.0, law=learner.law)
+    assert learner.event(1e-4) == learner.event(1.0) == PrivateSelection(mu=1.0, law=learner.law)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_what_cannot_be_chosen_from_is_refused(changes, says):
 
 def test_a_learner_without_gaussian_releases_is_refused():
     with (
-        patch.object(NoisyMean, "event", lambda self, sampling: Selected(mu=self.mu, law=geometric(2.0))),
+        patch.object(NoisyMean, "event", lambda self, sampling: PrivateSelection(mu=self.mu, law=geometric(2.0))),
         pytest.raises(BadScenario, match="declares selected events"),
     ):
         parse_learner(SETTINGS)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from common.errors import BadData, BadInput, BadScenario
-from common.hypotheses.conjunction import Conjunction
-from common.hypotheses.stump import Stump
+from common.core.errors import BadData, BadInput, BadScenario
+from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledRelease
-from common.randomness import RandomSource
-from common.records import Records
+from common.vocabulary.hypotheses.conjunction import Conjunction
+from common.vocabulary.hypotheses.stump import Stump
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.exponential import Exponential, _Conjunctions, _Stumps, choose
-from curator.reweighing import Reweighing
+from curator.weights.reweighing import Reweighing
 
 
 def boolean(n=130, d=9, seed=1):
@@ -63,11 +63,11 @@ def test_counts_agree_with_brute_force_and_every_member_can_be_found(name):
 
 def test_choice_follows_the_law():
     people = np.array([0, 2, 0, 7, 300, 0])
-    chances = people * np.exp(-0.5 * 1.3 * np.arange(6))
+    acceptance_table = people * np.exp(-0.5 * 1.3 * np.arange(6))
     drawn = np.bincount([choose(people, 1.3, RandomSource.seeded(i)) for i in range(20_000)], minlength=6)
     kept = people > 0
     assert not drawn[~kept].any()
-    assert chisquare(drawn[kept], 20_000 * chances[kept] / chances.sum()).pvalue > 1e-6
+    assert chisquare(drawn[kept], 20_000 * acceptance_table[kept] / acceptance_table.sum()).pvalue > 1e-6
 
 
 def test_choice_far_from_zero_does_not_underflow():
@@ -83,8 +83,8 @@ def test_replacing_one_draw_changes_no_probability_by_more_than_epsilon():
 
     def law(sample):
         mistakes = np.array([member.mistakes(sample).sum() for member in members])
-        chances = np.exp(-0.5 * epsilon * mistakes)
-        return np.log(chances / chances.sum())
+        acceptance_table = np.exp(-0.5 * epsilon * mistakes)
+        return np.log(acceptance_table / acceptance_table.sum())
 
     for row, label in itertools.product(itertools.product((0, 1), repeat=6), (-1, 1)):
         features, labels = records.features.copy(), records.labels.copy()

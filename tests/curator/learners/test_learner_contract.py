@@ -3,13 +3,20 @@
 import numpy as np
 import pytest
 
-from common.errors import BadInput, BadScenario
-from common.hypotheses.base import Hypothesis, parse_hypothesis
-from common.privacy.events import Gaussian, NonPrivate, Selected, SubsampledRelease, SubsampledSteps, parse_event
-from common.randomness import RandomSource
-from common.records import Records
+from common.core.errors import BadInput, BadScenario
+from common.numerics.randomness import RandomSource
+from common.privacy.events import (
+    Gaussian,
+    NonPrivate,
+    PrivateSelection,
+    SubsampledRelease,
+    SubsampledSteps,
+    parse_event,
+)
+from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
+from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, parse_learner
-from curator.reweighing import Reweighing
+from curator.weights.reweighing import Reweighing
 
 VIEW = {"features": 3, "center": 0.0, "norm": 1.8, "radius": 3.0}
 EXAMPLES = {
@@ -71,8 +78,8 @@ class TestContract:
     def test_declares_an_event_that_can_be_stored(self, name):
         event = parse_learner(EXAMPLES[name]).event(1e-4)
         assert parse_event(event.wire()) == event
-        assert isinstance(event, NonPrivate | SubsampledSteps | SubsampledRelease | Gaussian | Selected)
-        assert isinstance(event, NonPrivate | Gaussian | Selected) or event.sampling == (
+        assert isinstance(event, NonPrivate | SubsampledSteps | SubsampledRelease | Gaussian | PrivateSelection)
+        assert isinstance(event, NonPrivate | Gaussian | PrivateSelection) or event.sampling == (
             1.0 if name in ITSELF else 1e-4
         )
 

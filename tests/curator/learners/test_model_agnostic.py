@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import BadInput, BadScenario
+from common.core.errors import BadInput, BadScenario
+from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, SubsampledRelease
-from common.privacy.gdp import delta_of
-from common.randomness import RandomSource
-from common.records import Records
+from common.privacy.theorems.gaussian_dp import delta_of
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.reweighing import Reweighing
 from curator.sample.local import LocalSample
-from curator.sampling import Sampler
+from curator.weights.reweighing import Reweighing
+from curator.weights.sampling import Sampler
 
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
 LINEAR = {"classifier": "RidgeClassifier"}

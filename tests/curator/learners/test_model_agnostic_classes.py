@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.distributions.class_clusters import ClassClusters
-from common.errors import BadInput, BadScenario
-from common.hypotheses.argmax import Argmax
-from common.hypotheses.base import parse_hypothesis
-from common.randomness import RandomSource
-from common.records import Records
+from common.core.errors import BadInput, BadScenario
+from common.numerics.randomness import RandomSource
+from common.people.distributions.class_clusters import ClassClusters
+from common.vocabulary.hypotheses.argmax import Argmax
+from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.reweighing import Reweighing
 from curator.sample.local import LocalSample
-from curator.sampling import Sampler
+from curator.weights.reweighing import Reweighing
+from curator.weights.sampling import Sampler
 
 CLUSTERS = ClassClusters(side="target", d=3, classes=4, spread=0.1)
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 5}}

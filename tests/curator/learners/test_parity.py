@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chisquare
 
-from common.distributions.base import parse_distribution
-from common.errors import BadInput, BadScenario
-from common.hypotheses.parity import Parity
+from common.core.errors import BadInput, BadScenario
+from common.numerics.randomness import RandomSource
+from common.people.distributions.base import parse_distribution
 from common.planning import spanning
-from common.privacy.klnrs import rates
-from common.randomness import RandomSource
-from common.records import Records
-from curator.equations import Equations
+from common.privacy.theorems.klnrs import rates
+from common.vocabulary.hypotheses.parity import Parity
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.parity import BOTTOM, vote
-from tests.curator.test_equations import EveryWord
+from curator.numerics.equations import Equations
+from tests.curator.numerics.test_equations import EveryWord
 
 CASES = [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2)]
 """Features and records of the samples that are gone through, all of them with all their neighbours."""
@@ -190,8 +190,8 @@ def test_the_truth_comes_out_as_often_as_planned():
     shape = {"name": "biased-parity", "side": "source", "d": 20, "secret": [2, 3, 19], "biased": 1, "rate": 0.0669873}
     source, beta = parse_distribution(shape), 0.1
     kept, answers = rates("tight", 1.0)
-    chances = kept * spanning.escapes(20, source.chi_squared(), source.supremum())
-    count, rows = spanning.blocks(chances, 1.0 - answers, beta)
+    acceptance_table = kept * spanning.escapes(20, source.chi_squared(), source.supremum())
+    count, rows = spanning.blocks(acceptance_table, 1.0 - answers, beta)
     chosen, truth = learner(blocks=count), Parity(features=(2, 3, 19))
     right = sum(
         chosen.learn(Sample(source.draw(seed, np.arange(count * rows))), RandomSource.seeded(seed), None) == truth

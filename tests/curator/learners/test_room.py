@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common import capacity
-from common.errors import BadScenario
-from common.randomness import RandomSource
-from common.records import Records
+from common.core.errors import BadScenario
+from common.numerics.randomness import RandomSource
+from common.service import capacity
+from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Sizes, parse_learner
-from curator.opening import check_room, open_curator
-from curator.reweighing import Reweighing
 from curator.sample.local import LocalSample
+from curator.service.startup import check_room, open_curator
+from curator.weights.reweighing import Reweighing
 from tests.support import tiny
 
 SMALL, AHEAD = 4 << 20, 32 << 20

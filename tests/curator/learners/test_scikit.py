@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from common.errors import BadInput, BadScenario
-from common.hypotheses.constant import Constant
-from common.hypotheses.trees import Trees
+from common.core.errors import BadInput, BadScenario
+from common.numerics.randomness import RandomSource
 from common.privacy.events import NonPrivate
-from common.randomness import RandomSource
-from common.records import Records
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.trees import Trees
+from common.vocabulary.records import Records
+from curator.export.hypotheses import as_hypothesis
 from curator.learners.base import parse_learner
 from curator.learners.scikit import Scikit, classifiers
-from curator.reweighing import Reweighing
-from curator.writing.hypotheses import as_hypothesis
+from curator.weights.reweighing import Reweighing
 
 LINEAR = [
     ("LogisticRegression", {"C": 10.0}),

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from common.errors import BadScenario
-from common.hypotheses.base import parse_hypothesis
-from common.randomness import RandomSource
-from common.records import Records
+from common.core.errors import BadScenario
+from common.numerics.randomness import RandomSource
+from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.scikit import SEVERAL, Scikit, classifiers
-from curator.reweighing import Reweighing
+from curator.weights.reweighing import Reweighing
 
 LOGISTIC = {"classifier": "LogisticRegression"}
 BAYES = {"classifier": "GaussianNB"}
@@ -284,7 +284,7 @@ def test_a_graph_that_is_too_large_is_refused():
 
 
 def test_without_the_packages_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("common.hypotheses.onnx.find_spec", lambda name: None)
+    monkeypatch.setattr("common.vocabulary.hypotheses.onnx.find_spec", lambda name: None)
     with pytest.raises(BadScenario, match=r"pip install 'tandem-hybrid\[onnx\]'"):
         learned("GaussianNB", {}, people())
     assert learned("LinearSVC", {}, people()).kind == "linear"

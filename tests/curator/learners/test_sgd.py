@@ -5,17 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from common.distributions.gaussian_ball import GaussianBall
-from common.hypotheses.constant import Constant
-from common.hypotheses.linear import Linear
+from common.numerics.randomness import RandomSource
+from common.people.distributions.gaussians.gaussian_ball import GaussianBall
 from common.privacy.events import NonPrivate, SubsampledSteps
-from common.randomness import RandomSource
-from common.records import Records
-from curator.gaussian import fine_normals, normals
-from curator.learners.descent import coordinates, descend
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
+from curator.learners.gradient_steps import coordinates, descend
 from curator.learners.sgd import Sgd
-from curator.reweighing import Reweighing
-from curator.sample.draws import Draws
+from curator.numerics.gaussian_noise import fine_normals, normals
+from curator.sample.rows.gathered_rows import GatheredRows
+from curator.weights.reweighing import Reweighing
 
 
 def sampler(n=300, d=4, seed=1, scale=1.0):
@@ -126,7 +126,12 @@ def test_no_gradient_in_single_precision_is_longer_than_the_clip(scale, intercep
     for record in features:
         away, total = coordinates(width, np.float32), coordinates(width, np.float32)
         descend(
-            Draws.of(Records(record[None], np.ones(1, np.int8))), np.zeros((1, width), np.int16), away, total, 0, rule
+            GatheredRows.of(Records(record[None], np.ones(1, np.int8))),
+            np.zeros((1, width), np.int16),
+            away,
+            total,
+            0,
+            rule,
         )
         cells = away.astype(float) * 1024
         np.testing.assert_array_equal(cells, np.rint(cells))

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from common.distributions.gaussian_half_space import GaussianHalfSpace
-from common.errors import BadScenario
-from common.hypotheses.constant import Constant
-from common.hypotheses.linear import Linear
-from common.randomness import RandomSource
+from common.core.errors import BadScenario
+from common.numerics.randomness import RandomSource
+from common.people.distributions.gaussians.gaussian_half_space import GaussianHalfSpace
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.linear import Linear
 from curator.learners import svm
 from curator.learners.base import parse_learner
 from curator.learners.svm import Svm
-from curator.reweighing import Reweighing
+from curator.weights.reweighing import Reweighing
 
 
 def sampler(n=6000, d=60):

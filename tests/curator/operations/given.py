@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import chisquare
 
-from common.mechanisms.laplace import Laplace
-from common.operations import Operation
-from common.randomness import RandomSource
-from common.records import Records
-from curator.operations.base import ACTS, Workspace
-from curator.reweighing import Reweighing
+from common.numerics.randomness import RandomSource
+from common.vocabulary.mechanisms.laplace import Laplace
+from common.vocabulary.operations import Operation
+from common.vocabulary.records import Records
+from curator.operations.base import HANDLERS, Workspace
 from curator.sample.local import LocalSample
-from curator.sample.single import SingleRows
+from curator.sample.rows.single import SingleRows
+from curator.weights.reweighing import Reweighing
 
 FAILURE = 1e-6
 """Probability that a right law is called wrong."""
@@ -44,7 +44,7 @@ def workspace(records: Records, cut: int = 0) -> Workspace:
 
 def release(operation: Operation, records: Records, seed: int = 0, cut: int = 0) -> dict[str, Any]:
     """Carry out an operation."""
-    return ACTS[operation.kind]().run(operation, workspace(records, cut), RandomSource.seeded(seed, "release"))
+    return HANDLERS[operation.kind]().run(operation, workspace(records, cut), RandomSource.seeded(seed, "release"))
 
 
 def geometric(noise: Laplace, most: int) -> dict[int, float]:
@@ -61,11 +61,14 @@ def assert_law(found: Iterable[Hashable], law: Mapping[Any, float]) -> None:
     seen = Counter(found)
     runs = seen.total()
     common = [outcome for outcome in law if runs * law[outcome] >= 5.0]
-    chances = np.array([law[outcome] for outcome in common])
+    acceptance_table = np.array([law[outcome] for outcome in common])
     counts = np.array([seen[outcome] for outcome in common])
-    if 1.0 - chances.sum() > 5.0 / runs:
-        counts, chances = np.append(counts, runs - counts.sum()), np.append(chances, 1.0 - chances.sum())
+    if 1.0 - acceptance_table.sum() > 5.0 / runs:
+        counts, acceptance_table = (
+            np.append(counts, runs - counts.sum()),
+            np.append(acceptance_table, 1.0 - acceptance_table.sum()),
+        )
     else:
         assert runs - counts.sum() < 40, "outcomes that should hardly ever come"
         runs = counts.sum()
-    assert chisquare(counts, runs * chances / chances.sum()).pvalue > FAILURE
+    assert chisquare(counts, runs * acceptance_table / acceptance_table.sum()).pvalue > FAILURE

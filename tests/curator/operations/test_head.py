@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from common.mechanisms.laplace import Laplace
-from common.operations import HeadList
+from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down
-from common.problems.blender import SPURIOUS, threshold
-from common.randomness import RandomSource
+from common.scenario.problems.blender import SPURIOUS, threshold
+from common.vocabulary.mechanisms.laplace import Laplace
+from common.vocabulary.operations import HeadList
 from curator.operations.head import listed
 from tests.curator.operations.given import assert_law, geometric, numbers, release
 
@@ -21,19 +21,19 @@ MOST = 40
 
 def law(counts, noise, least, most):
     """Return the law of the list as a function of the noisy histogram: the largest first, of equals the smaller."""
-    chances = Counter()
+    acceptance_table = Counter()
     pmf = geometric(noise, MOST)
     for drawn in product(pmf, repeat=len(counts)):
         noisy = {cell: count + z for cell, (count, z) in enumerate(zip(counts, drawn, strict=True))}
         reaching = sorted((cell for cell in noisy if noisy[cell] >= least), key=lambda cell: (-noisy[cell], cell))
-        chances[tuple(reaching[:most])] += float(np.prod([pmf[z] for z in drawn]))
-    return chances
+        acceptance_table[tuple(reaching[:most])] += float(np.prod([pmf[z] for z in drawn]))
+    return acceptance_table
 
 
 @pytest.fixture
 def generous(monkeypatch):
     """A threshold that empty cells reach quite often."""
-    monkeypatch.setattr("common.problems.blender.SPURIOUS", 0.8)
+    monkeypatch.setattr("common.scenario.problems.blender.SPURIOUS", 0.8)
 
 
 @pytest.mark.usefixtures("generous")
@@ -58,7 +58,7 @@ def test_the_threshold_is_the_least_that_keeps_spurious_values_rare(bits, epsilo
 
 
 def test_spurious_values_are_uniform_among_those_that_nobody_holds(monkeypatch):
-    monkeypatch.setattr("common.problems.blender.SPURIOUS", 3.0)
+    monkeypatch.setattr("common.scenario.problems.blender.SPURIOUS", 3.0)
     noise, held = Laplace(epsilon=2.0), np.repeat(np.array([2, 9], dtype=np.uint64), 50)
     least = threshold(4, noise)
     chance = noise.ratio**least / (1.0 + noise.ratio)
@@ -143,12 +143,12 @@ def truncated(counts, noise, most, width=9):
     mass = np.prod(np.meshgrid(*[(1 - q) / (1 + q) * q ** np.abs(cells)] * 3, indexing="ij"), axis=0).ravel()
     noisy = np.stack([grid.ravel() for grid in grids])
     order = np.lexsort((np.broadcast_to(np.arange(3)[:, None], noisy.shape), -noisy), axis=0)
-    chances = Counter()
+    acceptance_table = Counter()
     sorted_counts = np.take_along_axis(noisy, order, axis=0)
     long = np.minimum((sorted_counts >= 1).sum(axis=0), most)
     for length in range(most + 1):
         chosen = long == length
         keys = order[:length, chosen]
         for key, chance in zip(map(tuple, keys.T.tolist()), mass[chosen], strict=True):
-            chances[key] += chance
-    return chances
+            acceptance_table[key] += chance
+    return acceptance_table

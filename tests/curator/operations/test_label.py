@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import BadMessage, BadScenario, BudgetExceeded, PolicyRefused
-from common.hypotheses.base import parse_hypothesis
-from common.operations import Label, parse_operation
+from benchmarks.auditing.office import Office, office
+from common.core.errors import BadMessage, BadScenario, BudgetExceeded, PolicyRefused
+from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, SubsampledRelease
-from common.randomness import RandomSource
-from common.records import Records
-from common.scenario import Scenario, parse
-from curator.curator import Curator
-from curator.operations.base import ACTS, Workspace
-from curator.reweighing import Reweighing
+from common.scenario.scenario import Scenario, parse
+from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.operations import Label, parse_operation
+from common.vocabulary.records import Records
+from curator.operations.base import HANDLERS, Workspace
 from curator.sample.local import LocalSample
-from tests.audit.office import Office, office
+from curator.service.curator import Curator
+from curator.weights.reweighing import Reweighing
 
 N, POINTS = 600, 40
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 2}}
@@ -65,7 +65,7 @@ def scenario(learner: dict[str, Any], **curator: Any) -> Scenario:
 
 
 @pytest.fixture
-def desk(tmp_path) -> Iterator[Callable[..., Office]]:
+def local_curator(tmp_path) -> Iterator[Callable[..., Office]]:
     """Return how to open a curator with the public points and such a learner."""
     opened = []
 
@@ -89,12 +89,12 @@ def wire(**fields: Any) -> dict[str, Any]:
     return {"kind": "label", "count": POINTS, **fields}
 
 
-def charged(desk: Office) -> list[Any]:
-    return [charge.event for charge in desk._curator._book]
+def charged(local_curator: Office) -> list[Any]:
+    return [charge.event for charge in local_curator._curator._book]
 
 
-def test_points_are_labelled_and_charged_as_declared_and_once(desk):
-    office = desk()
+def test_points_are_labelled_and_charged_as_declared_and_once(local_curator):
+    office = local_curator()
     first, again = office.ask(wire(transfer=True), times=2)
     assert first == again
     (event,) = charged(office)
@@ -106,8 +106,8 @@ def test_points_are_labelled_and_charged_as_declared_and_once(desk):
     assert parse_hypothesis(first["hypothesis"]).mistakes(people(1000, 3)).mean() < 0.2
 
 
-def test_some_points_cost_less_than_all_and_operations_add_up(desk):
-    office = desk(rounds=2, epsilon=60.0)
+def test_some_points_cost_less_than_all_and_operations_add_up(local_curator):
+    office = local_curator(rounds=2, epsilon=60.0)
     (few,) = office.ask(wire(first=3, count=5))
     assert len(few["labels"]) == 5
     assert "hypothesis" not in few
@@ -119,10 +119,10 @@ def test_some_points_cost_less_than_all_and_operations_add_up(desk):
     assert together == pytest.approx(cost([(Gaussian(count=POINTS + 5, mu=all_event.mu), 1)], 1e-3), rel=1e-9)
 
 
-def test_what_does_not_fit_into_the_budget_is_refused(desk):
+def test_what_does_not_fit_into_the_budget_is_refused(local_curator):
     with pytest.raises(BudgetExceeded, match="the plan costs"):
-        desk(epsilon=1.0)
-    office = desk(epsilon=20.0)
+        local_curator(epsilon=1.0)
+    office = local_curator(epsilon=20.0)
     with pytest.raises(PolicyRefused, match="points up to number"):
         office.ask(wire(count=POINTS + 1))
     office.ask(wire(count=3))
@@ -130,8 +130,8 @@ def test_what_does_not_fit_into_the_budget_is_refused(desk):
         office.ask(wire())
 
 
-def test_a_sparse_vector_answers_one_whole_sequence(desk):
-    office = desk({"aggregation": SPARSE})
+def test_a_sparse_vector_answers_one_whole_sequence(local_curator):
+    office = local_curator({"aggregation": SPARSE})
     for part in ({"count": POINTS - 1}, {"first": 1, "count": POINTS - 1}):
         with pytest.raises(PolicyRefused, match="sparse-vector answers one whole sequence, the first 40 points"):
             office.ask(wire(**part))
@@ -143,8 +143,8 @@ def test_a_sparse_vector_answers_one_whole_sequence(desk):
     assert all(label == truth for label, truth in zip(told["labels"], TRUTH, strict=True) if label is not None)
 
 
-def test_labels_only_labels_the_first_half_of_the_sample(desk):
-    office = desk({"protects": "labels"}, None, rounds=2, epsilon=60.0)
+def test_labels_only_labels_the_first_half_of_the_sample(local_curator):
+    office = local_curator({"protects": "labels"}, None, rounds=2, epsilon=60.0)
     (told,) = office.ask(wire(first=10, count=20))
     assert told["protects"] == "labels"
     assert np.mean(np.array(told["labels"]) == SAMPLE.labels[10:30]) > 0.8
@@ -152,9 +152,9 @@ def test_labels_only_labels_the_first_half_of_the_sample(desk):
         office.ask(wire(first=290, count=11))
 
 
-def test_classes_are_released_as_their_numbers(desk):
+def test_classes_are_released_as_their_numbers(local_curator):
     classes = {"first": 1, "count": 2}
-    (told,) = desk({"classes": classes, "student": {"classifier": "RidgeClassifier"}}).ask(wire(transfer=True))
+    (told,) = local_curator({"classes": classes, "student": {"classifier": "RidgeClassifier"}}).ask(wire(transfer=True))
     assert set(told["labels"]) <= {0, 1}
     assert (told["hypothesis"]["kind"], told["hypothesis"]["first"]) == ("argmax", 1)
 
@@ -168,26 +168,26 @@ def test_classes_are_released_as_their_numbers(desk):
     ids=["no such columns", "a graph"],
 )
 def test_a_curator_does_not_open_without_the_columns_or_with_a_student_that_has_no_place_among_several(
-    desk, changes, says
+    local_curator, changes, says
 ):
     with pytest.raises(BadScenario, match=says):
-        desk(changes)
+        local_curator(changes)
 
 
-def test_learners_without_answers_of_their_own_are_refused(desk):
+def test_learners_without_answers_of_their_own_are_refused(local_curator):
     draws = {"draws": 100, "aggregation": {"name": "gnmax", "epsilon": 1e-3, "delta": 1e-6}}
     with pytest.raises(PolicyRefused, match="wants draws"):
-        desk(draws, kappa=0.5).ask(wire())
+        local_curator(draws, kappa=0.5).ask(wire())
     records = LocalSample.of(SAMPLE)
     bare = Workspace(records, Reweighing(N, None, 1.0), None, public=PUBLIC)
     with pytest.raises(PolicyRefused, match="takes a curator whose learner is model-agnostic"):
-        ACTS["label"]().event(Label(count=1), bare)
+        HANDLERS["label"]().event(Label(count=1), bare)
 
 
-def test_a_curator_does_not_open_with_too_few_public_points_or_too_many_chunks(desk):
+def test_a_curator_does_not_open_with_too_few_public_points_or_too_many_chunks(local_curator):
     for changes, public, says in (({}, None, "public section has 0"), ({"chunks": N + 1}, PUBLIC, "601 chunks")):
         with pytest.raises(Exception, match=says):
-            desk(changes, public)
+            local_curator(changes, public)
 
 
 @pytest.mark.parametrize("fields", [{"count": 0}, {"first": -1}, {"count": 1 << 21}, {"transfer": "x"}, {"more": 1}])

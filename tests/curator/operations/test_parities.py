@@ -6,9 +6,9 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
-from common.operations import LearnParities
-from common.privacy.klnrs import rates
 from common.privacy.rounding import down
+from common.privacy.theorems.klnrs import rates
+from common.vocabulary.operations import LearnParities
 from tests.curator.operations.given import assert_law, people, release
 
 BITS = 4
@@ -73,7 +73,7 @@ def law(block, width, kept, answers):
     block
         Tuple of (x, label), where x is a tuple of ``width`` bits.
     """
-    chances = {None: 1.0 - answers}
+    acceptance_table = {None: 1.0 - answers}
     for size in range(len(block) + 1):
         for some in combinations(block, size):
             chance = answers * kept**size * (1.0 - kept) ** (len(block) - size)
@@ -84,10 +84,10 @@ def law(block, width, kept, answers):
             ]
             for point in solutions:
                 features = tuple(np.flatnonzero(point).tolist())
-                chances[features] = chances.get(features, 0.0) + chance / len(solutions)
+                acceptance_table[features] = acceptance_table.get(features, 0.0) + chance / len(solutions)
             if not solutions:
-                chances[None] += chance
-    return chances
+                acceptance_table[None] += chance
+    return acceptance_table
 
 
 @pytest.mark.parametrize(("rule", "blocks", "epsilon"), [("tight", 1, 1.0), ("tight", 2, 2.0), ("printed", 2, 4.0)])

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import BadMessage, BudgetExceeded, PolicyRefused, TandemError
-from common.operations import parse_operation
+from benchmarks.auditing.office import Office, office
+from common.core.errors import BadMessage, BudgetExceeded, PolicyRefused, TandemError
+from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
 from common.privacy.events import SubsampledRelease
 from common.privacy.rounding import down
-from common.randomness import RandomSource
-from common.records import Records
-from curator.curator import Curator
-from curator.operations.base import ACTS
-from tests.audit.office import Office, office
+from common.vocabulary.operations import parse_operation
+from common.vocabulary.records import Records
+from curator.operations.base import HANDLERS
+from curator.service.curator import Curator
 from tests.support import small
 
 EPSILON = 1.0
@@ -37,7 +37,7 @@ def wire(kind: str, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def desk(tmp_path):
+def local_curator(tmp_path):
     """Return how to open a curator without a learner, with such a budget for so many releases."""
     opened = []
 
@@ -54,65 +54,65 @@ def desk(tmp_path):
         entered.__exit__(None, None, None)
 
 
-def charged(desk: Office) -> list[Any]:
-    return [charge.event for charge in desk._curator._book]
+def charged(local_curator: Office) -> list[Any]:
+    return [charge.event for charge in local_curator._curator._book]
 
 
 def test_every_operation_with_an_epsilon_of_its_own_is_covered():
     others = {"learn", "reweigh", "label"}
-    assert sorted(RELEASES) == sorted(set(ACTS.names()) - others)
+    assert sorted(RELEASES) == sorted(set(HANDLERS.names()) - others)
 
 
 @pytest.mark.parametrize("kind", sorted(RELEASES))
 class TestEveryRelease:
-    def test_it_is_charged_as_declared_once_and_said_so(self, kind, desk):
-        open_desk = desk()
+    def test_it_is_charged_as_declared_once_and_said_so(self, kind, local_curator):
+        open_desk = local_curator()
         (told,) = open_desk.ask(wire(kind))
         event = SubsampledRelease(draws=1, sampling=1.0, epsilon=EPSILON, delta=0.0)
         assert charged(open_desk) == [event]
         assert told["event"] == event.wire()
         assert EPSILON * (1 - 1e-9) <= cost([(event, 1)], 0.0) <= EPSILON * (1 + 1e-9)
 
-    def test_a_repeated_request_returns_what_was_stored(self, kind, desk):
-        open_desk = desk()
+    def test_a_repeated_request_returns_what_was_stored(self, kind, local_curator):
+        open_desk = local_curator()
         first, *again = open_desk.ask(wire(kind), times=5)
         assert again == 4 * [first]
         assert len(charged(open_desk)) == 1
 
-    def test_the_same_seed_is_the_same_release(self, kind, desk):
-        assert desk().ask(wire(kind)) == desk().ask(wire(kind))
+    def test_the_same_seed_is_the_same_release(self, kind, local_curator):
+        assert local_curator().ask(wire(kind)) == local_curator().ask(wire(kind))
 
-    def test_a_second_release_is_beyond_the_budget(self, kind, desk):
-        open_desk = desk()
+    def test_a_second_release_is_beyond_the_budget(self, kind, local_curator):
+        open_desk = local_curator()
         open_desk.ask(wire(kind))
         with pytest.raises(BudgetExceeded, match=r"spent .* asks for"):
             open_desk.ask(wire(kind))
         assert len(charged(open_desk)) == 1
 
-    def test_rounds_share_the_budget(self, kind, desk):
-        open_desk = desk(epsilon=2.0 * EPSILON, rounds=2)
+    def test_rounds_share_the_budget(self, kind, local_curator):
+        open_desk = local_curator(epsilon=2.0 * EPSILON, rounds=2)
         for _ in range(2):
             open_desk.ask(wire(kind, epsilon=down(EPSILON)))
         with pytest.raises((BudgetExceeded, PolicyRefused)):
             open_desk.ask(wire(kind, epsilon=down(EPSILON)))
         assert len(charged(open_desk)) == 2
 
-    def test_more_than_the_budget_is_refused_before_anything_is_charged(self, kind, desk):
-        self.refused(desk(), wire(kind, epsilon=1.01 * EPSILON), BudgetExceeded, "asks for")
+    def test_more_than_the_budget_is_refused_before_anything_is_charged(self, kind, local_curator):
+        self.refused(local_curator(), wire(kind, epsilon=1.01 * EPSILON), BudgetExceeded, "asks for")
 
     @pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), "one", None])
-    def test_an_epsilon_that_is_none_is_refused(self, kind, epsilon, desk):
-        self.refused(desk(), wire(kind, epsilon=epsilon), TandemError, "epsilon|valid JSON|finite")
+    def test_an_epsilon_that_is_none_is_refused(self, kind, epsilon, local_curator):
+        self.refused(local_curator(), wire(kind, epsilon=epsilon), TandemError, "epsilon|valid JSON|finite")
 
-    def test_records_with_too_few_features_are_refused(self, kind, desk):
+    def test_records_with_too_few_features_are_refused(self, kind, local_curator):
         fewer = Records(np.ascontiguousarray(SAMPLE.features[:, :5]), SAMPLE.labels)
-        self.refused(desk(sample=fewer), wire(kind), PolicyRefused, "needs 6 features, records have 5")
+        self.refused(local_curator(sample=fewer), wire(kind), PolicyRefused, "needs 6 features, records have 5")
 
-    def test_unknown_fields_are_refused(self, kind, desk):
-        self.refused(desk(), wire(kind, surprise=1), BadMessage, "surprise")
+    def test_unknown_fields_are_refused(self, kind, local_curator):
+        self.refused(local_curator(), wire(kind, surprise=1), BadMessage, "surprise")
 
     def test_it_says_how_many_features_it_reads(self, kind):
-        assert parse_operation(wire(kind)).least_dimension == 6
+        assert parse_operation(wire(kind)).min_features == 6
 
     @staticmethod
     def refused(open_desk: Office, operation: dict[str, Any], error: type[TandemError], words: str) -> None:
@@ -140,30 +140,30 @@ REFUSED: dict[str, tuple[dict[str, Any], type[TandemError], str]] = {
 
 
 @pytest.mark.parametrize("what", sorted(REFUSED))
-def test_what_does_not_fit_is_refused_before_anything_is_charged(what, desk):
+def test_what_does_not_fit_is_refused_before_anything_is_charged(what, local_curator):
     operation, error, words = REFUSED[what]
-    TestEveryRelease.refused(desk(epsilon=80.0), operation, error, words)
+    TestEveryRelease.refused(local_curator(epsilon=80.0), operation, error, words)
 
 
-def test_the_least_epsilon_of_every_release_can_be_carried_out(desk):
+def test_the_least_epsilon_of_every_release_can_be_carried_out(local_curator):
     for kind, least in {"count": 0.001, "head": 0.0025}.items():
-        open_desk = desk()
+        open_desk = local_curator()
         assert open_desk.ask(wire(kind, epsilon=least))
         assert len(charged(open_desk)) == 1
 
 
-def test_parities_want_features_of_0_and_1(desk):
+def test_parities_want_features_of_0_and_1(local_curator):
     real = Records(SAMPLE.features.astype(np.float32), SAMPLE.labels)
-    TestEveryRelease.refused(desk(sample=real), wire("parities"), PolicyRefused, "0/1 features")
+    TestEveryRelease.refused(local_curator(sample=real), wire("parities"), PolicyRefused, "0/1 features")
 
 
-def test_a_curator_without_a_learner_learns_nothing(desk):
-    TestEveryRelease.refused(desk(), {"kind": "learn", "round": 1}, PolicyRefused, "no learner")
+def test_a_curator_without_a_learner_learns_nothing(local_curator):
+    TestEveryRelease.refused(local_curator(), {"kind": "learn", "round": 1}, PolicyRefused, "no learner")
 
 
-def test_a_crash_in_an_operation_costs_once_and_repeats_bit_for_bit(tmp_path, monkeypatch, desk):
-    expected = desk().ask(wire("count"))
-    open_desk = desk()
+def test_a_crash_in_an_operation_costs_once_and_repeats_bit_for_bit(tmp_path, monkeypatch, local_curator):
+    expected = local_curator().ask(wire("count"))
+    open_desk = local_curator()
     with monkeypatch.context() as broken:
         broken.setattr("curator.operations.count.Laplace.noise", _crash)
         with pytest.raises(RuntimeError, match="crashed"):
@@ -178,8 +178,8 @@ def _crash(*_: object) -> None:
     raise RuntimeError("crashed")
 
 
-def test_releases_hold_nothing_but_what_they_declare(tmp_path: Path, desk):
+def test_releases_hold_nothing_but_what_they_declare(tmp_path: Path, local_curator):
     named = {"select": {"feature"}, "count": {"count"}, "parities": {"parities"}, "head": {"items", "counts", "people"}}
     for kind, keys in named.items():
-        (told,) = desk().ask(wire(kind))
+        (told,) = local_curator().ask(wire(kind))
         assert set(told) == keys | {"event"}

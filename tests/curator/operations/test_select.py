@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from common.operations import Select
+from common.vocabulary.operations import Select
 from tests.curator.operations.given import assert_law, people, release
 
 SAMPLE = people([[0, 1, 1, 0, 1], [0, 1, 0, 1, 0], [1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])
@@ -56,5 +56,5 @@ def test_the_selected_count_is_rarely_far_below_the_largest():
         features = np.tril(np.ones((20, 12), dtype=np.uint8))
         ones = features.sum(axis=0)
         far = ones < ones.max() - 2.0 * np.log(12 / beta) / epsilon
-        chances = law(people(features), 0, 12, epsilon)
-        assert sum(chances[i] for i in np.flatnonzero(far)) <= beta
+        acceptance_table = law(people(features), 0, 12, epsilon)
+        assert sum(acceptance_table[i] for i in np.flatnonzero(far)) <= beta

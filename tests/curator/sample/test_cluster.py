@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import BadData, BadScenario, PeerUnavailable
-from common.hypotheses.linear import Linear
-from common.randomness import RandomSource
-from common.records import Records
-from curator.reweighing import Reweighing
+from common.core.errors import BadData, BadScenario, PeerUnavailable
+from common.numerics.randomness import RandomSource
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
+from curator.weights.reweighing import Reweighing
 from tests.support import Bench, tiny
 
 pytestmark = [
@@ -83,7 +83,7 @@ def reweighed(sample: Any, kappa: float, eta: float, kill: int | None = None) ->
         found.append(sampler.indices(3000, source).tolist())
         records = sampler.draws(3000, source)
         found.extend([records.features.tolist(), records.labels.tolist(), law.density().acceptance])
-    return [*found, np.concatenate(list(sample.scores())).tolist()]
+    return [*found, np.concatenate(list(sample.cumulative_losses())).tolist()]
 
 
 def test_the_cluster_holds_the_same_people_in_the_same_order(one, two):
@@ -103,11 +103,11 @@ def test_a_killed_worker_changes_nothing_of_what_comes_out(one, two, monkeypatch
 
 
 def test_stored_scores_are_restored_also_in_a_successor(one, two):
-    scores = [(np.arange(size) % 3).astype(np.uint8) for size in two.sizes]
-    census = two.restore(scores, 5)
+    cumulative_losses = [(np.arange(size) % 3).astype(np.uint8) for size in two.sizes]
+    histogram = two.restore(cumulative_losses, 5)
     os.kill(two.processes()[0], signal.SIGKILL)
-    np.testing.assert_array_equal(np.concatenate(list(two.scores())), np.concatenate(scores))
-    np.testing.assert_array_equal(census.people, one.restore([np.concatenate(scores)], 5).people)
+    np.testing.assert_array_equal(np.concatenate(list(two.cumulative_losses())), np.concatenate(cumulative_losses))
+    np.testing.assert_array_equal(histogram.people, one.restore([np.concatenate(cumulative_losses)], 5).people)
 
 
 def test_what_a_shard_refuses_is_refused_here(two):

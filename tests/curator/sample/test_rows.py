@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.distributions.base import parse_distribution
-from common.errors import BadData, BadScenario
-from common.hypotheses.constant import Constant
-from common.hypotheses.linear import Linear
-from common.hypotheses.stump import Stump
-from common.losses import count
-from common.people import People
-from common.records import Records
-from curator.sample.fixed import FixedRows, Grid, _mistakes
-from curator.sample.single import SingleRows
+from common.core.errors import BadData, BadScenario
+from common.people.distributions.base import parse_distribution
+from common.people.spec import PopulationSpec
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.hypotheses.stump import Stump
+from common.vocabulary.losses import count
+from common.vocabulary.records import Records
+from curator.sample.rows.fixed import FixedRows, Grid, _mistakes
+from curator.sample.rows.single import SingleRows
 
 N = 1000
 GRID = Grid.over(-1.0, 1.0)
@@ -150,10 +150,10 @@ def test_values_beyond_the_public_bounds_become_the_ends():
 
 def test_bounds_come_from_what_is_public():
     ball = {"name": "gaussian-ball", "side": "source", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
-    shortened = People(distribution=parse_distribution({**ball, "norm": 0.0775}))
+    shortened = PopulationSpec(distribution=parse_distribution({**ball, "norm": 0.0775}))
     assert Grid.of(shortened) == Grid.over(-0.0775, 0.0775)
     with pytest.raises(BadScenario, match="give the distribution a norm, or keep numbers: single"):
-        Grid.of(People(distribution=parse_distribution(ball)))
+        Grid.of(PopulationSpec(distribution=parse_distribution(ball)))
 
 
 @pytest.mark.parametrize("bounds", [(1.0, 1.0), (2.0, 1.0), (-np.inf, 0.0), (0.0, np.nan)])

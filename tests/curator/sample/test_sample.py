@@ -5,19 +5,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from common.errors import BadData
-from common.hypotheses.constant import Constant
-from common.hypotheses.linear import Linear
-from common.hypotheses.stump import Stump
-from common.randomness import RandomSource
-from common.records import Records
-from curator.reweighing import Reweighing
+from common.core.errors import BadData
+from common.numerics.randomness import RandomSource
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.hypotheses.stump import Stump
+from common.vocabulary.records import Records
 from curator.sample import shard as shards
-from curator.sample.fixed import FixedRows, Grid
 from curator.sample.local import LocalSample
-from curator.sample.shard import Census, Shard
-from curator.sample.single import SingleRows
-from tests.curator.given import losses_of, scores, split
+from curator.sample.rows.fixed import FixedRows, Grid
+from curator.sample.rows.single import SingleRows
+from curator.sample.shard import ScoreHistogram, Shard
+from curator.weights.reweighing import Reweighing
+from tests.curator.given import cumulative_losses, losses_of, split
 
 N = 5000
 GRID = Grid.over(-1.0, 1.0)
@@ -48,7 +48,7 @@ def run(sample):
         weights.update(sample, hypothesis, loss)
         sampler = weights.sampler(sample)
         drawn = sampler.draws(700, RandomSource.seeded(1))
-        seen += [scores(sample), weights.density().cut, drawn.features, drawn.labels]
+        seen += [cumulative_losses(sample), weights.density().cut, drawn.features, drawn.labels]
         seen += [sampler.indices(700, RandomSource.seeded(1))]
     return seen
 
@@ -66,7 +66,7 @@ def test_threads_and_shards_change_no_bit(kind, cuts, threads, monkeypatch):
 def test_fixed_rows_learn_nearly_the_same_scores():
     single, fixed = held("single", (), 1), held("fixed", (), 1)
     run(single), run(fixed)
-    apart = np.abs(scores(single).astype(np.int64) - scores(fixed).astype(np.int64))
+    apart = np.abs(cumulative_losses(single).astype(np.int64) - cumulative_losses(fixed).astype(np.int64))
     assert (apart > 1).mean() < 0.002  # whose margin is within a grid step of 0
     assert apart.max() <= 2 * 1024
 
@@ -75,19 +75,19 @@ def test_counting_by_sorting_gives_what_tables_give(monkeypatch):
     tables = Reweighing(N, 0.1, 0.4)
     sample = held("single", (), 2)
     tables.update(sample, *ROUNDS[2])
-    wanted = tables.density().census
+    wanted = tables.density().histogram
     monkeypatch.setattr(shards, "_DENSE", 10)
     monkeypatch.setattr(shards, "_SHARE", 777)
     sorted_ = Reweighing(N, 0.1, 0.4)
     sorted_.update(held("single", (), 2), *ROUNDS[2])
-    np.testing.assert_array_equal(sorted_.density().census.levels, wanted.levels)
-    np.testing.assert_array_equal(sorted_.density().census.people, wanted.people)
+    np.testing.assert_array_equal(sorted_.density().histogram.levels, wanted.levels)
+    np.testing.assert_array_equal(sorted_.density().histogram.people, wanted.people)
     assert wanted.people.sum() == N
 
 
 def test_a_census_is_merged_level_by_level():
-    parts = [Census(np.array([0, 2]), np.array([5, 1])), Census(np.array([2, 9]), np.array([3, 4]))]
-    merged = Census.merged(parts)
+    parts = [ScoreHistogram(np.array([0, 2]), np.array([5, 1])), ScoreHistogram(np.array([2, 9]), np.array([3, 4]))]
+    merged = ScoreHistogram.merged(parts)
     assert (merged.levels.tolist(), merged.people.tolist()) == ([0, 2, 9], [5, 4, 4])
 
 
@@ -95,16 +95,16 @@ def test_a_census_is_merged_level_by_level():
 def test_scores_widen_before_they_overflow(most, before, wider):
     sample = LocalSample.of(losses_of(np.ones((1, 20), dtype=np.uint8)))
     sample.restore([np.full(20, most, dtype=before)], most)
-    census = sample.reweigh(Constant(label=-1), "zero-one", 1, most + 1)
-    assert scores(sample).dtype == wider
-    assert census.levels.tolist() == [most + 1]
+    histogram = sample.reweigh(Constant(label=-1), "zero-one", 1, most + 1)
+    assert cumulative_losses(sample).dtype == wider
+    assert histogram.levels.tolist() == [most + 1]
 
 
 def test_refined_scores_are_whole_multiples():
     sample = split(losses_of(np.zeros((1, 20), dtype=np.uint8)), 5)
     sample.restore(np.split(np.arange(20, dtype=np.uint8), [5]), 19)
     sample.refine(1024, 20 * 1024)
-    np.testing.assert_array_equal(scores(sample), np.arange(20) * 1024)
+    np.testing.assert_array_equal(cumulative_losses(sample), np.arange(20) * 1024)
 
 
 @pytest.mark.parametrize(
@@ -120,13 +120,13 @@ def test_impossible_stored_scores_are_refused(stored, says):
     sample = LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8)))
     with pytest.raises(BadData, match=says):
         Reweighing.restore(sample, 1.0, 0.1, ["zero-one"] * 3, stored)
-    assert not scores(sample).any()
+    assert not cumulative_losses(sample).any()
 
 
 def test_nobody_writes_into_the_scores_from_outside():
     sample = LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8)))
     with pytest.raises(ValueError, match="read-only"):
-        next(iter(sample.scores()))[0] = 1
+        next(iter(sample.cumulative_losses()))[0] = 1
 
 
 def test_the_sample_is_never_copied():
@@ -137,10 +137,10 @@ def test_the_sample_is_never_copied():
 
 def test_a_table_of_heights_needs_heights():
     weights, sample = Reweighing(N, 0.1, 0.4), held("single", (), 1)
-    chances = weights.density().chances()
-    assert chances.heights is None
+    acceptance_table = weights.density().acceptance_table()
+    assert acceptance_table.heights is None
     with pytest.raises(ValueError, match="no heights"):
-        sample.pile(chances)
+        sample.bucket_sums(acceptance_table)
 
 
 def test_scores_of_another_law_are_not_gone_on_with():
@@ -150,4 +150,4 @@ def test_scores_of_another_law_are_not_gone_on_with():
     with pytest.raises(ValueError, match="restore the sample before another law begins"):
         Reweighing(N, 0.1, 0.4).update(sample, *ROUNDS[0])
     Reweighing.restore(sample, 0.1, 0.4).update(sample, *ROUNDS[0])
-    assert scores(sample).max() == 1
+    assert cumulative_losses(sample).max() == 1

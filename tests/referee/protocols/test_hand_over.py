@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from common.errors import PeerMisbehaved, PolicyRefused
-from common.hypotheses.base import parse_hypothesis
-from common.operations import Learn
-from common.records import Records
-from common.tasks import Task
-from curator.reweighing import Reweighing
+from common.core.errors import PeerMisbehaved, PolicyRefused
+from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.operations import Learn
+from common.vocabulary.records import Records
+from common.vocabulary.tasks import Task
 from curator.sample.local import LocalSample
-from referee.audit import audit
+from curator.weights.reweighing import Reweighing
+from referee.audit.audit import audit
 from referee.protocols.base import AskAgents, AskCurator, learned
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import Bench, leave_folder, tiny

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from common.errors import BadScenario, PatternViolation
-from common.mechanisms.base import parse_mechanism
-from common.queries.moment import MomentQuery
-from common.randomness import RandomSource
-from common.records import Records
+from common.core.errors import BadScenario, PatternViolation
+from common.numerics.randomness import RandomSource
+from common.vocabulary.mechanisms.base import parse_mechanism
+from common.vocabulary.queries.moment import MomentQuery
+from common.vocabulary.records import Records
 from referee.protocols.base import PROTOCOLS, Answers
-from referee.protocols.local_averages import averages, discriminant
+from referee.protocols.local.local_averages import averages, discriminant
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import Bench, tiny
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from common.errors import BadScenario, PatternViolation, PeerMisbehaved
-from common.operations import Label
-from common.queries.loss import LossQuery
-from common.scenario import Scenario
+from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
+from common.scenario.scenario import Scenario
+from common.vocabulary.operations import Label
+from common.vocabulary.queries.loss import LossQuery
 from deploy.checking import checked
-from deploy.laboratory import conduct
-from referee.audit import audit
-from referee.patterns import agents, curator, sequence
-from referee.protocols.base import PROTOCOLS, Note
-from referee.protocols.model_agnostic import said
+from deploy.simulation import conduct
+from referee.audit.audit import audit
+from referee.protocols.base import PROTOCOLS, Progress
+from referee.protocols.patterns import agents, curator, sequence
+from referee.protocols.transfer.model_agnostic import said
 from tests.support import Bench, leave_folder, tiny
 
 NAME = "model-agnostic"
@@ -77,7 +77,7 @@ def test_it_asks_for_all_labels_then_tests_what_was_learned():
     script = PROTOCOLS[NAME]().script(chosen, 7)
     step = next(script)
     while not asked or not isinstance(asked[-1], LossQuery):
-        if isinstance(step, Note):
+        if isinstance(step, Progress):
             notes.append(step)
             step = script.send(None)
         else:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import BadScenario, PatternViolation, PeerMisbehaved
-from common.operations import Learn, LearnParities, Operation
-from common.problems.base import PROBLEMS
-from common.queries.base import Query
-from common.randomness import RandomSource
-from common.scenario import Scenario
+from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
+from common.numerics.randomness import RandomSource
+from common.scenario.problems.base import PROBLEMS
+from common.scenario.scenario import Scenario
+from common.vocabulary.operations import Learn, LearnParities, Operation
+from common.vocabulary.queries.base import Query
 from local_agent.answering import randomize
-from referee.driver import drive
-from referee.patterns import Pattern
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Note, Outcome, learned
+from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, Progress, learned
+from referee.protocols.driver import drive
+from referee.protocols.patterns import Pattern
 from tests.support import SMALL, Bench, small, tiny
 
 PUBLIC = 1234567
@@ -68,10 +68,12 @@ class World:
         return reply
 
 
-def play(name: str, chosen: Scenario, exchange: Any, notes: list[Note] | None = None, public: int = PUBLIC) -> Outcome:
+def play(
+    name: str, chosen: Scenario, exchange: Any, notes: list[Progress] | None = None, public: int = PUBLIC
+) -> Outcome:
     protocol = PROTOCOLS[name]()
-    watch = (notes if notes is not None else []).append
-    return drive(protocol.script(chosen, public), protocol.agreed(chosen), exchange, watch)
+    on_progress = (notes if notes is not None else []).append
+    return drive(protocol.script(chosen, public), protocol.agreed(chosen), exchange, on_progress)
 
 
 NAMES = [name for name in PROTOCOLS.names() if PROTOCOLS[name].problem is None]
@@ -114,7 +116,7 @@ def test_every_protocol_about_a_problem_is_covered():
 @pytest.mark.parametrize(("name", "alone"), RUNS)
 def test_it_ends_with_an_outcome_within_its_pattern(name, alone, rate):
     chosen = scenario_of(name, alone)
-    notes: list[Note] = []
+    notes: list[Progress] = []
     outcome = play(name, chosen, World(chosen, rate), notes)
     assert isinstance(outcome, Outcome)
     assert outcome.status in ("done", "exhausted")
@@ -371,8 +373,8 @@ def test_a_curator_that_releases_rubbish_fails_the_run_and_not_the_referee(tmp_p
             return self.curator.open_run(signed)
 
         def perform(self, signed: Any) -> Any:
-            from common import messages
-            from common.identity import Identity
+            from common.wire import messages
+            from common.wire.identity import Identity
 
             release = messages.Release.parse(self.curator.perform(signed).message)
             broken = release.model_copy(update={"result": {"event": release.result["event"]}})
@@ -394,7 +396,7 @@ def test_its_pattern_forbids_what_the_paper_forbids():
 
 @pytest.mark.parametrize("private", [False, True])
 def test_agnostic_and_non_private_runs_are_audited_like_any_other(tmp_path, private):
-    from referee.audit import audit
+    from referee.audit.audit import audit
     from tests.support import leave_folder
 
     open_ = ["agents.mechanism={name: none}", "curator.kappa=null", "curator.epsilon=null", "curator.delta=null"]

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.hypotheses.argmax import Argmax, column_classes
-from common.hypotheses.base import parse_hypothesis
-from common.people import open_crowd, open_public
-from common.scenario import Scenario, data_folder, load
+from common.people.spec import open_public, open_records
+from common.scenario.scenario import Scenario, data_folder, load
+from common.vocabulary.hypotheses.argmax import Argmax, column_classes
+from common.vocabulary.hypotheses.base import parse_hypothesis
 from deploy.checking import checked
 from deploy.embedded import Embedded
 from deploy.truth import judge_crowd, loss
-from referee.audit import audit
+from referee.audit.audit import audit
 from tests.support import Bench, leave_folder
 
 NAME = "model-agnostic-classes"
@@ -43,7 +43,7 @@ def test_a_run_is_done_and_audited_and_its_answer_is_a_class(tmp_path):
     assert result["status"] == found.status == "done"
     answer = parse_hypothesis(result["answer"])
     assert isinstance(answer, Argmax)
-    people = open_crowd(chosen.target, None, 5, 20_000)
+    people = open_records(chosen.target, None, 5, 20_000)
     true = loss(answer, people)
     assert true < 0.2  # 5/6 by chance
     assert result["estimate"]["low"] - 0.01 < true < result["estimate"]["high"] + 0.01
@@ -56,12 +56,15 @@ def test_everybody_of_the_gases_has_one_class_and_public_people_are_others():
     chosen = real()
     folder = data_folder(chosen)
     public = open_public(chosen.public, folder, 1)
-    curators, population = (open_crowd(people, folder, 1, None) for people in (chosen.source, chosen.target))
+    curators, population = (open_records(people, folder, 1, None) for people in (chosen.source, chosen.target))
     # Batches 2, 3, 4, 5, 8 and 9, and 300 of batches 1 and 6.
     assert (len(curators) + len(population), len(public)) == (3952, 300)
     assert len(curators) >= chosen.curator.n
     assert len(population) >= chosen.agents.count
-    parts = [public.features, *(crowd.records(np.arange(len(crowd))).features for crowd in (curators, population))]
+    parts = [
+        public.features,
+        *(population.records(np.arange(len(population))).features for population in (curators, population)),
+    ]
     for features in parts:
         assert features.shape[1] == 38
         assert (features.min(), features.max()) == (0.0, 1.0)

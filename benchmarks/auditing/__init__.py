@@ -1,0 +1,1 @@
+"""Cases for the empirical privacy audit: mechanisms as they are, and broken twins."""

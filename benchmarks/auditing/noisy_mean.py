@@ -1,0 +1,52 @@
+"""A learner small enough to reason about, for tests of what wraps learners: a noisy mean, and a threshold beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from common.numerics.randomness import RandomSource
+from common.privacy.events import Event, Gaussian
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
+from curator.learners.base import LEARNERS, Learner
+from curator.weights.sampling import Sampler
+
+
+class NoisyMean(Learner):
+    """The mean of label times feature over the sample itself, clipped to [-1, 1], with noise; and a given threshold."""
+
+    name: Literal["noisy-mean"] = "noisy-mean"
+    mu: float = Field(gt=0)
+    threshold: float = 0.0
+    releases: int = 1
+
+    def event(self, sampling: float) -> Event:
+        """One release."""
+        return Gaussian(count=self.releases, mu=self.mu)
+
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
+        """Average, and add noise of 2 sqrt(d)/(n mu)."""
+        records = Records.joined(list(sampler.everybody()))
+        mean = np.mean(records.labels[:, None] * np.clip(records.features.astype(np.float64), -1, 1), axis=0)
+        noise = source.normals(len(mean)) * 2.0 * np.sqrt(len(mean)) / (len(records) * self.mu)
+        return Linear(weights=tuple((mean + noise).tolist()), threshold=self.threshold)
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """Have the learner in the vocabulary for a while."""
+    LEARNERS.names()
+    entries: dict[str, Any] = LEARNERS._entries
+    entries["noisy-mean"] = NoisyMean
+    try:
+        yield
+    finally:
+        del entries["noisy-mean"]

@@ -1,0 +1,187 @@
+"""What the curator releases of its sample itself, under audit: a selection, a count, parities by blocks, a head list.
+
+Each pair of samples differs in one person, as unfavourably as we know. Every twin is the same code without one of its
+safeguards, and releases more than it is charged for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.auditing.case import Case
+from common.core.arrays import AnyArray
+from common.numerics.randomness import RandomSource
+from common.privacy.auditing import Subject
+from common.privacy.budget import cost
+from common.privacy.theorems.klnrs import rates
+from common.vocabulary.mechanisms.laplace import Laplace
+from common.vocabulary.operations import Count, HeadList, LearnParities, Operation, Select
+from common.vocabulary.records import Records
+from curator.learners.exponential import choose
+from curator.operations.base import HANDLERS, OperationHandler, Workspace
+from curator.operations.head import HeadHandler
+from curator.operations.parities import ParitiesHandler
+from curator.sample.local import LocalSample
+from curator.weights.reweighing import Reweighing
+
+Number = Callable[[dict[str, Any]], float]
+"""What the auditor looks at in a release."""
+
+
+def people(features: Any, labels: Any = None) -> Records:
+    """Return records of 0/1 features; labels are 0/1, too, and 1 if not given."""
+    rows = np.array(features, dtype=np.uint8)
+    signs = np.ones(len(rows)) if labels is None else 2.0 * np.array(labels) - 1.0
+    return Records(rows, signs.astype(np.int8))
+
+
+def workspace(records: Records) -> Workspace:
+    """Return a workspace without a learner."""
+    return Workspace(LocalSample.of(records), Reweighing(len(records), None, 1.0), None)
+
+
+def claimed(operation: Operation) -> float:
+    """Return what the operation declares to cost."""
+    return cost([(HANDLERS[operation.kind]().event(operation, workspace(people([[0]]))), 1)], 0.0)
+
+
+def released(
+    operation: Operation,
+    number: Number,
+    safeguard: str = "",
+    other: Any = None,
+    act: OperationHandler[Any] | None = None,
+) -> Subject:
+    """One release a run, of the operation as it is, with something else in the place of a safeguard, or by a twin."""
+    act = act or HANDLERS[operation.kind]()
+
+    def shipped(records: Records, runs: int, source: RandomSource) -> AnyArray:
+        local_curator = workspace(records)
+        return np.array([number(act.run(operation, local_curator, source.derive(run))) for run in range(runs)])
+
+    def broken(records: Records, runs: int, source: RandomSource) -> AnyArray:
+        with patch(safeguard, other):
+            return shipped(records, runs, source)
+
+    return broken if safeguard else shipped
+
+
+# Selection and count -------------------------------------------------------------------------------------------------
+
+
+def select_case() -> Case:
+    """One person, who has the first of eight features only, or all the others: one score falls as all others rise."""
+    operation = Select(count=8, epsilon=2.0)
+    inputs = people([[1] + 7 * [0]]), people([[0] + 7 * [1]])
+
+    def number(told: dict[str, Any]) -> float:
+        return float(told["feature"] == 0)
+
+    halved = released(
+        operation, number, "curator.operations.select.choose", lambda counts, e, source: choose(counts, 2 * e, source)
+    )
+    twins = {"half the sensitivity": halved}
+    return Case("a selection", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=1.0)
+
+
+def count_case() -> Case:
+    """One person, who is counted or not."""
+    operation = Count(feature=0, epsilon=1.0)
+
+    def number(told: dict[str, Any]) -> float:
+        return float(told["count"])
+
+    twins = {
+        "half the noise": released(operation.model_copy(update={"epsilon": 2.0}), number),
+        "noise that is never negative": released(
+            operation, number, "common.vocabulary.mechanisms.laplace.Laplace.noise", Laplace.successes
+        ),
+    }
+    inputs = people([[1]]), people([[0]])
+    return Case("a count", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
+
+
+# Parities ------------------------------------------------------------------------------------------------------------
+
+
+def block_case() -> Case:
+    """One block of two people, who agree or contradict each other: only then nobody's answer says so."""
+    operation = LearnParities(features=1, first=0, bits=1, blocks=1, parts=1, epsilon=1.0)
+    inputs = people([[0], [0]], [1, 0]), people([[0], [0]], [1, 1])
+
+    def number(told: dict[str, Any]) -> float:
+        return float(told["parities"][0][0] is None)
+
+    always = released(
+        operation, number, "curator.operations.parities.rates", lambda rule, e: rates(rule, e)._replace(answers=1.0)
+    )
+    twins = {"bottom only where it must be": always}
+    return Case(
+        "parities of a block", claimed(operation), inputs, released(operation, number), 2000, twins=twins, least=0.1
+    )
+
+
+def blocks_case() -> Case:
+    """Two blocks of ranks: with the first person's value another one goes from block to block. Found by search."""
+    operation = LearnParities(features=1, first=1, bits=1, blocks=2, parts=1, epsilon=2.0)
+    inputs = people([[0, 1], [0, 0], [1, 0]], [1, 0, 1]), people([[0, 0], [0, 0], [1, 0]], [1, 0, 1])
+
+    def number(told: dict[str, Any]) -> float:
+        code = 0
+        for answer in told["parities"][0]:
+            code = 5 * code + (0 if answer is None else 1 + sum(1 << feature for feature in answer))
+        return float(code)
+
+    def full(asked: LearnParities) -> Any:
+        return rates(asked.rule, asked.epsilon)
+
+    twins = {
+        "every block of ranks at full epsilon": released(
+            operation, number, f"{ParitiesHandler.__module__}._rates", full
+        )
+    }
+    return Case(
+        "parities by blocks", claimed(operation), inputs, released(operation, number), 2000, twins=twins, least=0.5
+    )
+
+
+# Head list -----------------------------------------------------------------------------------------------------------
+
+
+class SamePeople(HeadHandler):
+    """Lists and counts everybody, at the whole epsilon each: the odd half is as the even one."""
+
+    def run(self, operation: HeadList, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+        (records,) = workspace.sample.blocks(1 << 20)
+        everybody = np.arange(len(records)) // 2 * 2
+        twice = Workspace(LocalSample.of(records.take(everybody)), workspace.reweighing, None)
+        return super().run(operation, twice, source)
+
+
+def head_case() -> Case:
+    """Two values that many hold; one person, who is of the half that chooses, holds the one or the other."""
+    operation = HeadList(bits=1, most=2, epsilon=2.5)
+    values = np.repeat([0, 1] * 12, 2)
+    other = values.copy()
+    other[0] = 1
+    inputs = people(values[:, None]), people(other[:, None])
+
+    def number(told: dict[str, Any]) -> float:
+        items, counts = told["items"], dict(zip(told["items"], told["counts"], strict=True))
+        order = 0 if not items else 1 + items[0] + 2 * (len(items) - 1)
+        return order + 10 * float(np.clip(counts.get(0, 0) - counts.get(1, 0), -8, 8))
+
+    twins = {
+        "half the noise": released(operation.model_copy(update={"epsilon": 5.0}), number),
+        "the same people choose and are counted": released(operation, number, act=SamePeople()),
+    }
+    return Case("a head list", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
+
+
+def cases() -> list[Case]:
+    """Return every case of a release."""
+    return [select_case(), count_case(), block_case(), blocks_case(), head_case()]

@@ -1,0 +1,1 @@
+"""Values, errors, registries: what everything else is made of; knows nothing of privacy."""

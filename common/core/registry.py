@@ -1,0 +1,103 @@
+"""A named table of plug-ins: one file each, listed, documented and contract-tested by being registered."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Literal, TypeVar
+
+from common.core.errors import BadInput, BadMessage
+from common.core.values import Value
+
+T = TypeVar("T")
+V = TypeVar("V", bound=Value)
+
+
+class Registry(Generic[T]):
+    """Names to classes (or factories) of one kind, found by importing every module of a package.
+
+    Parameters
+    ----------
+    noun
+        What the entries are ("mechanism", "learner", ...), for messages.
+    package
+        The package whose modules register themselves; imported lazily, at first use.
+    """
+
+    def __init__(self, noun: str, package: str) -> None:
+        self.noun = noun
+        self._package = package
+        self._entries: dict[str, T] = {}
+        self._loaded = False
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Class decorator: enter the class under ``name``; a name can be taken once."""
+
+        def enter(entry: T) -> T:
+            if name in self._entries:
+                raise ValueError(f"{self.noun} {name!r} is registered twice")
+            self._entries[name] = entry
+            return entry
+
+        return enter
+
+    def _load(self) -> None:
+        if not self._loaded:
+            self._loaded = True
+            package = importlib.import_module(self._package)
+            for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
+                importlib.import_module(module.name)
+
+    def names(self) -> list[str]:
+        """Return all names, sorted."""
+        self._load()
+        return sorted(self._entries)
+
+    def __getitem__(self, name: str) -> T:
+        self._load()
+        try:
+            return self._entries[name]
+        except KeyError:
+            known = ", ".join(self.names())
+            raise BadInput(f"no {self.noun} is called {name!r}; known: {known}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def items(self) -> list[tuple[str, T]]:
+        """Return (name, entry) pairs, sorted by name."""
+        return [(name, self[name]) for name in self.names()]
+
+
+class Vocabulary(Registry[type[V]], Generic[V]):
+    """A registry of value types, each with a field that says which one it is: the words that a party understands.
+
+    Parameters
+    ----------
+    noun, package
+        As for :class:`Registry`.
+    field
+        The field that names the type in its JSON form.
+    """
+
+    def __init__(self, noun: str, package: str, field: Literal["kind", "name"]) -> None:
+        super().__init__(noun, package)
+        self._field = field
+
+    def accept(self, value: Any) -> Any:
+        """Return a value as it is, anything else as :meth:`parse` reads it: for fields of other values."""
+        return value if isinstance(value, Value) else self.parse(value)
+
+    def parse(self, wire: Any) -> V:
+        """Validate a value from its JSON form.
+
+        Raises
+        ------
+        BadMessage
+            If its type is unknown or a field is wrong.
+        """
+        name = wire.get(self._field) if isinstance(wire, dict) else None
+        if not isinstance(name, str) or name not in self.names():
+            raise BadMessage(f"no {self.noun} has the {self._field} {name!r:.80}; known: {', '.join(self.names())}")
+        return self[name].parse(wire)

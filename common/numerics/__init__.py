@@ -1,0 +1,1 @@
+"""Compiled loops, randomness, bisection: numbers without meaning."""

@@ -1,0 +1,134 @@
+"""One source of randomness for everything that protects people: an AES-256-CTR keystream under a 32-byte key.
+
+The key decides what the stream is. Drawn from the operating system it is a cryptographic generator; derived from a
+party's durable secret and an operation's id it is a cryptographic generator that a restarted party can draw *again*,
+so that work cut off by a crash is repeated bit for bit and no second, different sample ever exists; derived from a
+public seed it is a reproducible simulation. ``simulated`` tells the last apart: parties refuse a simulated source
+where real people's records are processed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from common.core.arrays import Bits, Floats, Indices, Words
+
+_TWO_53 = 2.0**-53
+_ZEROS = bytes(1 << 18)  # what the keystream is added to; one piece of it stays in the second-level cache
+_BLOCK = 1 << 16
+
+
+class RandomSource:
+    """A stream of random words, and the few distributions that Tandem needs from it.
+
+    Parameters
+    ----------
+    key
+        32 bytes; whoever knows them knows the stream.
+    simulated
+        True if the key comes from a public seed: good for simulated people only.
+    """
+
+    def __init__(self, key: bytes, *, simulated: bool) -> None:
+        if len(key) != 32:
+            raise ValueError(f"a key has 32 bytes, not {len(key)}")
+        self._key = key
+        self.simulated = simulated
+        self._stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+    def __repr__(self) -> str:
+        return f"RandomSource(simulated={self.simulated})"
+
+    @classmethod
+    def secure(cls) -> RandomSource:
+        """Return a source keyed by the operating system."""
+        return cls(os.urandom(32), simulated=False)
+
+    @classmethod
+    def seeded(cls, seed: int, *labels: str | int) -> RandomSource:
+        """Return a reproducible source, for simulated people only."""
+        return cls(hashlib.sha256(f"tandem seed {seed}".encode()).digest(), simulated=True).derive(*labels)
+
+    def derive(self, *labels: str | int) -> RandomSource:
+        """Return an independent source for a purpose (HMAC-SHA256 of the labels under this key)."""
+        message = b"\x00".join(f"{type(label).__name__}:{label}".encode() for label in labels)
+        return RandomSource(hmac.digest(self._key, message, "sha256"), simulated=self.simulated)
+
+    def words(self, count: int) -> Words:
+        """Draw ``count`` independent uniform 64-bit words."""
+        return self._keystream(8 * count).view(np.uint64)
+
+    def _keystream(self, size: int) -> Bits:
+        # The cipher wants 15 bytes of room behind its output.
+        buffer = np.empty(size + 15, dtype=np.uint8)
+        view = buffer.data
+        for start in range(0, size, len(_ZEROS)):
+            piece = min(len(_ZEROS), size - start)
+            self._stream.update_into(memoryview(_ZEROS)[:piece], view[start : start + piece + 15])
+        return buffer[:size]
+
+    def uniforms(self, count: int) -> Floats:
+        """Draw ``count`` uniform doubles in [0, 1), multiples of 2^-53."""
+        return (self.words(count) >> np.uint64(11)).astype(np.float64) * _TWO_53
+
+    def integers(self, bound: int, count: int) -> Indices:
+        """Draw ``count`` integers uniform on 0..bound-1, exactly (rejection of the incomplete last stripe).
+
+        Raises
+        ------
+        ValueError
+            If ``bound`` is not in 1..2^62.
+        """
+        if not 1 <= bound <= 1 << 62:
+            raise ValueError(f"bound must be in 1..2^62, got {bound}")
+        limit = ((1 << 64) // bound) * bound - 1
+        drawn = self.words(count)
+        bad = np.flatnonzero(drawn > np.uint64(limit))
+        while bad.size:
+            drawn[bad] = self.words(bad.size)
+            bad = bad[drawn[bad] > np.uint64(limit)]
+        return (drawn % np.uint64(bound)).astype(np.int64)
+
+    def bernoullis(self, probability: float, count: int) -> Bits:
+        """Draw ``count`` bits, each 1 with ``floor(probability * 2^53) / 2^53``: exact, never more likely.
+
+        Sixteen random bits decide all but one draw in 65536; where they tie with the threshold's first
+        sixteen, the other 37 are compared too, so the result is exact.
+
+        Raises
+        ------
+        ValueError
+            If ``probability`` is not in [0, 1].
+        """
+        if not 0.0 <= probability <= 1.0:
+            raise ValueError(f"probability must be in [0, 1], got {probability}")
+        threshold = int(probability * 2.0**53)
+        if threshold == 1 << 53:
+            return np.ones(count, dtype=np.uint8)
+        first, rest = np.uint16(threshold >> 37), np.uint64(threshold & ((1 << 37) - 1))
+        drawn = np.empty(count, dtype=np.bool_)
+        for start in range(0, count, _BLOCK):
+            piece = drawn[start : start + _BLOCK]
+            coarse = self._keystream(2 * len(piece)).view(np.uint16)
+            np.less(coarse, first, out=piece)
+            ties = np.flatnonzero(coarse == first)
+            if ties.size:
+                piece[ties] = (self.words(ties.size) >> np.uint64(27)) < rest
+        return drawn.view(np.uint8)
+
+    def normals(self, count: int) -> Floats:
+        """Draw ``count`` standard normals (Box-Muller on 53-bit uniforms; |z| <= 8.6)."""
+        pairs = (count + 1) // 2
+        radius = np.sqrt(-2.0 * np.log1p(-self.uniforms(pairs)))
+        angle = (2.0 * np.pi) * self.uniforms(pairs)
+        return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+
+def subseed(seed: int, purpose: str) -> int:
+    """Return a public seed for a purpose, below 2^62: source and target of one run must not share people."""
+    return int(RandomSource.seeded(seed, purpose).integers(1 << 62, 1)[0])

@@ -1,0 +1,1 @@
+"""Where people's records come from: tables and distributions."""

@@ -1,0 +1,53 @@
+"""What every simulated distribution can do."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Annotated
+
+from pydantic import BeforeValidator, SerializeAsAny
+
+from common.core.arrays import Indices
+from common.core.registry import Vocabulary
+from common.core.values import Value
+from common.vocabulary.records import Records
+
+
+class Distribution(Value):
+    """A distribution over labelled records from which simulated people are drawn, as a frozen value.
+
+    Record ``i`` depends on ``(seed, i)`` only, so that a million people need no memory and any of them can be asked
+    in any order, on any machine, with the same answer.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of features d, after the public feature map."""
+
+    @property
+    def norm_bound(self) -> float:
+        """Public bound on the L2 norm of a record's features; sqrt(d) for features in [0, 1]."""
+        return math.sqrt(self.dimension)
+
+    @property
+    def coordinate_bound(self) -> float:
+        """Public bound on the absolute value of one feature; the norm's unless a smaller one is known."""
+        return self.norm_bound
+
+    @abstractmethod
+    def draw(self, seed: int, people: Indices) -> Records:
+        """Return the records of the given people (non-negative indices), in that order."""
+
+    def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
+        """Return the same with these features only, in this order; None: all."""
+        return self.draw(seed, people).only(columns)
+
+
+DISTRIBUTIONS: Vocabulary[Distribution] = Vocabulary("distribution", "common.people.distributions", "name")
+parse_distribution = DISTRIBUTIONS.parse
+AnyDistribution = Annotated[SerializeAsAny[Distribution], BeforeValidator(DISTRIBUTIONS.accept)]
+"""A field of a value that holds any registered distribution."""

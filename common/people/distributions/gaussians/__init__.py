@@ -1,0 +1,1 @@
+"""Simulated people around Gaussian centres."""

@@ -1,0 +1,1 @@
+"""Simulated people whose labels are parities."""

@@ -1,0 +1,258 @@
+"""The people of a scenario by their number, whether simulated or read from a table."""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.arrays import Indices
+from common.core.errors import BadData, BadScenario
+from common.core.values import Value
+from common.people.distributions.base import AnyDistribution, Distribution
+from common.people.tables import TableSource, load
+from common.vocabulary.records import Records
+
+_SHARE = 1 << 17
+"""Simulated people that a thread draws before it asks for more."""
+
+
+class PopulationSpec(Value):
+    """Where people come from: a simulated ``distribution`` or a ``table`` of real records (exactly one)."""
+
+    distribution: AnyDistribution | None = None
+    table: TableSource | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.distribution is None) == (self.table is None):
+            raise ValueError("give either a distribution or a table, not both and not neither")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d of these people's records."""
+        if self.distribution is not None:
+            return self.distribution.dimension
+        return self._rows().dimension
+
+    @property
+    def norm(self) -> float:
+        """Public bound on the L2 norm of a feature vector (infinite if there is none)."""
+        if self.distribution is not None:
+            return self.distribution.norm_bound
+        table = self._rows()
+        return table.norm or math.sqrt(table.dimension)
+
+    @property
+    def coordinate(self) -> float:
+        """Public bound on the absolute value of one feature (infinite if there is none); a table's lie in [0, 1]."""
+        if self.distribution is not None:
+            return self.distribution.coordinate_bound
+        return min(1.0, self.norm)
+
+    def _rows(self) -> TableSource:
+        if self.table is None:
+            raise ValueError("these people are simulated")
+        return self.table
+
+
+class PublicPopulationSpec(PopulationSpec):
+    """People whose records everybody may see: a public source domain, public points to label.
+
+    Attributes
+    ----------
+    count
+        How many; None: all of a table.
+    labelled
+        Whether their labels are known. If not, all are +1, so that nobody can learn from them.
+    """
+
+    count: int | None = Field(default=None, ge=1, le=1 << 26)
+    labelled: bool = True
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        if self.distribution is not None and self.count is None:
+            raise ValueError("public.count: give how many public people to simulate")
+        return self
+
+
+class RecordSource(ABC):
+    """A fixed number of people, numbered from 0, each with one record."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return how many people there are."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of features d."""
+
+    @abstractmethod
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
+        """Return the records of the given people, in that order (a copy).
+
+        Parameters
+        ----------
+        people
+            Their numbers.
+        columns
+            Which features, and in which order; None: all.
+
+        Raises
+        ------
+        BadData
+            If a number is not in 0..len-1.
+        """
+
+    @abstractmethod
+    def fingerprint(self) -> str | None:
+        """Return a digest of all records where the people are held in memory: another table has another."""
+
+    @abstractmethod
+    def shifted(self, first: int) -> RecordSource:
+        """Return as many people of the same kind from number ``first`` on, where there are such."""
+
+    def _check(self, people: Indices) -> Indices:
+        if people.size and not (people.min() >= 0 and people.max() < len(self)):
+            raise BadData(f"people are numbered 0..{len(self) - 1}, found {people.min()}..{people.max()}")
+        return people
+
+
+class SimulatedRecordSource(RecordSource):
+    """``size`` people of a distribution under a public seed, from number ``first`` on; needs no memory."""
+
+    def __init__(self, distribution: Distribution, seed: int, size: int, first: int = 0) -> None:
+        self._distribution = distribution
+        self._seed = seed
+        self._size = size
+        self._first = first
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d of the distribution."""
+        return self._distribution.dimension
+
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
+        """Draw the given people, many of them on all cores; the same person is always the same."""
+        numbers = self._first + self._check(people)
+        draw = partial(self._distribution.draw_columns, self._seed, columns=columns)
+        if len(numbers) <= _SHARE:
+            return draw(numbers)
+        shares = [numbers[start : start + _SHARE] for start in range(0, len(numbers), _SHARE)]
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "people") as pool:
+            return Records.joined(list(pool.map(draw, shares)))
+
+    def fingerprint(self) -> str | None:
+        """Return None: distribution and seed say all."""
+        return None
+
+    def shifted(self, first: int) -> SimulatedRecordSource:
+        """Return the people from ``first`` on: two hosts never simulate the same person."""
+        return SimulatedRecordSource(self._distribution, self._seed, self._size, first)
+
+
+class TableRecordSource(RecordSource):
+    """The people of a table, held in memory in a fixed order."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d of the table."""
+        return self._records.dimension
+
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
+        """Look the given people up."""
+        return self._records.take(self._check(people)).only(columns)
+
+    def fingerprint(self) -> str | None:
+        """Return that of the records."""
+        return self._records.fingerprint()
+
+    def shifted(self, first: int) -> TableRecordSource:
+        """Return the same people: a table has no others."""
+        return self
+
+
+def locate(data: str) -> Path:
+    """Return the directory that a scenario's key ``data`` means: as written, else under ``TANDEM_DATA``.
+
+    Raises
+    ------
+    BadScenario
+        If there is no such directory in either place.
+    """
+    shelf = os.environ.get("TANDEM_DATA")
+    places = [Path(data), *([Path(shelf) / data] if shelf else [])]
+    for place in places:
+        if place.is_dir():
+            return place
+    tried = " nor ".join(str(place) for place in places)
+    remedy = "put the files there, or say where they are with --set data=DIRECTORY or the variable TANDEM_DATA"
+    raise BadScenario(f"data: there is no directory {tried}; {remedy}")
+
+
+def open_records(people: PopulationSpec, data: Path | None, seed: int, size: int | None) -> RecordSource:
+    """Open the people that a section of a scenario describes.
+
+    Parameters
+    ----------
+    people
+        A distribution or a table.
+    data
+        Directory of the table files; a distribution needs none.
+    seed
+        Public seed: decides who the simulated people are; for a table, decides which of its people come
+        first, so that the first ``size`` are a random choice.
+    size
+        How many people; None: all of a table.
+
+    Raises
+    ------
+    BadScenario
+        If a table is given without a directory, or a distribution without a size.
+    BadData
+        If a table cannot be read, or has fewer than ``size`` people.
+    """
+    if people.distribution is not None:
+        if size is None:
+            raise BadScenario("how many people to simulate must be given, found no size")
+        return SimulatedRecordSource(people.distribution, seed, size)
+    if people.table is None or data is None:
+        raise BadScenario("a table needs the directory of its files: give the scenario's key data")
+    records = load(data, people.table)
+    wanted = len(records) if size is None else size
+    if wanted > len(records):
+        raise BadData(f"{wanted} people are wanted, the table has {len(records)} that fit")
+    order = np.random.default_rng(seed).permutation(len(records))[:wanted]
+    return TableRecordSource(records.take(order.astype(np.int64)))
+
+
+def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> Records:
+    """Return the public sample, in memory; every party that opens it gets the same.
+
+    Raises
+    ------
+    BadScenario, BadData
+        As :func:`open_records`.
+    """
+    population = open_records(people, data, seed, people.count)
+    records = population.records(np.arange(len(population)))
+    return records if people.labelled else Records(records.features, np.ones_like(records.labels))

@@ -1,0 +1,149 @@
+"""Reading table files in pieces of bounded size; every flaw becomes one line that shows no content."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedIOBase
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import polars
+from polars import selectors
+
+from common.core.arrays import Indices
+from common.core.errors import BadData
+from common.people.tables.arrays import SUFFIXES, read_arrays
+from common.people.tables.source import Layout
+
+PIECE = 1 << 15
+"""Rows held as text at a time."""
+TYPED = (".parquet", *SUFFIXES)
+"""Suffixes of files whose fields have types."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Piece:
+    """Some rows of a file as columns of text (stripped of outer spaces), and the line on which each ends."""
+
+    file: str
+    frame: polars.DataFrame
+    lines: Indices
+
+
+def pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+    """Yield the given columns of a file, piece by piece.
+
+    Raises
+    ------
+    BadData
+        If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has a wrong number
+        of fields.
+    """
+    path = _found(path)
+    try:
+        yield from _text(path, layout, columns) if path.suffix not in TYPED else _typed(path, layout, columns)
+    except FileNotFoundError:
+        raise BadData(f"{path.name}: there is no such file in {path.parent}") from None
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
+        raise BadData(f"{path.name}: the compressed file is cut off or corrupt") from None
+    except OSError as error:
+        raise BadData(f"{path.name}: cannot be read: {error.strerror}") from None
+
+
+def _found(path: Path) -> Path:
+    """Return the file itself, or the same file as it is found compressed beside where it should be."""
+    compressed = (path.with_name(path.name + suffix) for suffix in (".xz", ".gz"))
+    return path if path.exists() else next((p for p in compressed if p.exists()), path)
+
+
+def _open(path: Path) -> BufferedIOBase:
+    if path.suffix == ".xz":
+        return lzma.open(path)
+    if path.suffix == ".gz":
+        return gzip.open(path)
+    return path.open("rb")
+
+
+def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
+    """Decode line by line; skipped lines become blank, so that line numbers stay those of the file."""
+    for number, line in enumerate(stream, start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise BadData(f"{name}: line {number} is not UTF-8 text") from None
+        comment = layout.comment is not None and text.startswith(layout.comment)
+        yield "\n" if comment or number <= layout.skip_lines else text
+
+
+def _text(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+    with _open(path) as stream:
+        rows = _rows(path.name, _lines(path.name, stream, layout), layout.separator)
+        names = list(layout.columns) or [name.strip() for name in next(rows, (0, []))[1]]
+        where = {name: names.index(name) for name in _present(path.name, columns, names)}
+        while block := list(islice(rows, PIECE)):
+            for line, row in block:
+                if len(row) != len(names):
+                    flaw = f"has {len(row)} fields where there are {len(names)} columns"
+                    raise BadData(f"{path.name}: line {line} {flaw}")
+            frame = polars.DataFrame({name: _stripped(block, at) for name, at in where.items()})
+            yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
+
+
+def _stripped(block: list[tuple[int, list[str]]], at: int) -> list[str]:
+    return [row[at].strip() for _, row in block]
+
+
+def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error:
+            flaw = "is not well-formed CSV (a quote without an end?)"
+            raise BadData(f"{name}: line {reader.line_num} {flaw}") from None
+        if row is None:
+            return
+        if row not in ([], [""]):
+            yield reader.line_num, row
+
+
+def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+    table = _parquet(path) if path.suffix == ".parquet" else read_arrays(path, layout.columns)
+    whole = typed(path.name, table, columns)
+    for start in range(0, len(whole.lines), PIECE):
+        rows = slice(start, start + PIECE)
+        yield Piece(path.name, whole.frame[rows], whole.lines[rows])
+
+
+def _parquet(path: Path) -> polars.DataFrame:
+    try:
+        return polars.read_parquet(path)
+    except polars.exceptions.PolarsError:
+        raise BadData(f"{path.name}: not a readable Parquet file") from None
+
+
+def typed(name: str, table: polars.DataFrame, columns: frozenset[str]) -> Piece:
+    """Return the given columns of a table whose fields have types, as text; an absent field, or NaN, is the empty text.
+
+    Raises
+    ------
+    BadData
+        If it lacks a column.
+    """
+    names = _present(name, columns, table.columns)
+    known = table.select(names).with_columns(selectors.float().fill_nan(None))
+    texts = known.select(polars.all().cast(polars.String).fill_null("").str.strip_chars())
+    return Piece(name, texts, np.arange(1, 1 + len(texts), dtype=np.int64))
+
+
+def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
+    absent = sorted(wanted - set(found))
+    if absent:
+        raise BadData(f"{name}: has no column {absent[0]!r}; its {len(found)} columns are named otherwise")
+    return sorted(wanted)

@@ -1,0 +1,171 @@
+"""From text columns to records: filter, select, encode; each row by public rules that look at it alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars
+
+from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
+from common.core.errors import BadData
+from common.numerics.randomness import RandomSource
+from common.people.tables.files import Piece, pieces, typed
+from common.people.tables.source import Category, Label, Number, Reluctance, Selection, TableSource, Tokens
+from common.vocabulary.records import Records
+
+
+def load(data: Path, source: TableSource) -> Records:
+    """Read, filter and encode the records of a source.
+
+    Parameters
+    ----------
+    data
+        Directory of the files.
+    source
+        What to read and how.
+
+    Returns
+    -------
+    Records with float32 features of shape (n, ``source.dimension``) in [0, 1], of L2 norm at most
+    ``source.norm`` where that is given.
+
+    Raises
+    ------
+    BadData
+        If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a label is
+        undeclared, or no row is left. Messages name files, lines and columns, never what a field holds.
+    """
+    features: list[Singles] = []
+    labels: list[Labels] = []
+    chances = _Chances(source.selection)
+    for file in source.files:
+        for piece in pieces(data / file, source.layout, source.columns):
+            kept = piece.frame.select(polars.all_horizontal(_filters(source))).to_series().to_numpy()
+            rows = np.flatnonzero(kept & chances.select(piece, source.layout.missing))
+            chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
+            features.append(_encode(chosen, source))
+            labels.append(_labels(chosen, source.label, source.layout.missing))
+    if not sum(map(len, labels)):
+        raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")
+    return Records(np.concatenate(features), np.concatenate(labels)).check()
+
+
+def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
+    """Return the features of rows that are at hand already, by the rules of :func:`load`; no label is needed.
+
+    Parameters
+    ----------
+    frame
+        Has the columns of the features.
+    source
+        How they become features; its files, filters and label are not looked at.
+
+    Returns
+    -------
+    Shape (rows, ``source.dimension``), float32.
+
+    Raises
+    ------
+    BadData
+        If a column is missing, or a number is NaN, infinite or no number.
+    """
+    columns = frozenset(feature.column for feature in source.features)
+    return _encode(typed("the frame", frame, columns), source)
+
+
+def _filters(source: TableSource) -> list[polars.Expr]:
+    return [polars.lit(True), *(polars.col(name).is_in(values) for name, values in source.where.items())]
+
+
+class _Chances:
+    """The coin tosses of a selection, two per row in file order: one for being asked, one for willing."""
+
+    def __init__(self, selection: Selection | None) -> None:
+        self._selection = selection
+        if selection is not None:
+            self._asked = RandomSource.seeded(selection.seed, "selection", "asked")
+            self._willing = RandomSource.seeded(selection.seed, "selection", "willing")
+
+    def select(self, piece: Piece, missing: Tokens) -> AnyArray:
+        """Say which rows are kept, shape (rows,), bool; all rows of the files must pass here, in order."""
+        count = len(piece.frame)
+        if self._selection is None:
+            return np.ones(count, dtype=bool)
+        unasked = self._asked.uniforms(count) < self._selection.unasked
+        willing = self._willing.uniforms(count) < volunteering(piece, self._selection, missing)
+        return unasked if self._selection.keep == "population" else ~unasked & willing
+
+
+def volunteering(piece: Piece, selection: Selection, missing: Tokens) -> Floats:
+    """Return each row's public probability to volunteer if asked, shape (rows,)."""
+    probability = np.full(len(piece.frame), selection.willing)
+    for condition in selection.unless:
+        probability[_holds(piece, condition, missing)] *= condition.factor
+    return probability
+
+
+def _holds(piece: Piece, condition: Reluctance, missing: Tokens) -> AnyArray:
+    if condition.values:
+        return piece.frame[condition.column].is_in(condition.values).to_numpy()
+    numbers = _numbers(piece, condition.column, missing)
+    low = -np.inf if condition.above is None else condition.above
+    high = np.inf if condition.below is None else condition.below
+    return (low < numbers) & (numbers <= high)
+
+
+def _encode(piece: Piece, source: TableSource) -> Singles:
+    columns: list[AnyArray] = []
+    for feature in source.features:
+        if isinstance(feature, Number):
+            columns.append(_scaled(_numbers(piece, feature.column, source.layout.missing), feature))
+        else:
+            columns.extend(_one_hot(piece.frame[feature.column], feature))
+    matrix = np.stack(columns, axis=1).astype(np.float64)
+    if source.norm is not None:
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+        # Rounding to float32 can lengthen a vector by 2^-24 of its length; shorten by twice that first.
+        matrix *= np.minimum(1.0, source.norm * (1.0 - 2.0**-23) / np.maximum(lengths, source.norm / 2))
+    return matrix.astype(np.float32)
+
+
+def _numbers(piece: Piece, column: str, missing: Tokens) -> Floats:
+    """Return a column as numbers, NaN where the field is missing (and nowhere else)."""
+    texts = piece.frame[column]
+    absent = texts.is_in(missing).to_numpy()
+    numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
+    bad = np.flatnonzero(~absent & ~np.isfinite(numbers))
+    if bad.size:
+        raise _flaw(piece, column, bad, "must be a finite number")
+    numbers[absent] = np.nan
+    return numbers
+
+
+def _scaled(numbers: Floats, feature: Number) -> Floats:
+    span = feature.high - feature.low
+    clipped = np.clip((numbers - feature.low) / span, 0.0, 1.0)
+    return np.nan_to_num(clipped, nan=0.0 if feature.fill is None else (feature.fill - feature.low) / span)
+
+
+def _one_hot(texts: polars.Series, feature: Category) -> list[AnyArray]:
+    return [texts.is_in(group).to_numpy() for group in feature.groups]
+
+
+def _labels(piece: Piece, label: Label, missing: Tokens) -> Labels:
+    if label.above is not None:
+        numbers = _numbers(piece, label.column, missing)
+        unknown = np.flatnonzero(np.isnan(numbers))
+        if unknown.size:
+            raise _flaw(piece, label.column, unknown, "the label is missing")
+        return np.where(numbers > label.above, np.int8(1), np.int8(-1))
+    texts = piece.frame[label.column]
+    positive = texts.is_in(label.positive).to_numpy()
+    bad = np.flatnonzero(~positive & ~texts.is_in(label.negative).to_numpy())
+    if bad.size:
+        raise _flaw(piece, label.column, bad, "the label is outside the declared set")
+    return np.where(positive, np.int8(1), np.int8(-1))
+
+
+def _flaw(piece: Piece, column: str, rows: Indices, flaw: str) -> BadData:
+    more = f" (and {len(rows) - 1} more such rows)" if len(rows) > 1 else ""
+    return BadData(f"{piece.file}: line {piece.lines[rows[0]]}, column {column!r}: {flaw}{more}")

@@ -1,0 +1,232 @@
+"""The public description of a table: which files, which columns, which bounds. Nothing here looks at data."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from common.core.values import Value
+
+Tokens = tuple[str, ...]
+
+
+class Layout(Value):
+    """How the text files are written (Parquet and most NumPy files bring their own columns).
+
+    Attributes
+    ----------
+    columns
+        Names of the columns where the files have no header line, or hold a NumPy matrix; empty: the first line has
+        the names.
+    separator
+        One character between fields.
+    skip_lines
+        Lines to pass over at the beginning of every file.
+    comment
+        Lines that begin with this are passed over; blank lines always are.
+    missing
+        Fields that mean "not known" (compared after spaces around the field are stripped).
+    """
+
+    columns: Tokens = ()
+    separator: str = Field(default=",", min_length=1, max_length=1)
+    skip_lines: int = Field(default=0, ge=0)
+    comment: str | None = Field(default=None, min_length=1)
+    missing: Tokens = ("", "?")
+
+    @field_validator("columns")
+    @classmethod
+    def _distinct(cls, columns: Tokens) -> Tokens:
+        if len(set(columns)) < len(columns):
+            raise ValueError("column names must differ from each other")
+        return columns
+
+
+class Number(Value):
+    """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; where x is missing, 0 or ``fill``'s.
+
+    Attributes
+    ----------
+    fill
+        The number to take where none is known, in [low, high]: a public default, never an average of the data.
+    """
+
+    kind: Literal["number"] = "number"
+    column: str
+    low: float
+    high: float
+    fill: float | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError(f"low = {self.low} must be below high = {self.high}")
+        if self.fill is not None and not self.low <= self.fill <= self.high:
+            raise ValueError(f"fill = {self.fill} must be between low = {self.low} and high = {self.high}")
+        return self
+
+    @property
+    def width(self) -> int:
+        """One feature."""
+        return 1
+
+
+class Category(Value):
+    """One 0/1 feature per public value; all zeros where the field is missing or its value is not listed.
+
+    Attributes
+    ----------
+    values
+        The values, each a text or a list of texts that count as the same value.
+    """
+
+    kind: Literal["category"] = "category"
+    column: str
+    values: tuple[str | Tokens, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> Self:
+        listed = [text for group in self.groups for text in group]
+        if len(set(listed)) < len(listed):
+            raise ValueError(f"a value of column {self.column!r} is listed twice")
+        return self
+
+    @property
+    def groups(self) -> tuple[Tokens, ...]:
+        """The values, each as a group of texts."""
+        return tuple((value,) if isinstance(value, str) else value for value in self.values)
+
+    @property
+    def width(self) -> int:
+        """One feature per value."""
+        return len(self.values)
+
+
+Feature = Annotated[Number | Category, Field(discriminator="kind")]
+
+
+class Label(Value):
+    """Which fields of a column mean +1 and which -1, by their texts or by their number; any other is an error.
+
+    Attributes
+    ----------
+    positive, negative
+        The texts that mean +1, and those that mean -1.
+    above
+        In their place: numbers above this one mean +1, all others -1.
+    """
+
+    column: str
+    positive: Tokens = ()
+    negative: Tokens = ()
+    above: float | None = None
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> Self:
+        if self.above is None and not (self.positive and self.negative):
+            raise ValueError("give the texts that are positive and those that are negative, or a number to be above")
+        if self.above is not None and (self.positive or self.negative):
+            raise ValueError("give either positive and negative texts, or a number to be above, not both")
+        if set(self.positive) & set(self.negative):
+            raise ValueError("a label cannot be both positive and negative")
+        return self
+
+
+class Reluctance(Value):
+    """People for whom a condition holds volunteer ``factor`` times as readily.
+
+    The condition is membership of a column in ``values``, or ``above`` < number <= ``below`` (either may
+    be left out); it does not hold where the field is missing.
+    """
+
+    column: str
+    values: Tokens = ()
+    above: float | None = None
+    below: float | None = None
+    factor: float = Field(gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if bool(self.values) == (self.above is not None or self.below is not None):
+            raise ValueError("give either values, or above and/or below")
+        return self
+
+
+class Selection(Value):
+    """A documented selection bias that makes a biased sample and a fair population out of one table.
+
+    A share ``unasked`` of the people, chosen at random, is never asked: a fair sample of the population
+    (``keep: population``). Each of the others volunteers (``keep: volunteers``) by a coin of probability
+
+        p(person) = willing * product of the factors of the conditions that hold.
+
+    So with T the law of the population and S that of the volunteers, dT/dS = E_T[p]/p: bounded weights on the
+    law of record and label together. It is covariate shift in the features alone only where the conditions look
+    at features. The coins are functions of ``seed`` and the row number only; two sources with the same files and
+    ``seed``, one keeping volunteers and one the population, have nobody in common.
+    """
+
+    keep: Literal["volunteers", "population"]
+    seed: int = Field(ge=0)
+    unasked: float = Field(default=0.5, gt=0, lt=1)
+    willing: float = Field(default=1.0, gt=0, le=1)
+    unless: tuple[Reluctance, ...] = ()
+
+    @property
+    def supremum(self) -> float:
+        """Public bound on D_inf = sup dT/dS <= p_max/p_min, whatever the population is."""
+        return 1.0 / prod(condition.factor for condition in self.unless)
+
+    @property
+    def chi_squared(self) -> float:
+        """Public bound on X = E_T[p] E_T[1/p] <= (r + 1)^2/(4 r), r = p_max/p_min (Kantorovich)."""
+        ratio = self.supremum
+        return (ratio + 1.0) ** 2 / (4.0 * ratio)
+
+
+class TableSource(Value):
+    """Public description of a table of real records: bounds and value lists are constants, not computed.
+
+    Each record becomes one feature vector by rules that look at that record alone, so replacing a person's
+    row changes that person's features and nobody else's. The number of rows kept is treated as public.
+
+    Attributes
+    ----------
+    files
+        Names relative to the scenario's ``data`` directory, read in this order: ``.parquet``, ``.npy``, ``.npz``, else
+        delimited text, plain, ``.xz`` or ``.gz``; a file that is not there is looked for with either suffix.
+    layout
+        How text files are written.
+    label
+        The column to predict.
+    features
+        What becomes a feature, in order.
+    where
+        Keep only rows whose column has one of the listed values.
+    norm
+        If given, longer feature vectors are shortened to this L2 norm.
+    selection
+        Keep only volunteers, or only people never asked.
+    """
+
+    files: Tokens = Field(min_length=1)
+    layout: Layout = Layout()
+    label: Label
+    features: tuple[Feature, ...] = Field(min_length=1)
+    where: dict[str, Tokens] = Field(default_factory=dict)
+    norm: float | None = Field(default=None, gt=0)
+    selection: Selection | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return sum(feature.width for feature in self.features)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of all columns that are looked at."""
+        conditions = self.selection.unless if self.selection else ()
+        used = [*self.features, *conditions, self.label]
+        return frozenset(item.column for item in used) | frozenset(self.where)

@@ -1,0 +1,78 @@
+"""Fill in what a scenario with a problem leaves at ``plan``, from the problem's own plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from common.core.errors import BadInput, BadScenario
+from common.planning.planned_values import PlannedValue
+from common.scenario.problems.base import Problem
+
+if TYPE_CHECKING:
+    from common.scenario.scenario import Scenario
+
+
+def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[str, PlannedValue]:
+    """Return the problem's plan.
+
+    Raises
+    ------
+    BadScenario
+        If there is none.
+    """
+    try:
+        return problem.plan(scenario, paper)
+    except BadInput as error:
+        raise error if isinstance(error, BadScenario) else BadScenario(error.detail) from None
+
+
+def resolve_problem(scenario: Scenario, problem: Problem) -> Scenario:
+    """Return the scenario with every ``plan`` replaced by its number; one without any is returned unchanged.
+
+    A side that is left out is one agent, or the planned sample: it stands by.
+
+    Raises
+    ------
+    BadScenario
+        As for :func:`figures`; if a setting of the learner cannot be planned.
+    """
+    curator, agents = scenario.curator, scenario.agents
+    learner = curator.learner
+    wanted = [key for key, value in (learner or {}).items() if value == "plan"]
+    if not wanted and "plan" not in (curator.n, curator.kappa, curator.eta, curator.rounds, agents.count):
+        return scenario
+    found = planned_values(scenario, problem, scenario.bounds == "paper")
+    for key in wanted:
+        if key not in found:
+            raise BadScenario(f"curator.learner.{key} cannot be left at plan for the problem {problem.name}")
+    count = 1 if scenario.alone == "curator" else int(found["agents"].value)
+    settings = None if learner is None else {**learner, **{key: _number(found[key]) for key in wanted}}
+    return scenario.model_copy(
+        update={
+            "curator": curator.model_copy(
+                update={
+                    "n": int(found["n"].value),
+                    "kappa": None if curator.kappa == "plan" else curator.kappa,
+                    "eta": 1.0 if curator.eta == "plan" else curator.eta,
+                    "rounds": problem.releases.get(scenario.alone, 1) if curator.rounds == "plan" else curator.rounds,
+                    "learner": settings,
+                }
+            ),
+            "agents": agents.model_copy(update={"count": count}),
+        }
+    )
+
+
+def _number(figure: PlannedValue) -> float:
+    value = figure.value
+    return int(value) if value.is_integer() else value
+
+
+def shortfalls(scenario: Scenario, problem: Problem) -> list[str]:
+    """Say which of the scenario's own numbers are below what the guarantee takes; a side left out may be any size."""
+    absent = {"curator": "agents", "agents": "n"}.get(scenario.alone or "")
+    return [
+        f"accuracy: {name} = {figure.value:g} is below the {figure.rule:g} of {figure.formula.removeprefix('given; ')}"
+        for name, figure in planned_values(scenario, problem, scenario.bounds == "paper").items()
+        if name != absent and figure.rule is not None and figure.value < figure.rule
+    ]

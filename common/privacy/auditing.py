@@ -1,0 +1,117 @@
+"""An empirical privacy auditor: a lower bound, with confidence, on the epsilon of any randomized function.
+
+The function is run on two neighbouring inputs. One half of the runs is searched for the event that tells the
+inputs apart best; the other half, untouched by the search, bounds that event's two probabilities (Clopper and
+Pearson 1934)::
+
+    epsilon >= ln((p_low - delta) / q_high)
+
+If the function is (epsilon, delta)-DP, the bound exceeds epsilon with probability at most ``failure``, however
+the event was found: only one event is tested. A broken function need not be caught, so every audit of something
+right stands beside broken twins that are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta
+
+from common.core.arrays import AnyArray, Floats, Indices
+from common.numerics.randomness import RandomSource
+
+Subject = Callable[[Any, int, RandomSource], AnyArray]
+"""(input, runs, randomness) -> outputs, shape (runs,) or (runs, d): one row per independent run."""
+
+MAX_BINS = 64
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an audit found: at the chosen event, ``hits`` of ``runs`` on each input, and the bound that follows."""
+
+    epsilon: float
+    hits: tuple[int, int]
+    runs: int
+
+
+class Partition:
+    """Cells of the output space, learned from runs of both inputs: values themselves if few, else quantile bins.
+
+    Rows of several numbers are projected on the direction in which the two inputs' standardized means differ.
+    """
+
+    def __init__(self, first: Floats, second: Floats) -> None:
+        both = np.concatenate([first, second])
+        spread = both.std(axis=0)
+        self._direction = (first.mean(axis=0) - second.mean(axis=0)) / np.where(spread > 0, spread, 1.0) ** 2
+        scores = self._score(both)
+        values = np.unique(scores)
+        quantiles = np.quantile(scores, np.linspace(0.0, 1.0, MAX_BINS + 1)[1:-1])
+        self._edges = values[1:] if len(values) <= MAX_BINS else np.unique(quantiles)
+
+    def _score(self, outputs: Floats) -> Floats:
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs @ self._direction
+
+    def count(self, outputs: Floats) -> Indices:
+        """Count outputs in each cell."""
+        cells = np.searchsorted(self._edges, self._score(outputs), side="right")
+        return np.bincount(cells, minlength=len(self._edges) + 1)
+
+
+def audit(
+    subject: Subject,
+    inputs: tuple[Any, Any],
+    source: RandomSource,
+    *,
+    runs: int,
+    delta: float = 0.0,
+    failure: float = 1e-6,
+) -> Finding:
+    """Bound the epsilon of ``subject`` at ``delta`` from below, on one pair of neighbouring inputs.
+
+    Parameters
+    ----------
+    subject
+        The randomized function; non-finite outputs count as one value of their own.
+    inputs
+        Two neighbouring inputs; both directions are tried.
+    runs
+        Runs on each input for the search, and again as many for the bound.
+    failure
+        Probability that a private function gets a bound above its epsilon.
+    """
+    searched = [_rows(subject(value, runs, source.derive("search", i))) for i, value in enumerate(inputs)]
+    tested = [_rows(subject(value, runs, source.derive("test", i))) for i, value in enumerate(inputs)]
+    partition = Partition(*searched)
+    seen = [partition.count(outputs) for outputs in searched]
+    best, event, direction = -math.inf, np.zeros(len(seen[0]), dtype=bool), 1
+    for forward in (1, -1):
+        p, q = seen[::forward]
+        ranked = np.argsort(-(p + 0.5) / (q + 0.5), kind="stable")
+        bounds = [
+            _bound(int(a), int(b), runs, delta, failure)
+            for a, b in zip(np.cumsum(p[ranked]), np.cumsum(q[ranked]), strict=True)
+        ]
+        place = int(np.argmax(bounds))
+        if bounds[place] > best:
+            best, direction = bounds[place], forward
+            event = np.isin(np.arange(len(p)), ranked[: place + 1])
+    hits, others = (int(partition.count(outputs)[event].sum()) for outputs in tested[::direction])
+    return Finding(max(0.0, _bound(hits, others, runs, delta, failure)), (hits, others), runs)
+
+
+def _bound(hits: int, others: int, runs: int, delta: float, failure: float) -> float:
+    low = float(beta.ppf(failure / 2, hits, runs - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1 - failure / 2, others + 1, runs - others)) if others < runs else 1.0
+    return math.log((low - delta) / high) if low > delta else -math.inf
+
+
+def _rows(outputs: AnyArray) -> Floats:
+    table = np.asarray(outputs, dtype=np.float64)
+    table = table[:, None] if table.ndim == 1 else table.reshape(len(table), -1)
+    return np.nan_to_num(table, nan=1e100, posinf=1e101, neginf=-1e101)

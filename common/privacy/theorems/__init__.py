@@ -1,0 +1,1 @@
+"""One theorem a file: what a release costs, with its proof or its source."""

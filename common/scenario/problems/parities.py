@@ -1,0 +1,48 @@
+"""How many people a parity takes: shared by the problems in which the curator learns one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from common.core.errors import BadScenario
+from common.planning.planned_values import ERRATA, PlannedValue, fixed, follow
+from common.planning.spanning import blocks, escapes, rows_of
+from common.privacy.theorems.klnrs import Rule, rates
+
+if TYPE_CHECKING:
+    from common.scenario.scenario import Scenario
+
+
+def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:
+    """Return n, and the learner's ``blocks`` and ``epsilon``, with which the parity is learned with chance 1 - beta.
+
+    The learner's rule is the scenario's own (``tight`` or ``printed``); how many records a rule takes is computed
+    exactly, as in :mod:`common.planning.spanning`, where papers have orders of magnitude.
+
+    Parameters
+    ----------
+    dimension
+        Length of the parity; the features are uniform.
+    useful
+        Share of the records that say something about it; the others say 0 = 0.
+    """
+    settings, curator = scenario.curator.settings, scenario.curator
+    if curator.epsilon is None:
+        raise BadScenario("curator.epsilon: a parity is learned privately, give one")
+    rule = settings.get("rule", "tight")
+    if rule not in ("tight", "printed"):
+        raise BadScenario(f"curator.learner.rule must be tight or printed, found {rule!r}")
+    epsilon = curator.epsilon if settings.get("epsilon") in ("plan", None) else float(settings["epsilon"])
+    kept, answers = rates(cast(Rule, rule), epsilon)
+    chances, bottom = useful * kept * escapes(dimension, 1.0, None), 1.0 - answers
+    count, rows = blocks(chances, bottom, beta)
+    given = settings.get("blocks", "plan")
+    if given != "plan":
+        count = int(given)
+        rows = rows_of(chances, bottom, beta, count)
+    text = "R m, m the least with P(sum_i Geometric(p u q_i) > m) <= (beta' - b^R)/R, q_i = 1 - 2^(i-c)"
+    return {
+        "n": follow(curator.n, lambda: count * rows, text, ERRATA + "KLNRS"),
+        "blocks": fixed(count, "R with the fewest records, b^R < beta'", ERRATA + "KLNRS"),
+        "epsilon": fixed(epsilon, "the curator's", ERRATA + "KLNRS"),
+    }

@@ -1,0 +1,177 @@
+"""One start-up path and one set of manners for every HTTP service of Tandem.
+
+Handlers check, parse, call the domain and map the result. Every error becomes a problem document (RFC 9457); what the
+domain did not raise on purpose becomes a bare 500 without any detail, since a detail might hold somebody's data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from common.core import canonical
+from common.core.errors import URN, BadInput, BadMessage, TandemError
+from common.core.values import Value
+from common.wire.identity import Signed
+
+MAX_BYTES = 64 << 20
+"""Largest request body that any service reads."""
+
+log = logging.getLogger("tandem")
+
+
+class Problem(Value):
+    """An RFC 9457 problem document, for the OpenAPI description."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": meaning, "content": {"application/problem+json": {}}}
+    for status, meaning in {
+        400: "The request cannot be read",
+        401: "A token or signature is missing or wrong",
+        403: "Refused by this party's own rules",
+        404: "There is no such thing here",
+        405: "Not with this method",
+        409: "Conflicts with what was said before",
+        413: "The request body is too large",
+        422: "Well-formed, but not acceptable",
+        503: "Not possible at present",
+    }.items()
+}
+
+
+def problem_response(error: TandemError) -> JSONResponse:
+    """Return an error as a problem document."""
+    return _document(error.document(), error.status)
+
+
+def _document(document: dict[str, Any], status: int, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    # What a peer sent may be quoted here, and may hold lone surrogates, which UTF-8 cannot say.
+    sayable = {
+        k: v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v for k, v in document.items()
+    }
+    return JSONResponse(sayable, status, headers=headers, media_type="application/problem+json")
+
+
+def create_app(title: str, description: str) -> FastAPI:
+    """Return an app with Tandem's manners: problem documents, size limit, health check."""
+    app = FastAPI(title=title, description=description, version="1", responses=PROBLEMS, docs_url=None, redoc_url=None)
+
+    @app.exception_handler(TandemError)
+    async def refused(request: Request, error: TandemError) -> Response:
+        return problem_response(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return problem_response(BadMessage(f"{where}: {first['msg']}"))
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> Response:
+        document = {
+            "type": URN + "http",
+            "title": str(error.detail),
+            "status": error.status_code,
+            "detail": str(error.detail),
+        }
+        return _document(document, error.status_code, error.headers)
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> Response:
+        log.exception("bug while handling %s %s", request.method, request.url.path, exc_info=error)
+        return problem_response(TandemError("this is a fault of the service; its log says more"))
+
+    @app.middleware("http")
+    async def limit(request: Request, call_next: Callable[[Request], Any]) -> Response:
+        length = request.headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > MAX_BYTES or "transfer-encoding" in request.headers:
+            error = BadInput(f"a request body must declare its length and have at most {MAX_BYTES} bytes")
+            return _document({**error.document(), "status": 413}, 413)
+        response: Response = await call_next(request)
+        return response
+
+    @app.get("/v1/health", summary="Is this service ready?")
+    def health() -> dict[str, str]:
+        return {"status": "ready"}
+
+    return app
+
+
+async def read_signed(request: Request, kind: str) -> Signed:
+    """Read a signed message of a kind from a request body, strictly.
+
+    Raises
+    ------
+    BadMessage
+        If it is not one. (The signature itself is the domain's to verify.)
+    """
+    signed = Signed.parse(canonical.decode(await request.body()))
+    if signed.kind != kind:
+        raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
+    return signed
+
+
+def signed_body(kind: str) -> dict[str, Any]:
+    """Return the OpenAPI description of a request body that is a signed message of a kind."""
+    return {
+        "requestBody": {
+            "required": True,
+            "description": f"A signed {kind!r}",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Signed"}}},
+        }
+    }
+
+
+def token_hash(token: str) -> str:
+    """Return what is kept of a token."""
+    return hashlib.sha256(b"tandem token " + token.encode()).hexdigest()
+
+
+def same(left: str, right: str) -> bool:
+    """Compare secrets in constant time."""
+    return hmac.compare_digest(left.encode(), right.encode())
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port (0: any free one).
+
+    Raises
+    ------
+    BadInput
+        If it is in use or not ours to take; one line that says which.
+    """
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(1024)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise BadInput(f"cannot listen on {host}:{port}: {error}; choose another with --port") from None
+    return listener
+
+
+def serve(app: FastAPI, listener: socket.socket, name: str) -> None:
+    """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections."""
+    host, port = listener.getsockname()[:2]
+    print(f"{name} listens on http://{host}:{port}", flush=True)  # noqa: T201 - the one line that callers wait for
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    uvicorn.Server(config).run(sockets=[listener])
+    sys.stdout.flush()

@@ -1,0 +1,67 @@
+"""What the three commands have in common: one line on stderr and the right exit status when something is wrong."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import typer
+from sqlalchemy.exc import OperationalError
+
+from common.core.errors import BadScenario, TandemError
+
+ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
+"""Environment variable: a deployment sets it for the processes that it starts."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def application(summary: str) -> typer.Typer:
+    """Return a command with Tandem's manners."""
+    return typer.Typer(help=summary, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn an error of Tandem's into one line on stderr and exit status 1 (2 if a scenario or option is wrong)."""
+
+    @functools.wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except TandemError as error:
+            _say(error.title, error.detail)
+            raise typer.Exit(2 if isinstance(error, BadScenario) else 1) from None
+        except OSError as error:
+            _say("File or device not usable", str(error))
+            raise typer.Exit(1) from None
+        except OperationalError as error:
+            _say("Database not usable", str(error.orig))
+            raise typer.Exit(1) from None
+        except MemoryError as error:
+            _say("Not enough memory", f"{error}; plan for fewer people, or use a larger machine")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            _say("Interrupted", "what was acknowledged is kept; the same command with the same folder goes on")
+            raise typer.Exit(130) from None
+
+    return guarded
+
+
+def end_with_stdin() -> None:
+    """End this process when its standard input ends, if :data:`ENDS_WITH_STDIN` is set: no orphan outlives a parent."""
+    if os.environ.get(ENDS_WITH_STDIN):
+        threading.Thread(target=_end_at_eof, daemon=True, name="parent").start()
+
+
+def _end_at_eof() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _say(title: str, detail: str) -> None:
+    typer.echo(f"{title}: {' '.join(detail.split())}", err=True)

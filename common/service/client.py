@@ -1,0 +1,124 @@
+"""HTTP as Tandem's clients speak it: one place that retries, and that turns problem documents back into errors."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import httpx
+
+from common.core.errors import BadInput, PeerMisbehaved, PeerUnavailable, from_document
+from common.wire.identity import Signed
+
+PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Seconds between attempts; the last repeats."""
+
+
+class Client:
+    """Requests to one service. All of Tandem's requests are idempotent, so each may be repeated until it is answered.
+
+    Parameters
+    ----------
+    url
+        Base address.
+    patience
+        Seconds to keep trying while nobody answers.
+    transport
+        For tests: another way to carry requests.
+
+    Raises
+    ------
+    BadInput
+        If ``url`` is not an address of a web service.
+    """
+
+    def __init__(self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise BadInput(f"an address begins with http:// or https://, found {url!r}")
+        self.url = url.rstrip("/")
+        self._patience = patience
+        self._client = httpx.Client(base_url=self.url, timeout=60.0, transport=transport, trust_env=False)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    def request(self, method: str, path: str, **parts: Any) -> httpx.Response:
+        """Send a request, again and again while the service does not answer or says 202 or 503.
+
+        Raises
+        ------
+        PeerUnavailable
+            If nobody answered within the patience.
+        TandemError
+            The error that the service reported, as its own type.
+        """
+        began, attempt = time.monotonic(), 0
+        while True:
+            response: httpx.Response | None = None
+            try:
+                response = self._client.request(method, path, **parts)
+            except (httpx.TransportError, httpx.InvalidURL) as error:
+                why = str(error) or type(error).__name__
+            if response is not None and response.status_code == 202:
+                began, attempt = time.monotonic(), 0
+                time.sleep(PAUSES[0])
+                continue
+            if response is not None and response.status_code != 503:
+                return _checked(response)
+            if response is not None:
+                why = "it answers 503"
+            pause = PAUSES[min(attempt, len(PAUSES) - 1)]
+            attempt += 1
+            if time.monotonic() - began + pause > self._patience:
+                raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the service running there?")
+            time.sleep(pause)
+
+    def document(self, method: str, path: str, **parts: Any) -> dict[str, Any]:
+        """Send a request and return the JSON object that it is answered with.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If the answer is none.
+        """
+        response = self.request(method, path, **parts)
+        try:
+            document = response.json()
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise PeerMisbehaved(f"{response.request.url} answered something that is not a JSON object")
+        return document
+
+    def signed(self, method: str, path: str, message: Signed | None = None, **parts: Any) -> Signed:
+        """Send a signed message (or nothing) and return the signed reply."""
+        if message is not None:
+            parts["content"] = message.model_dump_json()
+        return read_signed_reply(self.request(method, path, **parts))
+
+
+def read_signed_reply(response: httpx.Response) -> Signed:
+    """Parse a signed reply.
+
+    Raises
+    ------
+    PeerMisbehaved
+        If it is none.
+    """
+    try:
+        return Signed.model_validate_json(response.content)
+    except ValueError:
+        raise PeerMisbehaved(f"{response.request.url} answered something that is not a signed message") from None
+
+
+def _checked(response: httpx.Response) -> httpx.Response:
+    if response.is_success:
+        return response
+    try:
+        document = response.json()
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise PeerMisbehaved(f"{response.request.url} answered {response.status_code} without a problem document")
+    raise from_document(document)

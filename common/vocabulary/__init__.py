@@ -1,0 +1,1 @@
+"""What parties can say to each other: records, hypotheses, queries, mechanisms, operations."""

@@ -1,0 +1,67 @@
+"""A hypothesis about another label of the same people: one that their records hold as a feature."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from common.core.arrays import AnyArray, Labels, Singles
+from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis, PlainHypothesis
+from common.vocabulary.records import Records
+
+
+@HYPOTHESES.register("relabelled")
+class Relabelled(Hypothesis):
+    """``hypothesis``, held against the label that stands in a column of the features: +1 where that is above 1/2.
+
+    Records with several labels hold all but their own as features, behind those that hypotheses look at. A loss on
+    another label is then one more public function of the record, and everything that holds for losses holds for it.
+
+    Attributes
+    ----------
+    column
+        The feature that is the label.
+    hypothesis
+        Looks at features before that one only.
+    """
+
+    nests: ClassVar[bool] = True
+
+    kind: Literal["relabelled"] = "relabelled"
+    column: int = Field(ge=0, lt=1 << 16)
+    hypothesis: PlainHypothesis
+
+    @model_validator(mode="after")
+    def _blind(self) -> Self:
+        if self.hypothesis.min_features > self.column:
+            raise ValueError(
+                f"the label is feature {self.column}: a hypothesis about it must look at features before it only, this "
+                f"one needs {self.hypothesis.min_features}"
+            )
+        return self
+
+    @property
+    def min_features(self) -> int:
+        """The label's column and all before it."""
+        return self.column + 1
+
+    def labels(self, records: Records) -> Labels:
+        """Return the labels in the column, shape (n,), int8."""
+        return column_labels(records, self.column)
+
+    def positive(self, features: AnyArray) -> AnyArray:
+        """Predict what the hypothesis predicts."""
+        return self.hypothesis.positive(features[:, : self.column])
+
+    def margins(self, features: AnyArray) -> Singles:
+        """Return the hypothesis's margins."""
+        return self.hypothesis.margins(features[:, : self.column])
+
+
+def column_labels(records: Records, column: int) -> Labels:
+    """Return +1 where a feature is above 1/2, else -1, shape (n,), int8."""
+    labels = (records.features[:, column] > 0.5).astype("int8")
+    labels *= 2
+    labels -= 1
+    return labels

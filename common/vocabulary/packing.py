@@ -1,0 +1,94 @@
+"""Packed answers: a bit per agent where the answer is a bit, a little-endian double where it is a number.
+
+Where it is one of k symbols, it is a byte, or two (little-endian) if k is above 256.
+
+A report on n people is a mask of ceil(n/8) bytes (who answered), then the answers of all n in order, zero where there
+is none. There is exactly one encoding of given answers: padding bits and the answers of the silent must be zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.core.arrays import AnyArray
+from common.core.errors import BadMessage
+
+AnswerKind = Literal["bit", "real"] | int
+"""What an answer is: a bit, a double, or one of so many symbols 0, 1, ..., from 3 to :data:`MAX_SYMBOLS`."""
+MAX_SYMBOLS = 1 << 16
+
+
+def mask_bytes(people: int) -> int:
+    """Bytes of a mask over that many people."""
+    return (people + 7) // 8
+
+
+def pack_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerKind) -> bytes:
+    """Encode answers.
+
+    Parameters
+    ----------
+    answered
+        Shape (k,): who answered.
+    answers
+        Shape (k,), of :func:`answer_type`; ignored where not answered.
+    kind
+        What an answer is.
+    """
+    said = np.where(answered, answers, 0).astype(answer_type(kind))
+    return np.packbits(answered).tobytes() + (np.packbits(said) if kind == "bit" else said).tobytes()
+
+
+def unpack_answers(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[np.bool_], AnyArray]:
+    """Decode :func:`pack_answers` into (answered, answers of all).
+
+    Raises
+    ------
+    BadMessage
+        If the length is wrong, padding is not zero, a silent agent has an answer, or an answer is not finite or none of
+        the symbols.
+    """
+    head, dtype = mask_bytes(people), answer_type(kind)
+    expected = head + (head if kind == "bit" else dtype.itemsize * people)
+    if len(body) != expected:
+        raise BadMessage(f"{people} packed answers take {expected} bytes, found {len(body)}")
+    answered = _bits(body[:head], people).astype(np.bool_)
+    answers: AnyArray = _bits(body[head:], people) if kind == "bit" else np.frombuffer(body[head:], dtype)
+    if kind == "real" and not np.isfinite(answers).all():
+        raise BadMessage("packed answers hold NaN or an infinity; every answer must be finite")
+    if isinstance(kind, int) and answers.max(initial=0) >= kind:
+        raise BadMessage(f"packed answers hold {int(answers.max())}; the symbols are 0 to {kind - 1}")
+    if np.any(answers[~answered] != 0):
+        raise BadMessage("packed answers hold an answer of an agent that is marked silent")
+    return answered, answers
+
+
+def pack_one(answer: float, kind: AnswerKind) -> bytes:
+    """Encode one agent's answer, given as a number.
+
+    Raises
+    ------
+    BadMessage
+        If it is none of the kind.
+    """
+    symbols = kind if isinstance(kind, int) else 2
+    if kind != "real" and answer not in range(symbols):
+        raise BadMessage(f"answer must be one of 0 to {symbols - 1} under this run's mechanism, found {answer:g}")
+    return pack_answers(np.ones(1, dtype=np.bool_), np.array([answer]), kind)
+
+
+def answer_type(kind: AnswerKind) -> np.dtype[Any]:
+    """Return the type of answers in memory."""
+    if isinstance(kind, int):
+        return np.dtype(np.uint8 if kind <= 256 else "<u2")
+    return np.dtype(np.uint8 if kind == "bit" else "<f8")
+
+
+def _bits(raw: bytes, people: int) -> NDArray[np.uint8]:
+    bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8))
+    if np.any(bits[people:]):
+        raise BadMessage("the padding bits of packed answers must be zero")
+    return bits[:people]

@@ -1,0 +1,85 @@
+"""One bit of my item's Hadamard code, with a sign of my own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from common.core.arrays import Floats, Indices, Words
+from common.numerics.bits import pack
+from common.numerics.kernels import njit
+from common.vocabulary.mechanisms.frequency import public_words
+from common.vocabulary.mechanisms.hadamard import parity
+from common.vocabulary.queries.base import QUERIES, Query
+from common.vocabulary.records import Records
+
+
+@QUERIES.register("code")
+class CodeQuery(Query):
+    """<r, v> + s over F_2: v my item, r a public random row for my slot, s a bit of mine; 1/2 if I have no item.
+
+    With randomized response this is Hadamard response (:mod:`common.vocabulary.mechanisms.hadamard`) about items with a
+    sign. The mean of (-1)^{answer + <r, v>} over the agents is their share that holds v with sign +, less that with
+    sign -: one answer serves both signs, where an oracle for pairs (v, s) spends every other one on v alone.
+
+    Attributes
+    ----------
+    first
+        The feature that is the item's most significant bit.
+    bits
+        Length of the item, 1 to 63.
+    sign
+        The feature that is s; ``label``: 1 if the label is +1; None: 0.
+    present
+        The feature that is 1 if there is an item; None: there is one.
+    public
+        Public randomness: with the slot it determines each agent's row. Any value is safe.
+    """
+
+    kind: Literal["code"] = "code"
+    first: int = Field(ge=0, lt=1 << 20)
+    bits: int = Field(ge=1, le=63)
+    sign: Annotated[int, Field(ge=0, lt=1 << 20)] | Literal["label"] | None = None
+    present: int | None = Field(default=None, ge=0, lt=1 << 20)
+    public: int = Field(ge=0, lt=1 << 63)
+
+    @property
+    def min_features(self) -> int:
+        """The features up to the last one that is read."""
+        return max([self.first + self.bits, *(column + 1 for column in self._further)])
+
+    @property
+    def columns(self) -> Indices:
+        """The item's bits, then the sign and the presence where they are features."""
+        return np.array([*range(self.first, self.first + self.bits), *self._further], dtype=np.int64)
+
+    @property
+    def _further(self) -> list[int]:
+        sign = [self.sign] if isinstance(self.sign, int) else []
+        return sign + ([] if self.present is None else [self.present])
+
+    def rows(self, slots: Indices) -> Indices:
+        """Return each slot's row, below 2^bits."""
+        return (public_words(self.public, slots) & np.uint64((1 << self.bits) - 1)).astype(np.int64)
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        """Return 0, 1 or 1/2 per record, shape (n,)."""
+        features = records.features
+        values = np.empty(len(records), dtype=np.uint64)
+        _products(pack(features[:, : self.bits]), self.rows(slots).astype(np.uint64), values)
+        further = iter(range(self.bits, features.shape[1]))
+        if self.sign == "label":
+            values ^= records.labels > 0
+        elif self.sign is not None:
+            values ^= features[:, next(further)] > 0
+        if self.present is None:
+            return values.astype(np.float64)
+        return np.where(features[:, next(further)] > 0, values.astype(np.float64), 0.5)
+
+
+@njit
+def _products(items: Words, rows: Words, values: Words) -> None:
+    for i in range(len(items)):
+        values[i] = parity(items[i] & rows[i])

@@ -1,0 +1,37 @@
+"""The loss of a given hypothesis on my record."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from common.core.arrays import Floats, Indices
+from common.vocabulary.hypotheses.base import AnyHypothesis
+from common.vocabulary.losses import Loss, evaluate
+from common.vocabulary.queries.base import QUERIES, Query
+from common.vocabulary.records import Records
+
+
+@QUERIES.register("loss")
+class LossQuery(Query):
+    """L(h(x), l), in [0, 1]: the test of Algorithms 1, 2 and 4 of Kohen & Sheffet.
+
+    Attributes
+    ----------
+    hypothesis
+        h.
+    loss
+        ``zero-one``: 1 if h(x) differs from my label, else 0; or another of :data:`common.vocabulary.losses.Loss`.
+    """
+
+    kind: Literal["loss"] = "loss"
+    hypothesis: AnyHypothesis
+    loss: Loss = "zero-one"
+
+    @property
+    def min_features(self) -> int:
+        """That of the hypothesis."""
+        return self.hypothesis.min_features
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        """Return the loss of each record; slots do not matter."""
+        return evaluate(self.loss, self.hypothesis, records)

@@ -1,0 +1,55 @@
+"""Is my item below a threshold: the question of a search for a quantile."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.arrays import Floats, Indices
+from common.numerics.bits import pack
+from common.vocabulary.queries.base import QUERIES, Query
+from common.vocabulary.records import Records
+
+
+@QUERIES.register("threshold")
+class ThresholdQuery(Query):
+    """1 if the integer that some of my features are the bits of, most significant first, is below a threshold, else 0.
+
+    Features above 0 are ones, as in :class:`~common.vocabulary.queries.item.ItemQuery`.
+
+    Attributes
+    ----------
+    first
+        The feature that is the most significant bit.
+    bits
+        Length of the item, 1 to 64.
+    below
+        From 1 to 2^bits - 1: of any other the answer is known beforehand.
+    """
+
+    kind: Literal["threshold"] = "threshold"
+    first: int = Field(default=0, ge=0, le=1 << 20)
+    bits: int = Field(ge=1, le=64)
+    below: int = Field(ge=1, lt=1 << 64)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.below >> self.bits:
+            raise ValueError(f"a threshold of {self.below} is above every item of {self.bits} bits")
+        return self
+
+    @property
+    def min_features(self) -> int:
+        """The features up to the last bit."""
+        return self.first + self.bits
+
+    @property
+    def columns(self) -> Indices:
+        """The bits."""
+        return np.arange(self.first, self.first + self.bits)
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        """Return 1 where the item is below the threshold, else 0; shape (n,)."""
+        return np.asarray(pack(records.features) < np.uint64(self.below), dtype=np.float64)

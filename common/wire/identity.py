@@ -1,0 +1,108 @@
+"""Who says what: Ed25519 identities and signed messages.
+
+A signature covers a domain tag, the kind of message and the canonical JSON, so that a message of one kind can never
+pass for another.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from pydantic import Field
+
+from common.core import canonical
+from common.core.errors import BadInput, Forged
+from common.core.values import Value
+from common.wire.state import write_durably
+
+_DOMAIN = b"tandem/v1\x00"
+KEY_PATTERN = r"^[0-9a-f]{64}$"
+
+
+class Signed(Value):
+    """A message, the key that signed it, and the signature (hex)."""
+
+    kind: str = Field(max_length=64)
+    message: dict[str, Any]
+    key: str = Field(pattern=KEY_PATTERN)
+    signature: str = Field(pattern=r"^[0-9a-f]{128}$")
+
+
+class Identity:
+    """A party's signing key. Its public half, in hex, is the party's name."""
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        self._private = private
+        self.public = private.public_key().public_bytes_raw().hex()
+
+    def __repr__(self) -> str:
+        return f"Identity({self.public[:8]}...)"
+
+    @classmethod
+    def create(cls) -> Identity:
+        """Make a new identity from the operating system's randomness."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def load_or_create(cls, path: Path) -> Identity:
+        """Read the 32-byte private key at ``path``, creating it (mode 0600, durable) if there is none.
+
+        Raises
+        ------
+        BadInput
+            If the file is not a key.
+        """
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(path, Ed25519PrivateKey.generate().private_bytes_raw(), mode=0o600)
+        raw = path.read_bytes()
+        if len(raw) != 32:
+            raise BadInput(f"{path} must hold a 32-byte private key, found {len(raw)} bytes")
+        return cls(Ed25519PrivateKey.from_private_bytes(raw))
+
+    def sign(self, kind: str, message: dict[str, Any]) -> Signed:
+        """Sign a message of a kind."""
+        return Signed(
+            kind=kind,
+            message=message,
+            key=self.public,
+            signature=self.sign_bytes(kind, canonical.encode(message)),
+        )
+
+    def sign_bytes(self, kind: str, payload: bytes) -> str:
+        """Sign raw bytes under a kind; hex."""
+        return self._private.sign(_DOMAIN + kind.encode() + b"\x00" + payload).hex()
+
+
+def verify(signed: Signed, kind: str, key: str | None = None) -> dict[str, Any]:
+    """Return the message if it is of the kind, signed by its key, and that key is the expected one (if given).
+
+    Raises
+    ------
+    Forged
+        Otherwise.
+    """
+    if signed.kind != kind:
+        raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
+    if key is not None and signed.key != key:
+        raise Forged(f"signed by {signed.key[:16]}..., expected {key[:16]}...")
+    verify_bytes(signed.key, kind, canonical.encode(signed.message), signed.signature)
+    return signed.message
+
+
+def verify_bytes(key: str, kind: str, payload: bytes, signature: str) -> None:
+    """Check a signature over raw bytes.
+
+    Raises
+    ------
+    Forged
+        If it does not verify.
+    """
+    try:
+        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        public.verify(bytes.fromhex(signature), _DOMAIN + kind.encode() + b"\x00" + payload)
+    except (InvalidSignature, ValueError):
+        raise Forged(f"the signature of this {kind!r} does not verify under key {key[:16]}...") from None

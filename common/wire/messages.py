@@ -1,0 +1,199 @@
+"""What travels between the parties: frozen values, each sent inside a :class:`~common.wire.identity.Signed` envelope.
+
+The ``KIND`` of each is what its signature covers. Every message about a run names the run and the SHA-256 ``digest``
+of its immutable configuration; whoever receives another digest than its own refuses.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from common.core import canonical
+from common.core.arrays import Indices
+from common.core.errors import BadMessage
+from common.core.values import Value
+from common.scenario.scenario import Scenario, parse
+from common.vocabulary.queries.base import AnyQuery
+from common.wire.identity import KEY_PATTERN
+
+DIGEST = r"^[0-9a-f]{64}$"
+RUN = r"^[0-9a-zA-Z_-]{1,64}$"
+REPORT_ID = r"^[0-9a-f]{32}$"
+MAX_AGENTS_PER_QUESTION = 1 << 22
+MAX_AGENTS = 1 << 32
+"""Most agents of one referee: their numbers travel as 32-bit words."""
+
+
+Number = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""Number of a question in its run."""
+
+
+class OrderCommitment(Value):
+    """Agents ``first`` .. ``first + agents - 1`` are asked in a random order that is fixed already.
+
+    ``used`` of them were asked before this run; ``sha256`` commits to the secret seed of the order, which is published
+    when the run ends.
+    """
+
+    first: int = Field(ge=0, le=MAX_AGENTS)
+    agents: int = Field(ge=1, le=MAX_AGENTS)
+    used: int = Field(ge=0, le=MAX_AGENTS)
+    sha256: str = Field(pattern=DIGEST)
+
+
+class Configuration(Value):
+    """A run's immutable configuration: the referee, the resolved scenario, and the commitments to the agents' order.
+
+    ``scenario`` is the resolved public scenario as JSON (without local paths).
+    """
+
+    KIND: ClassVar[str] = "configuration"
+    version: Literal[1] = 1
+    run: str = Field(pattern=RUN)
+    referee: str = Field(pattern=KEY_PATTERN)
+    scenario: dict[str, Any]
+    order: tuple[OrderCommitment, ...] = Field(min_length=1)
+
+
+class Terms(Value):
+    """The curator's answer to a configuration: what it guarantees its people, whatever the referee does."""
+
+    KIND: ClassVar[str] = "terms"
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+    n: int
+    epsilon: float | None
+    delta: float | None
+
+
+class Perform(Value):
+    """A request to the curator: carry out an operation under an id that is unique in the run."""
+
+    KIND: ClassVar[str] = "perform"
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+    operation_id: str = Field(pattern=r"^[0-9]{1,9}$")
+    operation: dict[str, Any]
+
+
+class Release(Value):
+    """The curator's stored answer to a request (``request`` is that request's digest)."""
+
+    KIND: ClassVar[str] = "release"
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+    operation_id: str
+    request: str = Field(pattern=DIGEST)
+    result: dict[str, Any]
+
+
+class Enrolment(Value):
+    """An agent (``agents`` = 1) or a hosted population presents itself; the key that signs is its name."""
+
+    KIND: ClassVar[str] = "enrolment"
+    agents: int = Field(ge=1, le=MAX_AGENTS)
+
+
+class Enrolled(Value):
+    """The referee's answer: the agents are numbered ``first`` ... ``first + agents - 1``."""
+
+    KIND: ClassVar[str] = "enrolled"
+    participant: str = Field(pattern=KEY_PATTERN)
+    first: int = Field(ge=0)
+    agents: int = Field(ge=1)
+
+
+class Poll(Value):
+    """A participant asks whether there is a question for it."""
+
+    KIND: ClassVar[str] = "poll"
+    participant: str = Field(pattern=KEY_PATTERN)
+
+
+class Assignment(Value):
+    """One question to some of a participant's agents.
+
+    ``people`` and ``slots`` are base64 of little-endian uint32 arrays of equal length: the participant's own agent
+    indices (0-based) that are asked, and their public positions in the batch.
+    """
+
+    KIND: ClassVar[str] = "assignment"
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+    question: Number
+    query: AnyQuery
+    people: str
+    slots: str
+
+
+class Report(Value):
+    """One individual agent's randomized answer.
+
+    ``assignment`` is the digest of the :class:`Assignment` that it answers: who signs an answer signs the question too.
+    """
+
+    KIND: ClassVar[str] = "report"
+    report_id: str = Field(pattern=REPORT_ID)
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+    question: Number
+    assignment: str = Field(pattern=DIGEST)
+    answer: float
+
+
+class PackedReport(Value):
+    """Header of a hosted population's answers to one assignment.
+
+    The answers themselves travel beside it as bytes (:mod:`common.vocabulary.packing`), bound to it by their SHA-256;
+    ``assignment`` is the digest of the :class:`Assignment` that they answer.
+    """
+
+    KIND: ClassVar[str] = "packed-report"
+    report_id: str = Field(pattern=REPORT_ID)
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+    question: Number
+    people: int = Field(ge=1, le=MAX_AGENTS_PER_QUESTION)
+    assignment: str = Field(pattern=DIGEST)
+    body_sha256: str = Field(pattern=DIGEST)
+
+
+def policy_digest(scenario: Scenario | dict[str, Any]) -> str:
+    """Return the SHA-256 of what a curator agrees to: where its people and the public ones come from, its section."""
+    parsed = scenario if isinstance(scenario, Scenario) else parse(scenario)
+    wire = parsed.wire()
+    return canonical.digest({part: wire[part] for part in ("people", "source", "public", "curator")})
+
+
+def guarantee(pair: tuple[float, float]) -> dict[str, float | None]:
+    """Return an (epsilon, delta) as JSON: null where there is no guarantee."""
+    epsilon, delta = pair
+    private = math.isfinite(epsilon)
+    return {"epsilon": epsilon if private else None, "delta": delta if private else None}
+
+
+def pack_indices(values: Indices) -> str:
+    """Encode non-negative integers below 2^32 as base64 of little-endian uint32."""
+    return base64.b64encode(values.astype("<u4").tobytes()).decode("ascii")
+
+
+def unpack_indices(text: str) -> Indices:
+    """Decode :func:`pack_indices`.
+
+    Raises
+    ------
+    BadMessage
+        If the text is not base64 of whole 32-bit words, or of too many.
+    """
+    try:
+        raw = base64.b64decode(text, validate=True)
+        if len(raw) > 4 * MAX_AGENTS_PER_QUESTION:
+            raise ValueError(f"more than {MAX_AGENTS_PER_QUESTION} agents in one question")
+        return np.frombuffer(raw, dtype="<u4").astype(np.int64)
+    except ValueError as error:
+        raise BadMessage(f"agent indices: {error}") from None

@@ -1,0 +1,121 @@
+"""The transcript: a hash-chained, signed log of every message of a run, verifiable by anyone, offline.
+
+Entry k is one JSON line::
+
+    {"index": k, "previous": hash of entry k-1, "kind": ..., "body": {...}, "signature": ..., "hash": ...}
+
+``hash`` is SHA-256 over the canonical JSON of (index, previous, kind, body); the referee signs that hash. Changing,
+dropping, adding or reordering anything breaks the chain at a known entry. Ed25519 is deterministic: the same run
+history always gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import Field
+
+from common.core import canonical
+from common.core.errors import AuditFailed, BadMessage, Forged
+from common.core.values import Value
+from common.wire.identity import Identity, verify_bytes
+
+START = "0" * 64
+_KIND = "transcript-entry"
+
+
+class Entry(Value):
+    """One link of the chain."""
+
+    index: int = Field(ge=0)
+    previous: str
+    kind: str
+    body: dict[str, Any]
+    hash: str
+    signature: str = Field(pattern=r"^[0-9a-f]{128}$")
+
+    def line(self) -> str:
+        """Return the entry as one canonical JSON line (without the newline)."""
+        return canonical.encode(self.wire()).decode("utf-8")
+
+
+def append(last: Entry | None, kind: str, body: dict[str, Any], signer: Identity) -> Entry:
+    """Return the entry that follows ``last``."""
+    index, previous = (0, START) if last is None else (last.index + 1, last.hash)
+    link = _hash(index, previous, kind, body)
+    signature = signer.sign_bytes(_KIND, bytes.fromhex(link))
+    return Entry(index=index, previous=previous, kind=kind, body=body, hash=link, signature=signature)
+
+
+def split(raw: bytes) -> list[str]:
+    """Return the lines of a transcript's file, each ended by exactly one newline byte.
+
+    Raises
+    ------
+    AuditFailed
+        If the bytes are not such lines.
+    """
+    try:
+        *lines, rest = raw.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise AuditFailed(f"the transcript is not UTF-8 at byte {error.start}: it was changed") from None
+    if rest:
+        raise AuditFailed(f"transcript line {len(lines) + 1} has no end: the transcript was cut", line=len(lines) + 1)
+    return lines
+
+
+def read(lines: Iterable[str], key: str | None = None) -> list[Entry]:
+    """Parse and verify a whole transcript.
+
+    Parameters
+    ----------
+    lines
+        The lines of the file (:func:`split`).
+    key
+        The referee's public key; by default the one named in entry 0's configuration.
+
+    Raises
+    ------
+    AuditFailed
+        Naming the first line that does not verify, and why.
+    """
+    entries: list[Entry] = []
+    for number, line in enumerate(lines):
+        where = f"transcript line {number + 1}"
+        try:
+            entry = Entry.parse(canonical.decode(line.encode("utf-8")))
+        except BadMessage as error:
+            raise AuditFailed(f"{where} cannot be read: {error.detail}", line=number + 1) from None
+        expected = entries[-1].hash if entries else START
+        if entry.index != number or entry.previous != expected:
+            raise AuditFailed(f"{where} does not follow the line before it: the chain is broken", line=number + 1)
+        if entry.hash != _hash(entry.index, entry.previous, entry.kind, entry.body):
+            raise AuditFailed(
+                f"{where} ({entry.kind}) was changed: its hash does not match its content", line=number + 1
+            )
+        if line != entry.line():
+            raise AuditFailed(f"{where} is not in canonical form: it was changed", line=number + 1)
+        key = key or str(entry.body.get("referee", ""))
+        try:
+            verify_bytes(key, _KIND, bytes.fromhex(entry.hash), entry.signature)
+        except Forged as error:
+            raise AuditFailed(f"{where}: {error.detail}", line=number + 1) from None
+        entries.append(entry)
+    if not entries:
+        raise AuditFailed("the transcript is empty")
+    return entries
+
+
+def merkle_root(leaves: Iterable[bytes]) -> str:
+    """Return the SHA-256 Merkle root of some byte strings in order, hex (leaf and node hashes are domain-separated)."""
+    level = [hashlib.sha256(b"\x00" + leaf).digest() for leaf in leaves]
+    while len(level) > 1:
+        pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+        level = [hashlib.sha256(b"\x01" + b"".join(pair)).digest() if len(pair) == 2 else pair[0] for pair in pairs]
+    return level[0].hex() if level else hashlib.sha256(b"").hexdigest()
+
+
+def _hash(index: int, previous: str, kind: str, body: dict[str, Any]) -> str:
+    return canonical.digest({"index": index, "previous": previous, "kind": kind, "body": body})

@@ -1,0 +1,84 @@
+"""CnvxAdap (Algorithm 1): private adaptation for regression with linear predictors and the squared loss."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+from common.core.arrays import Floats
+from common.numerics.randomness import RandomSource
+from curator.learners.adaptation.discrepancy import Loss
+from curator.learners.adaptation.domains import Domains
+from curator.learners.adaptation.libraries import one_thread
+from curator.learners.adaptation.noisy_descent import Found, descend
+from curator.learners.adaptation.settings import AdaptationSettings, Prepared, course, prepare, scaled_steps
+from curator.learners.adaptation.steps import Steps
+
+
+class ConvexSettings(AdaptationSettings):
+    """Settings of CnvxAdap.
+
+    Attributes
+    ----------
+    output
+        ``average`` of all iterates (Algorithm 1), ``suffix`` (of the last half) or ``last``; all cost the same.
+    """
+
+    loss: ClassVar[Loss] = "squared"
+    convex: ClassVar[bool] = True
+
+    output: Literal["average", "suffix", "last"] = "average"
+
+    @property
+    def burn(self) -> int:
+        """Iterates that are not averaged."""
+        return {"average": 0, "suffix": self.iterations // 2, "last": self.iterations - 1}[self.output]
+
+
+def fit_convex(domains: Domains, settings: ConvexSettings, mu: float | None, source: RandomSource) -> Floats:
+    """Learn w by CnvxAdap; see :func:`solve`. Nothing else of it may be released."""
+    return solve(domains, settings, mu, source).weights
+
+
+def solve(domains: Domains, settings: ConvexSettings, mu: float | None, source: RandomSource) -> Found:
+    """Minimize F of problem (6) by noisy projected gradient descent.
+
+    The discrepancy and all iterations together are mu-GDP for the private side (replace one record in its place), by
+    the exact composition of Gaussian mechanisms and post-processing; compare Theorem 4.3, whose noise is too
+    little for large epsilon.
+
+    ``printed`` steps are those of Algorithm 1, with the misprint of the public one put right. With them the scales
+    hardly move: the private ones' noise alone is kept to 1/sqrt(n) on a scale of n. ``scaled`` steps work on
+    v = p u, which is 1 at the lower bound of u, and have the maximum of the weights smoothed.
+
+    Parameters
+    ----------
+    mu
+        Of everything; None for CnvxAdap without privacy.
+    source
+        Of the noise.
+    """
+    with one_thread():
+        prepared = prepare(domains, settings, mu, source)
+        steps = printed_steps(settings, prepared) if settings.steps == "printed" else scaled_steps(settings, prepared)
+        plan = course(settings, prepared, steps, settings.iterations, settings.burn)
+        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"))
+
+
+def printed_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:
+    """Return the steps of Algorithm 1, line 4, with m^{3/2}/(sqrt(T) alpha^2 (B + B_bar)) for the public scales.
+
+    Those are for the gradient in u; v = p u moves by p^3 times as much for the gradient in v divided by p.
+    """
+    domains, bounds, root = prepared.domains, settings.bounds, math.sqrt(settings.iterations)
+    first, second = prepared.noise
+    total = bounds.greatest + settings.kappa_1 + settings.kappa_2 + settings.kappa_inf
+    weights = settings.radius / (root * math.hypot(bounds.slope, math.sqrt(domains.dimension) * first))
+    sides = []
+    for side, share in enumerate(domains.shares(settings.alpha)):
+        size = (len(domains.source), len(domains.target))[side]
+        norm = total + (0.0 if side else bounds.greatest)
+        noise = second if side == (domains.private == "target") else 0.0
+        # p^3 size^{3/2}/(sqrt(T) (size p)^2 norm): sigma_2 of the gradient in u is p^2 times the one here.
+        sides.append(size * share / size**1.5 / (root * math.hypot(norm, noise)))
+    return Steps(weights, *sides)

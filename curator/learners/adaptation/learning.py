@@ -1,0 +1,124 @@
+"""What both adaptation learners share: the curator's sample and the public one, as the two domains."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
+from common.privacy.events import Event, Gaussian, NonPrivate
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.linear import MAX_WEIGHTS, Linear
+from common.vocabulary.records import Records
+from curator.learners.adaptation.domains import Domains, Private, Side
+from curator.learners.adaptation.settings import AdaptationSettings, split
+from curator.learners.base import Learner, Sizes
+from curator.weights.sampling import Sampler
+
+S = TypeVar("S", bound=AdaptationSettings)
+
+
+class AdaptationLearner(Learner, AdaptationSettings):
+    """A learner on the sample itself and a public sample of another domain; the weights play no part.
+
+    Both see x' = (x - center, 1) of the first ``features`` features x. Everything of the sample that is released is the
+    hypothesis: mu-GDP in all (replace one record in its place).
+
+    Attributes
+    ----------
+    features
+        d: the first so many features are looked at.
+    center
+        Public, subtracted from every feature.
+    intercept
+        Whether x' ends with a constant 1.
+    private
+        The curator's people are the ``target``, and the public sample the source; or the other way round.
+    mu
+        Of one call; null for no privacy at all.
+    """
+
+    features: int = Field(ge=1, le=MAX_WEIGHTS)
+    center: float = Field(default=0.5, ge=-1e6, le=1e6)
+    intercept: bool = True
+    private: Private = "target"
+    mu: float | None = Field(default=None, gt=0, le=1e6)
+
+    @model_validator(mode="after")
+    def _has_noise(self) -> Self:
+        if self.mu is not None:
+            try:
+                self.check_mu(split(self, self.mu)[1])
+            except BadScenario as wrong:
+                raise ValueError(wrong.detail) from None
+        return self
+
+    def check(self, dtype: np.dtype[Any], dimension: int) -> None:
+        """Refuse records that have too few features."""
+        if dimension < self.wanted:
+            raise BadScenario(f"{self.name} looks at features up to number {self.wanted - 1}, people have {dimension}")
+
+    def check_public(self, public: Records | None) -> None:
+        """Refuse to adapt from nothing, or from people with other features."""
+        self._fitting(public)
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of both samples in doubles, some times over while they are brought within their bounds."""
+        return (sizes.people + sizes.public) * (sizes.width + 48 * self.features + 64)
+
+    def _fitting(self, public: Records | None) -> Records:
+        if public is None or not len(public):
+            raise BadScenario(f"{self.name} adapts from a public sample: give the scenario a section public")
+        if public.dimension < self.wanted:
+            raise BadScenario(
+                f"source and target must have the same features: {self.name} looks at features up to number "
+                f"{self.wanted - 1}, public people have {public.dimension}"
+            )
+        return public
+
+    @property
+    def wanted(self) -> int:
+        """Features that a record must have."""
+        return self.features
+
+    def event(self, sampling: float) -> Event:
+        """One mu-GDP release from the sample itself, whatever the weights."""
+        return NonPrivate() if self.mu is None else Gaussian(count=1, mu=self.mu)
+
+    def settings(self, kind: type[S]) -> S:
+        """Return the algorithm's settings; ``norm`` is of x - center, and the algorithm's of x'."""
+        given = self.model_dump(include=set(kind.model_fields))
+        return kind(**{**given, "norm": math.hypot(given["norm"], 1.0) if self.intercept else given["norm"]})
+
+    def domains(self, sampler: Sampler, public: Records | None, norm: float) -> Domains:
+        """Return the sample and the public one as domains, ||x - center|| <= ``norm``."""
+        other = self._side(self._fitting(public), norm)
+        own = self._side(Records.joined(list(sampler.everybody())), norm)
+        if self.private == "source":
+            return Domains(own, other, "source")
+        return Domains(other, own, "target")
+
+    def _side(self, records: Records, norm: float) -> Side:
+        features = records.features[:, : self.features].astype(np.float64) - self.center
+        side = Side(features, self.responses(records)).bounded(norm)
+        if not self.intercept:
+            return side
+        return Side(np.column_stack([side.features, np.ones(len(side))]), side.responses)
+
+    def responses(self, records: Records) -> Floats:
+        """Return what is to be predicted, in [-1, 1]: the labels."""
+        return records.labels.astype(np.float64)
+
+    def affine(self, weights: Floats) -> tuple[Floats, float]:
+        """Return the prediction <w, x'> as weights of x and a constant."""
+        own = weights[: self.features]
+        return own, float(weights[-1] if self.intercept else 0.0) - self.center * float(own.sum())
+
+    def half_space(self, weights: Floats) -> Hypothesis:
+        """Return sign(<w, x'>) as a hypothesis."""
+        own, constant = self.affine(weights)
+        return Linear(weights=tuple(own.tolist()), threshold=-constant)

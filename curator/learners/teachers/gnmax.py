@@ -1,0 +1,40 @@
+"""GNMax: the class with most votes, after Gaussian noise on every count."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from common.core.arrays import Indices
+from common.core.errors import BadInput
+from common.numerics.randomness import RandomSource
+from common.privacy.theorems.teacher_votes import MAX_NOISE, MIN_NOISE
+from curator.numerics.gaussian_noise import FINE_GRID, fine_normals
+
+
+def noisy_winners(counts: Indices, sigma: float, source: RandomSource) -> Indices:
+    """Return the class with the greatest noisy count for each of m queries, shape (m,), int64.
+
+    Counts and noise are whole multiples of one unit: a vote is floor(2^26/sigma) units, the noise has a standard
+    deviation of 2^26 units; the sums are exact (:mod:`curator.numerics.gaussian_noise`). Rounding a vote down is on the
+    private side.
+
+    Parameters
+    ----------
+    counts
+        Shape (m, classes).
+    sigma
+        Standard deviation of the noise, in votes; :mod:`common.privacy.theorems.teacher_votes` says what it may be and
+        what it costs.
+
+    Raises
+    ------
+    BadInput
+        If sigma is out of range.
+    """
+    if not MIN_NOISE <= sigma <= MAX_NOISE:
+        raise BadInput(f"the noise on votes must be from {MIN_NOISE:g} to {MAX_NOISE:g}, found {sigma}")
+    vote = math.floor(FINE_GRID / sigma)
+    noise = fine_normals(counts.size, source).astype(np.int64).reshape(counts.shape)
+    return np.asarray((counts * vote + noise).argmax(axis=1), dtype=np.int64)

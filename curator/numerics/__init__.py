@@ -1,0 +1,1 @@
+"""The curator's own numerical methods."""

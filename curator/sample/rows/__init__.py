@@ -1,0 +1,1 @@
+"""Ways to keep the records of a shard."""

@@ -1,0 +1,117 @@
+"""Drawn records as a compiled loop reads them: from an array of their own, or each where it lies in the sample."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Indices, Labels
+from common.numerics.kernels import njit_reordered, prefetch_near
+from common.vocabulary.records import Records
+
+_LINE = 64
+"""Bytes in a cache line."""
+_AHEAD = 8
+"""Records ahead that memory is asked for one where it lies."""
+
+
+class Codes(NamedTuple):
+    """What 16-bit codes stand for: feature j is ``low + (code & bits_j) * step``, exactly.
+
+    Attributes
+    ----------
+    low, step
+        Singles; see :class:`curator.sample.rows.fixed.Grid`.
+    bits
+        Shape (d,), uint16: all but for the first code's lowest bit, which is the label (1 for +1).
+    room
+        Shape (2, d), float32: two decoded rows, for the loop that reads these draws.
+    """
+
+    low: Any
+    step: Any
+    bits: AnyArray
+    room: AnyArray
+
+
+class GatheredRows(NamedTuple):
+    """Records for the functions below. What is None is left out when a loop is compiled.
+
+    Attributes
+    ----------
+    matrix
+        Shape (n, d), C-contiguous: features, or codes.
+    labels
+        Shape (n,); None where codes hold them.
+    rows
+        Which rows are the draws, in order; None: all of them.
+    codes
+        What the codes stand for; None for features.
+    """
+
+    matrix: AnyArray
+    labels: Labels | None
+    rows: Indices | None
+    codes: Codes | None
+
+    @classmethod
+    def of(cls, records: Records) -> GatheredRows:
+        """Return these records, in order."""
+        return cls(np.asarray(records.features), np.asarray(records.labels), None, None)
+
+    @property
+    def size(self) -> int:
+        """Number of draws."""
+        return len(self.matrix) if self.rows is None else len(self.rows)
+
+
+@njit_reordered
+def how_many(matrix: AnyArray, rows: Indices | None) -> int:
+    """Return the number of draws."""
+    return len(matrix) if rows is None else len(rows)
+
+
+@njit_reordered
+def row_of(rows: Indices | None, k: int) -> Any:
+    """Return the row of draw k."""
+    return k if rows is None else rows[k]
+
+
+@njit_reordered
+def label(matrix: AnyArray, labels: Labels | None, row: int) -> float:
+    """Return the label of a row."""
+    if labels is None:
+        return 2.0 * np.float64(np.int64(matrix[row, 0]) & 1) - 1.0
+    return np.float64(labels[row])
+
+
+@njit_reordered
+def feature(matrix: AnyArray, codes: Any, row: int, k: int, j: int) -> Any:
+    """Return feature j of a row, draw k, which is then at hand for :func:`feature_again` until draw k + 2 is read."""
+    if codes is None:
+        return np.float32(matrix[row, j])
+    value = codes.low + np.float32(np.uint16(matrix[row, j] & codes.bits[j])) * codes.step
+    codes.room[k & 1, j] = value
+    return value
+
+
+@njit_reordered
+def feature_again(matrix: AnyArray, codes: Any, row: int, k: int, j: int) -> Any:
+    """Return feature j of a row, draw k, that was read before."""
+    if codes is None:
+        return np.float32(matrix[row, j])
+    return codes.room[k & 1, j]
+
+
+@njit_reordered
+def ask_ahead(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: int) -> None:
+    """While draw k is worked on, ask memory for one that comes soon."""
+    if rows is None:
+        return
+    if k + _AHEAD < len(rows):
+        row, width = rows[k + _AHEAD], matrix.shape[1]
+        for j in range(0, width, max(1, _LINE // matrix.itemsize)):
+            prefetch_near(matrix, row * width + j)
+        if labels is not None:
+            prefetch_near(labels, row)

@@ -1,0 +1,81 @@
+"""The curator over HTTP: three resources, all signed, none of which shows a record."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Annotated
+
+from fastapi import FastAPI, Path, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+
+from common.core.errors import BadMessage
+from common.core.values import Value
+from common.service.app import create_app, read_signed, signed_body
+from common.wire import messages
+from common.wire.identity import Signed
+from curator.service.curator import Curator
+
+PROMPT = 20.0
+"""Seconds after which a request for a running operation is answered 202 ("ask again")."""
+
+RunName = Annotated[str, Path(pattern=messages.RUN)]
+OperationId = Annotated[str, Path(pattern=r"^[0-9]{1,9}$")]
+
+
+class About(Value):
+    """Who this curator is and what it guarantees its people."""
+
+    key: str
+    epsilon: float | None
+    delta: float | None
+
+
+def curator_app(curator: Curator) -> FastAPI:
+    """Return the service of a curator."""
+    app = create_app("Tandem curator", "Holds a private sample; answers a fixed vocabulary within a fixed budget.")
+    worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="operation")
+    running: dict[str, Future[Signed]] = {}
+
+    @app.get("/v1/curator", summary="Who is this curator, and what does it guarantee?")
+    def about() -> About:
+        return About(key=curator.key, **messages.guarantee(curator.guarantee))
+
+    @app.put(
+        "/v1/runs/{run}",
+        summary="Agree to a run",
+        response_model=Signed,
+        openapi_extra=signed_body("configuration"),
+    )
+    async def open_run(run: RunName, request: Request) -> Signed:
+        signed = await read_signed(request, messages.Configuration.KIND)
+        if signed.message.get("run") != run:
+            raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
+        return await run_in_threadpool(curator.open_run, signed)
+
+    @app.put(
+        "/v1/runs/{run}/operations/{operation_id}",
+        summary="Carry out an operation, once; 202 means: still at it, ask again",
+        response_model=Signed,
+        responses={202: {"description": "Still running; repeat the request"}},
+        openapi_extra=signed_body("perform"),
+    )
+    async def perform(run: RunName, operation_id: OperationId, request: Request) -> Response:
+        signed = await read_signed(request, messages.Perform.KIND)
+        if (signed.message.get("run"), signed.message.get("operation_id")) != (run, operation_id):
+            raise BadMessage("the path and the message name different operations")
+        # Nobody but the referee may make others wait in the queue.
+        await run_in_threadpool(curator.admit, signed)
+        identity = signed.fingerprint()
+        job = running.get(identity)
+        if job is None:
+            job = running[identity] = worker.submit(curator.perform, signed)
+            job.add_done_callback(lambda done: running.pop(identity, None))
+        try:
+            release = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(job)), PROMPT)
+        except TimeoutError:
+            return JSONResponse({"status": "running"}, 202, headers={"Retry-After": "0"})
+        return JSONResponse(release.wire())
+
+    return app

@@ -1,0 +1,84 @@
+"""Open a curator on a scenario: claim its state directory, bring its people, check its budget."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+
+from common.numerics.randomness import subseed
+from common.scenario.scenario import Scenario, public_sample
+from common.wire.messages import policy_digest
+from common.wire.state import claim, claim_people
+from curator.learners.base import Sizes, parse_learner
+from curator.sample.keeping import OnProgress
+from curator.sample.placement import check_sample, in_blocks, open_sample
+from curator.service.curator import Curator
+
+log = logging.getLogger("tandem")
+
+
+def open_curator(
+    scenario: Scenario, folder: Path, seed: int | None, referee: str | None, on_progress: OnProgress = log.info
+) -> Curator:
+    """Return the curator of a resolved scenario.
+
+    Parameters
+    ----------
+    scenario
+        Resolved (no value is left at ``plan``).
+    folder
+        Its state directory; bound to the policy and the seed at the first start.
+    seed
+        Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
+    referee
+        The referee's key to pin, or None.
+    tell
+        Told of progress, where bringing the people takes long.
+
+    Raises
+    ------
+    BadScenario
+        If the sample, or the learner's work on it, does not fit into memory or on the disk; before any work.
+    """
+    check_room(scenario, folder)
+    simulated = scenario.people == "simulated"
+    facts = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})
+    known = facts["seed"] if facts["seed"] is not None else 0
+    with ExitStack() as opened:
+        sample = open_sample(scenario, folder, subseed(known, "source"), on_progress)
+        opened.callback(sample.close)
+        public = public_sample(scenario, known)
+        if public is not None:  # the same noise on another public sample would be a second release
+            claim_people(folder, public.fingerprint(), "public-people")
+        curator = Curator(scenario, sample, folder, public=public, seed=known if simulated else None, referee=referee)
+        opened.pop_all()
+    return curator
+
+
+def check_room(scenario: Scenario, folder: Path) -> None:
+    """Refuse a resolved scenario whose sample, or the learner's work on it, does not fit; nothing is written.
+
+    Parameters
+    ----------
+    folder
+        The curator's state directory, which need not exist.
+
+    Raises
+    ------
+    BadScenario
+        Saying how much memory or disk is needed and available, and what to do.
+    """
+    policy = scenario.curator
+    if policy.learner is None:
+        check_sample(scenario, folder, in_blocks)
+        return
+    learner, public = parse_learner(policy.learner), _public_people(scenario)
+    check_sample(scenario, folder, lambda d, itemsize: learner.room(Sizes(int(policy.n), public, d, itemsize)))
+
+
+def _public_people(scenario: Scenario) -> int:
+    if scenario.public is not None and scenario.public.count is not None:
+        return scenario.public.count
+    sample = public_sample(scenario, 0)  # all of a table: they have to be counted
+    return 0 if sample is None else len(sample)

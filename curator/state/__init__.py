@@ -1,0 +1,1 @@
+"""What the curator keeps on disk."""

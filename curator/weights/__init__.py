@@ -1,0 +1,1 @@
+"""The law of the weights, and draws from it."""

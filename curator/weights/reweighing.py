@@ -1,0 +1,218 @@
+"""The curator's weights: lazy multiplicative weights, projected so that none exceeds 1/(kappa n)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Floats, Indices
+from common.core.errors import BadInput, BadScenario
+from common.numerics.kernels import njit
+from common.privacy.calibration import MIN_SUPPORT, sampling_schedule
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.losses import Loss, grain
+from common.vocabulary.records import Records
+from curator.sample.base import Sample
+from curator.sample.local import LocalSample
+from curator.sample.shard import MAX_CUMULATIVE_LOSS, ScoreHistogram, widened
+from curator.weights.sampling import Density, Sampler
+
+HEADROOM = 2.0**-20
+"""The projection aims this share above kappa n, so that what rounding does later ends below the cap 1/(kappa n).
+
+Each mu_i is off by a few units of 2^-53 of itself, which moves draws by 2^-52 in total variation at most; the headroom
+is 2^-20/(kappa n), which is more for every n below 2^32.
+"""
+
+
+class Reweighing:
+    """The law of n records' weights after t reweighs, and the distribution mu that they give.
+
+    ``log w_i = -eta * sum_{r <= t} (1 - loss_r(i))``; only differences matter, so the *score* ``sum_r
+    loss_r(i)`` is all that is kept, beside the record (:class:`~curator.sample.base.Sample`): ``w_i`` is proportional
+    to ``exp(eta * score_i)``. Scores are whole numbers: counts of mistakes (one byte a record up to 255 reweighs), or,
+    from the first other loss on, of 1024ths (:func:`common.vocabulary.losses.count`). So they are exact and never
+    underflow, and how many records have each is all that the projection needs.
+
+    mu is the kappa-dense projection (Kohen & Sheffet, equation (2) and Algorithm 2)
+
+        mu_i = min(c w_i, 1) / (kappa n),  c the smallest with sum_i min(c w_i, 1) = kappa n.
+
+    The weights are *lazy*: the projection is computed from them and never written back. That is a privacy
+    requirement: with neighbouring samples (one record replaced) lazy weights differ in one entry, which
+    moves all other mu_j in one common direction, and so TV(mu, mu') = max(mu_i, mu'_i) <= 1/(kappa n).
+    Reweighing the projected weights instead reaches several times that (9 times in benchmarks/audit.py).
+
+    Parameters
+    ----------
+    n
+        Number of records (public).
+    kappa
+        In (0, 1] with kappa n > 10; None for the null projection of Algorithm 1, mu_i proportional to w_i.
+    eta
+        Learning rate, positive.
+
+    Raises
+    ------
+    BadScenario
+        If a parameter is outside its range.
+    """
+
+    def __init__(self, n: int, kappa: float | None, eta: float) -> None:
+        if n < 1:
+            raise BadScenario(f"a sample must hold at least one record, found n = {n}")
+        if kappa is not None and not 0.0 < kappa <= 1.0:
+            raise BadScenario(f"kappa must be in (0, 1], found {kappa}")
+        if kappa is not None and kappa * n <= MIN_SUPPORT:
+            raise BadScenario(
+                f"kappa n must exceed {MIN_SUPPORT:g}, found {kappa} * {n} = {kappa * n:g}: enlarge the sample"
+            )
+        if not (math.isfinite(eta) and eta > 0.0):
+            raise BadScenario(f"eta must be positive, found {eta}")
+        self.n = n
+        self.kappa = kappa
+        self.eta = eta
+        self._updates = 0
+        self._parts = 1
+        self._histogram = ScoreHistogram(np.zeros(1, dtype=np.int64), np.array([n], dtype=np.int64))
+        self._schedule: tuple[float, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Reweighing(n={self.n}, kappa={self.kappa}, eta={self.eta}, updates={self.updates})"
+
+    @classmethod
+    def restore(
+        cls,
+        sample: Sample,
+        kappa: float | None,
+        eta: float,
+        losses: Iterable[Loss] = (),
+        cumulative_losses: Iterable[AnyArray] | None = None,
+    ) -> Self:
+        """Set a sample's scores to what they were, and return the law that belongs to them.
+
+        Parameters
+        ----------
+        sample
+            Whatever its scores are; they are set.
+        losses
+            By which losses it was reweighed until then, in order.
+        scores
+            What :meth:`Sample.scores` yielded then; None where it was never reweighed.
+
+        Raises
+        ------
+        BadData
+            If the scores cannot be those of the sample after that many reweighs.
+        """
+        restored = cls(len(sample), kappa, eta)
+        grains = [grain(loss) for loss in losses]
+        restored._updates, restored._parts = len(grains), max(grains, default=1)
+        restored._histogram = sample.restore(cumulative_losses, restored._updates * restored._parts)
+        return restored
+
+    @property
+    def updates(self) -> int:
+        """Number of reweighs so far, t."""
+        return self._updates
+
+    def update(self, sample: Sample, hypothesis: Hypothesis, loss: Loss = "zero-one") -> None:
+        """Multiply each weight by ``exp(-eta (1 - loss_i))``, loss_i that of the hypothesis on record i.
+
+        If it fails half-way, the sample's scores are in between: :meth:`restore` them.
+
+        Raises
+        ------
+        BadInput
+            If scores would exceed 32 bits: after 2^22 reweighs by real losses. Nothing changes then.
+        """
+        parts = max(self._parts, grain(loss))
+        most = (self._updates + 1) * parts
+        if most > MAX_CUMULATIVE_LOSS:
+            raise BadInput(f"weights hold {MAX_CUMULATIVE_LOSS // parts} reweighs of this kind, this would be one more")
+        if parts > self._parts:
+            sample.refine(parts // self._parts, most)
+            self._parts = parts
+        self._histogram = sample.reweigh(hypothesis, loss, parts, most)
+        self._updates += 1
+
+    def widening(self, loss: Loss) -> int:
+        """Return how many more bytes a record a reweigh by such a loss needs for a while: 0 if counts stay as wide."""
+        parts = max(self._parts, grain(loss))
+        return widened(self._updates * self._parts, (self._updates + 1) * parts)
+
+    def density(self) -> Density:
+        """Return mu as it stands."""
+        return Density(self._histogram, self.eta / self._parts, self._cut())
+
+    def _cut(self) -> float:
+        if self.kappa is None:
+            return math.inf
+        budget = min(self.kappa * self.n * (1.0 + HEADROOM), float(self.n))
+        levels, people = self._histogram.levels, self._histogram.people
+        return project(levels.astype(np.float64), people, self.eta / self._parts, budget)
+
+    def sampler(self, sample: Sample | Records) -> Sampler:
+        """Return draws from mu over the sample that was reweighed; records alone are one that never was."""
+        held = LocalSample.of(sample) if isinstance(sample, Records) else sample
+        return Sampler(held, self.density())
+
+    def sampling_bound(self) -> float:
+        """Return s, a bound (rounded up) on the total variation between mu and mu' of neighbouring samples.
+
+        ``s_t = min(e^{eta t} / (n - 1 + e^{eta t}), 1 / (kappa n))``: after t reweighs with losses in [0, 1]
+        two weights differ by a factor of e^{eta t} at most, and flattening only lowers the largest mu_i.
+        """
+        if self.kappa is None:
+            spread = 1.0 / (1.0 + (self.n - 1) * math.exp(-self.eta * self._updates))
+            return min(spread * (1.0 + 2.0**-40), 1.0)
+        if self._updates >= len(self._schedule):
+            self._schedule = sampling_schedule(self.n, self.kappa, self.eta, 2 * self._updates + 1)
+        return self._schedule[self._updates]
+
+
+@njit
+def project(cumulative_losses: Floats, people: Indices, eta: float, budget: float) -> float:
+    """Find the score from which on the kappa-dense projection is flat.
+
+    With ``w = exp(eta * score)`` and c the smallest number with ``sum people * min(c w, 1) = budget``, that
+    is ``cut = -ln(c) / eta``; all is done relative to the running maximum, so no weight underflows.
+
+    Parameters
+    ----------
+    scores
+        Shape (L,), ascending.
+    people
+        Shape (L,), how many records have each score, each at least 1.
+    eta
+        Positive.
+    budget
+        kappa n, in (0, sum of people].
+
+    Returns
+    -------
+    The cut. It may lie above the highest score: then nobody is capped.
+    """
+    above = 0.0
+    for i in range(len(people)):
+        above += people[i]
+    cut = float(cumulative_losses[0])
+    below = 0.0  # sum of the weights up to i, relative to the weight of i
+    for i in range(len(cumulative_losses)):
+        if i > 0:
+            below *= np.exp(eta * (cumulative_losses[i - 1] - cumulative_losses[i]))
+        below += people[i]
+        above -= people[i]
+        # All above i at 1, the rest scaled to fill the budget: consistent iff the scaled weight of i is at
+        # most 1. The highest such i is the solution; the test is monotone.
+        if budget - above <= 0.0:
+            continue
+        if budget - above > below:
+            break
+        cut = cumulative_losses[i] + np.log(below / (budget - above)) / eta
+        if i + 1 < len(cumulative_losses):
+            cut = min(cut, cumulative_losses[i + 1])
+    return float(cut)

@@ -1,0 +1,251 @@
+"""Exact independent draws from the reweighed sample mu, by rejection against its present maximum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from common.core.arrays import Floats, Indices, Singles, Words
+from common.core.errors import BadData
+from common.numerics.randomness import RandomSource
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
+from curator.sample.base import Sample
+from curator.sample.rejection import AcceptanceTable, Picked
+from curator.sample.rows.gathered_rows import GatheredRows
+from curator.sample.rows.single import signed
+from curator.sample.shard import BLOCK, ScoreHistogram
+
+MIN_ACCEPTANCE = 1 / 64
+"""Below this share of accepted proposals, a table of the weights (8 bytes for 512 records) costs less."""
+_WORDS = 1 << 16
+_COPIED = 1 << 9
+"""Records copied in one go to compute margins: they stay in the second-level cache for that."""
+_FEW = 8
+"""Records for each draw, up to which a table of them all is quicker than sorting the draws."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Density:
+    """A law on n records: mu_i proportional to ``p_i = exp(eta * min(score_i - cut, 0))``, in (0, 1].
+
+    That is every law that the curator's weights can have: the multiplicative weights ``exp(eta *
+    score_i)``, flat from ``cut`` upwards. A cut at (or above) the highest score leaves them as they are.
+
+    Attributes
+    ----------
+    census
+        How many records have each score.
+    eta
+        Positive; by one part of the scores.
+    cut
+        Score from which on the law is flat.
+    """
+
+    histogram: ScoreHistogram
+    eta: float
+    cut: float
+
+    def __len__(self) -> int:
+        return int(self.histogram.people.sum())
+
+    @cached_property
+    def top(self) -> float:
+        """Score from which p = 1: the cut, or the highest score if that is less."""
+        return min(self.cut, float(self.histogram.levels[-1]))
+
+    def relative(self, cumulative_losses: Indices) -> Floats:
+        """Return p of records with the given scores, float64."""
+        return np.asarray(np.exp(self.eta * np.minimum(cumulative_losses - self.top, 0.0)), dtype=np.float64)
+
+    @cached_property
+    def acceptance(self) -> float:
+        """Mean of p: the share of uniform proposals that are accepted."""
+        return float(self.histogram.people @ self.relative(self.histogram.levels)) / len(self)
+
+    def acceptance_table(self) -> AcceptanceTable:
+        """Return the chances by which records are proposed and accepted.
+
+        Limits are rounded *up* to 64 bits. That can only lower the share of the flat part, where mu is largest: the
+        private side. A score so low that p < 2^-64 has the lowest limit; there the table begins.
+        """
+        highest = math.ceil(self.top)
+        base = max(highest - math.ceil(64.0 * math.log(2.0) / self.eta) - 1, 0)
+        p = self.relative(np.arange(base, highest + 1))
+        if self.acceptance >= MIN_ACCEPTANCE:
+            return AcceptanceTable(base, _limits(p))
+        # Proposed in proportion to whole numbers not below p * most, and accepted with what rounding them up added.
+        most = 1 << (62 - len(self).bit_length())
+        heights = np.ceil(p * most)
+        return AcceptanceTable(base, _limits(p * most / heights), heights.astype(np.int64))
+
+
+def _limits(p: Floats) -> Words:
+    """Return the words up to which a uniform word is accepted with chance p, rounded up."""
+    stripes = np.maximum(np.ceil(np.ldexp(p, 64)), 1.0)
+    whole = stripes >= 2.0**64
+    return np.where(whole, np.uint64(2**64 - 1), np.where(whole, 1.0, stripes).astype(np.uint64) - np.uint64(1))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Distinct:
+    """The distinct records among some draws: fewer than these where draws repeat, and quick to go through.
+
+    Attributes
+    ----------
+    rows
+        Their numbers, ascending.
+    times
+        How often each was drawn, at least 1, int64.
+    """
+
+    sample: Sample
+    rows: Indices
+    times: Indices
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return self.sample.dimension
+
+    def blocks(self, size: int) -> Iterator[Records]:
+        """Yield the records, ``size`` at a time, in the sample's order; none is kept."""
+        for begin in range(0, len(self), size):
+            yield self.sample.take(self.rows[begin : begin + size])
+
+    def take(self, places: Indices) -> Records:
+        """Return the records at the given places among these, which ascend (a copy)."""
+        return self.sample.take(self.rows[places])
+
+    def located(self, places: Indices) -> GatheredRows:
+        """Return the records at the given places, which ascend, for compiled loops: long ones in memory stay there."""
+        rows = self.sample.in_place
+        return self.sample.copied(self.take(places)) if rows is None else rows.located(self.rows[places])
+
+    def signed_margins(self, plane: Linear) -> Singles:
+        """Return l_i (<w, x_i> - b) of all records, shape (m,), as :meth:`Linear.gaps`; long ones in memory stay there.
+
+        It is below 0, or 0 with label +1, exactly where the half-space is wrong.
+        """
+        rows = self.sample.in_place
+        margins = None if rows is None else rows.signed_margins(plane, self.rows)
+        return self._copied_margins(plane) if margins is None else margins
+
+    def _copied_margins(self, plane: Linear) -> Singles:
+        return np.concatenate([signed(plane, block, np.arange(len(block))) for block in self.blocks(_COPIED)])
+
+
+class Sampler:
+    """Draws of whole records from mu. What a learner gets to see of the private sample.
+
+    Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.chances`; the
+    randomness is the keystream of the source alone: the same source gives the same draws, however the sample is split.
+
+    Parameters
+    ----------
+    sample
+        The private sample, n records with their scores.
+    density
+        mu, over the same n records. Done with the sampler before the next reweigh.
+
+    Raises
+    ------
+    BadData
+        If there are not as many records as the density has.
+    """
+
+    def __init__(self, sample: Sample, density: Density) -> None:
+        if len(density) != len(sample):
+            raise BadData(f"{len(density)} weights do not belong to {len(sample)} records")
+        self._sample = sample
+        self._density = density
+
+    def __repr__(self) -> str:
+        return f"Sampler({self._sample!r})"
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return self._sample.dimension
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the features, float32 or uint8."""
+        return self._sample.dtype
+
+    def indices(self, count: int, source: RandomSource) -> Indices:
+        """Draw ``count`` row numbers independently from mu, int64."""
+        parts = [picked.rows for picked in self._picked(count, source, gather=False)]
+        return np.concatenate(parts)[:count] if parts else np.empty(0, dtype=np.int64)
+
+    def draws(self, count: int, source: RandomSource) -> Records:
+        """Draw ``count`` records independently from mu."""
+        parts = [picked.records for picked in self._picked(count, source, gather=True) if picked.records is not None]
+        if not parts:
+            return Records(np.empty((0, self._sample.dimension), dtype=self.dtype), np.empty(0, dtype=np.int8))
+        return Records.joined(parts, count)
+
+    def located(self, count: int, source: RandomSource) -> GatheredRows:
+        """Draw ``count`` records independently from mu, the same as :meth:`draws`, for one compiled loop.
+
+        Long records in memory stay where they are: copying them would take longer than the loop.
+        """
+        rows = self._sample.in_place
+        if rows is None:
+            return self._sample.copied(self.draws(count, source))
+        return rows.located(self.indices(count, source))
+
+    def blocks(self, count: int, size: int, source: RandomSource) -> Iterator[Records]:
+        """Yield ``count`` independent draws in blocks of ``size`` (the last may be shorter)."""
+        for start in range(0, count, size):
+            yield self.draws(min(size, count - start), source)
+
+    def distinct(self, count: int, source: RandomSource) -> Distinct:
+        """Draw ``count`` records independently from mu, as the distinct ones among them."""
+        drawn = self.indices(count, source)
+        if len(self._sample) > _FEW * count:
+            rows, times = np.unique(drawn, return_counts=True)
+        else:
+            table = np.bincount(drawn)
+            rows = np.flatnonzero(table)
+            times = table[rows]
+        return Distinct(self._sample, rows, times)
+
+    def everybody(self) -> Iterator[Records]:
+        """Yield the sample as it is, each record once, in its fixed order, in blocks.
+
+        For mechanisms on the sample itself, whose event declares ``draws=1, sampling=1``: a record's place is public,
+        and the weights have no part in it.
+        """
+        return self._sample.blocks(BLOCK)
+
+    def _picked(self, count: int, source: RandomSource, *, gather: bool) -> Iterator[Picked]:
+        """Yield batches of accepted proposals until there are ``count`` or a few more."""
+        while count > 0:
+            if self._chances.heights is None:
+                words = source.words(min(int(count / self._density.acceptance * 1.02) + 32, _WORDS))
+                picked = self._sample.pick(words, self._chances, gather)
+                if picked.undecided:
+                    picked = self._sample.pick(words, self._chances, gather, source.words(len(words)))
+            else:
+                batch = min(count + 32, _WORDS)
+                points, words = source.integers(self._piles[-1], batch), source.words(batch)
+                picked = self._sample.find(points, words, self._piles, self._chances, gather)
+            count -= len(picked.rows)
+            yield picked
+
+    @cached_property
+    def _chances(self) -> AcceptanceTable:
+        return self._density.acceptance_table()
+
+    @cached_property
+    def _piles(self) -> tuple[int, ...]:
+        return self._sample.bucket_sums(self._chances)

@@ -1,0 +1,181 @@
+"""A protocol on one scenario as an experiment: the parties' own work, without their messages, ledgers and keys.
+
+What a run computes is computed by the code that serves real people: the protocol's script, the curator's operations on
+its weighted sample, the agents' queries and mechanisms. What makes a run a service is left out: nobody signs, nothing
+is charged or stored, and no budget is enforced. So it is for simulated people only, and fast enough to be repeated.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common.core.errors import BadScenario
+from common.numerics.randomness import RandomSource, subseed
+from common.people.spec import TableRecordSource, open_records
+from common.scenario.scenario import Scenario, public_sample
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.operations import Learn, Operation
+from common.vocabulary.queries.base import Query
+from common.wire.messages import OrderCommitment
+from curator.learners.base import parse_learner
+from curator.operations.base import HANDLERS, Workspace
+from curator.sample.base import Sample
+from curator.sample.placement import open_sample
+from curator.service.startup import check_room
+from curator.state.ledger_index import extended
+from curator.weights.reweighing import Reweighing
+from local_agent.answering import answer_together
+from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, Progress, learned
+from referee.protocols.driver import drive
+from referee.runs.order import Order, commitment, public_randomness, simulated
+from referee.service.referee import public
+
+Hook = Callable[[int, Hypothesis], None]
+"""Told of each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
+
+
+class LocalCurator:
+    """The curator's work: its operations, in the order in which they are asked for.
+
+    Draws the same sample and the same randomness as :class:`curator.service.curator.Curator` does for the same seed, so
+    it learns the same hypotheses from the same operations.
+
+    Parameters
+    ----------
+    scenario
+        Resolved.
+    sample
+        Its people, never reweighed.
+    seed
+        The run's.
+    """
+
+    def __init__(self, scenario: Scenario, sample: Sample, seed: int) -> None:
+        policy = scenario.curator
+        kappa = None if policy.kappa is None else float(policy.kappa)
+        learner = None if policy.learner is None else parse_learner(policy.learner)
+        if learner is not None and scenario.problem is None:
+            learner.check(sample.dtype, sample.dimension)
+        public = public_sample(scenario, seed)
+        if learner is not None:
+            learner.check_public(public)
+            learner.check_people(len(sample))
+        self.workspace = Workspace(sample, Reweighing(len(sample), kappa, float(policy.eta)), learner, public=public)
+        self._randomness = RandomSource.seeded(seed, "curator")
+        self._lineage = ""
+
+    def perform(self, number: int, operation: Operation) -> dict[str, Any]:
+        """Carry out the operation with a number; return what is released."""
+        self._lineage = extended(self._lineage, str(number), operation.wire())
+        return HANDLERS[operation.kind]().run(operation, self.workspace, self._randomness.derive(self._lineage))
+
+
+class SimulatedAgents:
+    """The agents' work: people of T who pass by, in the referee's order, and answer.
+
+    The people, their order and their answers are those of a hosted population for the same seed.
+
+    Parameters
+    ----------
+    scenario
+        Resolved.
+    seed
+        The run's.
+    pool
+        None: everybody is asked at most once, and people run out after ``agents.count``. A number: so many people are
+        drawn once, and every question begins with the first of them again. Only where the mechanism is ``none``, which
+        has no guarantee that a second answer could spend. The hypotheses then depend on the people who test them: what
+        a test says holds for the loss on the pool, and for the loss on T only as far as the pool is like T.
+
+    Raises
+    ------
+    BadScenario
+        If a pool is asked for with a mechanism that protects its people, or if people drop out.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int, pool: int | None = None) -> None:
+        section = scenario.agents
+        if section.dropout:
+            raise BadScenario("a laboratory has nobody who never answers: set agents.dropout=0")
+        if pool is not None and section.mechanism.name != "none":
+            raise BadScenario(
+                f"a pool of people answers again and again, which mechanism {section.mechanism.name!r} does not allow: "
+                "leave the pool out, or take mechanism none"
+            )
+        self._population = open_records(scenario.target, None, subseed(seed, "target"), pool or int(section.count))
+        if pool is not None:
+            self._population = TableRecordSource(self._population.records(np.arange(pool)))
+        self._order = Order(simulated(seed), len(self._population))
+        self._mechanism = section.mechanism
+        self._source = RandomSource.seeded(seed, "agents")
+        self._reused = pool is not None
+        self._used = 0
+
+    def answer(self, query: Query, count: int) -> Answers:
+        """Ask the next people, as many as there are."""
+        if self._reused:
+            people = np.arange(count) % len(self._population)
+        else:
+            people = self._order.slice(self._used, count)
+            self._used += len(people)
+        slots = np.arange(len(people))
+        answers = answer_together(query, self._mechanism, self._population, people, slots, self._source)
+        return Answers(len(people), answers, slots)
+
+
+def conduct(
+    scenario: Scenario,
+    seed: int,
+    hook: Hook,
+    *,
+    pool: int | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Run a scenario's protocol once.
+
+    Parameters
+    ----------
+    scenario
+        Resolved (no value is left at ``plan``), with simulated people.
+    seed
+        Decides everything. Without a pool the outcome is that of every deployment of the scenario with this seed.
+    hook
+        Told of each round's hypothesis.
+    pool
+        See :class:`SimulatedAgents`.
+    watch
+        Told of each note of the protocol.
+
+    Raises
+    ------
+    BadScenario
+        If the people are real: they are asked by a service, never in a laboratory. If the sample fits nowhere.
+    """
+    if scenario.people == "real":
+        raise BadScenario("people are real: a laboratory enforces no budget, so it takes simulated people only")
+    with tempfile.TemporaryDirectory(prefix="tandem-laboratory-") as folder, ExitStack() as opened:
+        check_room(scenario, Path(folder))
+        sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
+        opened.callback(sample.close)
+        local_curator, simulated_agents = LocalCurator(scenario, sample, seed), SimulatedAgents(scenario, seed, pool)
+
+        def exchange(number: int, step: AskCurator | AskAgents) -> Any:
+            if isinstance(step, AskAgents):
+                return simulated_agents.answer(step.query, step.count)
+            release = local_curator.perform(number, step.operation)
+            if isinstance(step.operation, Learn) and scenario.problem is None:
+                hook(step.operation.round, learned(release))
+            return release
+
+        protocol = PROTOCOLS[scenario.protocol]()
+        promised = OrderCommitment(
+            first=0, agents=int(scenario.agents.count), used=0, sha256=commitment(simulated(seed))
+        )
+        script = protocol.script(scenario, public_randomness(public(scenario), [promised]))
+        return drive(script, protocol.agreed(scenario), exchange, on_progress or (lambda note: None))

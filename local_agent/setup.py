@@ -1,0 +1,58 @@
+"""Open a hosted population on a scenario: claim its state directory, find its people."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from common.core.errors import BadInput
+from common.numerics.randomness import RandomSource, subseed
+from common.people.spec import open_records
+from common.scenario.scenario import Scenario, data_folder
+from common.vocabulary.hypotheses.base import ordinary_kinds
+from common.wire.state import claim, claim_people, durable_secret
+from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy
+from local_agent.population import Population
+
+
+def open_population(scenario: Scenario, folder: Path, seed: int | None, referee: str, agents: int | None) -> Population:
+    """Return the hosted population of a resolved scenario.
+
+    Parameters
+    ----------
+    scenario
+        Resolved; ``target`` says who the people are, ``agents`` what they agree to.
+    folder
+        State directory; bound to the people and the seed at the first start.
+    seed
+        Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
+    referee
+        The referee's public key, pinned.
+    agents
+        How many to host; by default all that the scenario wants (for a table: all its people).
+
+    Raises
+    ------
+    BadInput
+        If real people would be asked without any privacy.
+    """
+    section, simulated = scenario.agents, scenario.people == "simulated"
+    epsilon, delta = section.mechanism.guarantee
+    if not simulated and not math.isfinite(epsilon):
+        raise BadInput(f"people are real: mechanism {section.mechanism.name!r} gives them no privacy")
+    if not simulated and section.dropout > 0:
+        raise BadInput("dropout is for simulated people only")
+    if scenario.target.table is not None and agents is not None:
+        raise BadInput("a table is hosted whole, so that nobody is hosted twice: leave out the number of agents")
+    wanted = agents if agents is not None else int(section.count)
+    facts = claim(
+        folder,
+        {"target": scenario.target.fingerprint(), "agents": wanted, "seed": seed if simulated else None},
+    )
+    seed = facts["seed"] if facts["seed"] is not None else 0
+    size = wanted if scenario.target.distribution is not None or agents is not None else None
+    population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), size)
+    claim_people(folder, population.fingerprint())
+    source = RandomSource.seeded(seed, "agents") if simulated else durable_secret(folder / "secret.key")
+    policy = Policy(referee, epsilon, delta, ALL_QUERIES, ALL_HYPOTHESES if simulated else ordinary_kinds())
+    return Population(population, policy, folder, source, dropout=section.dropout, seed=subseed(seed, "dropout"))

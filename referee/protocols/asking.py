@@ -1,0 +1,113 @@
+"""Scripts that several protocols share: test a query's mean against two levels, or just estimate it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from common.core.errors import BadScenario
+from common.planning.plan import plan
+from common.scenario.scenario import Scenario
+from common.statistics.fixed import FixedTest
+from common.statistics.intervals import Estimate, estimate, tally
+from common.statistics.loss_test import LossTest, Verdict
+from common.statistics.sequential import SequentialTest
+from common.vocabulary.queries.base import Query
+from common.vocabulary.queries.code import CodeQuery
+from common.wire.messages import MAX_AGENTS_PER_QUESTION
+from referee.protocols.base import Answers, AskAgents
+
+Script = Generator[AskAgents, Answers, "Finding"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the agents said about a query's mean on T.
+
+    ``verdict`` is None if there was no test, or the agents ran out before it could decide; ``asked`` counts agents.
+    """
+
+    verdict: Verdict | None
+    estimate: Estimate
+    asked: int
+
+
+def test_mean(query: Query, scenario: Scenario, rounds: int) -> Script:
+    """Ask fresh agents until it is clear whether the query's mean is above the one level or below the other.
+
+    The levels are ``accuracy.reweigh_above`` and ``accuracy.halt_below`` times alpha. Each of ``rounds`` tests may be
+    wrong with probability beta / rounds, and all their intervals hold together with probability 1 - beta.
+    """
+    mechanism = scenario.agents.value_mechanism
+    low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
+    test = _open_test(scenario, low, high, scenario.beta / rounds)
+    asked = 0
+    while test.verdict is None:
+        answers = yield AskAgents(query, test.next_batch(scenario.agents.batch))
+        if answers.asked == 0:
+            break
+        asked += answers.asked
+        test.update(*tally(mechanism, answers.values))
+    found = estimate(mechanism, test.total, test.count, 1.0 - scenario.beta, among=rounds)
+    return Finding(test.verdict, found, asked)
+
+
+def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> LossTest:
+    mechanism = scenario.agents.value_mechanism
+    if scenario.bounds == "paper":
+        return FixedTest(mechanism, low, high, beta, size=int(plan(scenario, "paper").answers.value))
+    if scenario.agents.test == "fixed":
+        return FixedTest(mechanism, low, high, beta)
+    return SequentialTest(mechanism, low, high, beta)
+
+
+Questions = list[tuple[CodeQuery, Answers]]
+"""Code queries, each with its answers."""
+
+
+def at_once(count: int) -> int:
+    """Return a number of agents that one question reaches.
+
+    Raises
+    ------
+    BadScenario
+        If it reaches fewer.
+    """
+    if count > MAX_AGENTS_PER_QUESTION:
+        raise BadScenario(
+            f"agents: one question reaches {MAX_AGENTS_PER_QUESTION:,}, {count:,} were to answer it: allow a larger "
+            "alpha or beta, a shorter item or a larger epsilon"
+        )
+    return count
+
+
+def ask_codes(count: int, **what: Any) -> Generator[AskAgents, Answers, Questions]:
+    """Ask ``count`` agents a :class:`CodeQuery`, in as many questions as that takes, each with other public rows.
+
+    Parameters
+    ----------
+    count
+        How many agents.
+    what
+        Attributes of the query; ``public`` is that of the first question.
+    """
+    asked: Questions = []
+    public = what.pop("public")
+    for begin in range(0, count, MAX_AGENTS_PER_QUESTION):
+        query = CodeQuery(public=public + len(asked), **what)
+        answers = yield AskAgents(query, min(MAX_AGENTS_PER_QUESTION, count - begin))
+        asked.append((query, answers))
+    return asked
+
+
+def estimate_mean(query: Query, scenario: Scenario, count: int, among: int) -> Script:
+    """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
+    answers = yield AskAgents(query, count)
+    found = estimate(
+        scenario.agents.value_mechanism,
+        *tally(scenario.agents.value_mechanism, answers.values),
+        confidence=1.0 - scenario.beta,
+        among=among,
+    )
+    return Finding(None, found, answers.asked)

@@ -1,0 +1,54 @@
+"""Drive a protocol: feed its generator, hold it to its message pattern. The same loop runs live, resumes and audits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from referee.protocols.base import AskAgents, AskCurator, Outcome, Progress, Script, Together
+from referee.protocols.patterns import Party, Pattern
+
+Exchange = Callable[[int, AskCurator | AskAgents], Any]
+"""Carry out the exchange with a number: live, from the store, or from a transcript."""
+
+
+def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Callable[[Progress], None]) -> Outcome:
+    """Run a protocol to its end.
+
+    Parameters
+    ----------
+    script
+        A fresh generator of the protocol.
+    pattern
+        The protocol's declared message pattern.
+    exchange
+        Called with 0, 1, 2, ... and the message; returns the reply. Called only for legal messages.
+    watch
+        Told of progress.
+
+    Raises
+    ------
+    PatternViolation
+        If the protocol sends, or ends, out of turn; nothing was sent then.
+    """
+    number, reply = 0, None
+    while True:
+        try:
+            step = script.send(reply)
+        except StopIteration as end:
+            pattern.end()
+            outcome: Outcome = end.value
+            return outcome
+        if isinstance(step, Progress):
+            on_progress(step)
+            reply = None
+            continue
+        steps = step.steps if isinstance(step, Together) else (step,)
+        pattern = pattern.after_all(*map(_message, steps))
+        replies = [exchange(number + place, single) for place, single in enumerate(steps)]
+        reply = replies if isinstance(step, Together) else replies[0]
+        number += len(steps)
+
+
+def _message(step: AskCurator | AskAgents) -> tuple[Party, str]:
+    return ("curator", step.operation.kind) if isinstance(step, AskCurator) else ("agents", step.query.kind)

@@ -1,0 +1,113 @@
+"""Learn from the agents alone, without interaction: every question is fixed before the first answer."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
+from common.scenario.scenario import Scenario
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.mechanisms.base import Mechanism
+from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.queries.moment import MomentQuery
+from common.wire.messages import MAX_AGENTS_PER_QUESTION
+from referee.protocols.asking import estimate_mean
+from referee.protocols.base import PROTOCOLS, Answers, AskAgents, Outcome, Progress, Protocol, Script
+from referee.protocols.patterns import agents, sequence
+
+TESTED = 0.1
+"""Share of the agents kept for estimating the loss of the result."""
+MIN_VARIANCE = 1e-9
+"""Estimated variances are taken for at least this, so that the more frequent label wins where nothing else is known."""
+
+
+@PROTOCOLS.register("local-averages")
+class LocalAverages(Protocol):
+    """A linear discriminant from averages that agents report once: the non-interactive baseline.
+
+    Each agent answers one randomized bit about one moment of its record, chosen by its slot: a coordinate x_j, its
+    label times that, its label, or |x|^2 (Duchi, Jordan and Wainwright 2013: one coordinate an agent is the optimal
+    way to estimate a mean). From the 2 d + 2 averages follow the classes' shares, means and the mean variance of a
+    coordinate within a class, and with them Fisher's discriminant for two Gaussian classes with that variance in every
+    coordinate. The difference of the means is shrunk as James and Stein do by what the randomizers' known variance
+    explains, so that the answer becomes the more frequent label, not noise, where there are too few agents.
+
+    Learning is one message, and the first: the pattern admits no answer on which a question could depend. The question
+    that follows estimates the loss of the result and changes nothing about it. One message reaches 2^22 agents at most.
+    Without interaction no learner finds every half-space from a number of agents that is polynomial in d (Smith,
+    Thakurta and Upadhyay 2017; Daniely and Feldman 2019), so this one makes assumptions instead: where the classes are
+    not two equal balls it stays away from the optimum however many agents there are.
+
+    There is no threshold to halt at: the status is ``exhausted``.
+    """
+
+    title = "Local averages"
+    pattern = sequence(agents("moment"), agents("loss"))
+
+    def script(self, scenario: Scenario, public: int) -> Script:
+        """Ask everybody once, compute the discriminant, then estimate its loss."""
+        target, count = scenario.target, int(scenario.agents.count)
+        if not math.isfinite(target.norm):
+            raise BadScenario("local averages need records of bounded norm: give the target a public norm")
+        if count < 2:
+            raise BadScenario(f"local averages need an agent to learn from and one to test with, found {count} agents")
+        learning = min(max(1, int(count * (1.0 - TESTED))), MAX_AGENTS_PER_QUESTION)
+        query = MomentQuery(dimension=target.dimension, bound=target.coordinate, norm=target.norm)
+        answers = yield AskAgents(query, learning)
+        yield Progress("averages are in", {"round": 1, "rounds": 1, "asked": answers.asked})
+        hypothesis = discriminant(*averages(query, answers, scenario.agents.value_mechanism))
+        found = yield from estimate_mean(LossQuery(hypothesis=hypothesis), scenario, count - learning, 1)
+        return Outcome("exhausted", 1, hypothesis, found.estimate, "every question was asked once")
+
+
+def averages(query: MomentQuery, answers: Answers, mechanism: Mechanism) -> tuple[Floats, Floats]:
+    """Estimate each moment's mean, with the variance of that estimate.
+
+    Returns
+    -------
+    Means and variances, each of shape (2 d + 2,). The variances take in which agents were asked where answers are bits
+    (a bit's variance depends on its mean alone); for other mechanisms they are the randomizer's own. A moment about
+    which nobody answered has mean 0 and the variance of one answer.
+    """
+    moment = answers.slots % query.moments
+    sums = np.bincount(moment, weights=mechanism.unbias(answers.values), minlength=query.moments)
+    counts = np.bincount(moment, minlength=query.moments)
+    means = np.divide(sums, counts, out=np.full(query.moments, 0.5), where=counts > 0)
+    spread = np.array([mechanism.variance(mean) for mean in np.clip(means, 0.0, 1.0).tolist()])
+    unit = np.full(query.moments, query.bound)
+    unit[-2] = 1.0
+    found = (2.0 * means - 1.0) * unit
+    variances = spread / np.maximum(counts, 1) * (2.0 * unit) ** 2
+    found[-1] = means[-1] * query.norm**2 if counts[-1] else 0.0
+    variances[-1] = spread[-1] / max(int(counts[-1]), 1) * query.norm**4
+    return found, variances
+
+
+def discriminant(means: Floats, variances: Floats) -> Linear:
+    """Return the half-space <D, x> > <D, E x> - (e/2) |D|^2 - v ln((1 + e)/(1 - e)).
+
+    Here e = E l, D = 2 (E[l x] - e E x)/(1 - e^2) is the difference of the classes' means, times
+    max(0, 1 - (variance of D)/|D|^2), and v = (E|x|^2 - |E x|^2)/d - (1 - e^2) |D|^2/(4 d) the variance of a coordinate
+    within a class.
+
+    Parameters
+    ----------
+    means, variances
+        Shape (2 d + 2,), as :func:`averages` returns them.
+    """
+    d = (len(means) - 2) // 2
+    # A share of a class below that of one agent in a million is not estimated by anybody.
+    mean, label = means[:d], float(np.clip(means[2 * d], -1.0 + 1e-6, 1.0 - 1e-6))
+    both = 1.0 - label * label
+    difference = 2.0 * (means[d : 2 * d] - label * mean) / both
+    noise = 4.0 * float(variances[d : 2 * d].sum() + label**2 * variances[:d].sum()) / both**2
+    length = float(difference @ difference)
+    difference = difference * (max(0.0, 1.0 - noise / length) if length > 0.0 else 0.0)
+    length = float(difference @ difference)
+    within = (means[-1] - float(mean @ mean) + float(variances[:d].sum())) / d - both * length / (4.0 * d)
+    prior = max(within, MIN_VARIANCE) * (math.log1p(label) - math.log1p(-label))
+    threshold = float(difference @ mean) - 0.5 * label * length - prior
+    return Linear(weights=tuple(difference.tolist()), threshold=threshold)

@@ -1,0 +1,1 @@
+"""The tasks of the hybrid model that neither side can do alone."""

@@ -1,0 +1,1 @@
+"""Protocols that learn a hypothesis for the population."""

@@ -1,0 +1,34 @@
+"""Learn and test: the curator learns once, the agents say how good it is for the population."""
+
+from __future__ import annotations
+
+from common.scenario.scenario import Scenario
+from common.vocabulary.operations import Learn
+from common.vocabulary.queries.loss import LossQuery
+from referee.protocols.asking import at_once, estimate_mean
+from referee.protocols.base import PROTOCOLS, AskCurator, Outcome, Progress, Protocol, Script, learned
+from referee.protocols.patterns import agents, curator, sequence
+
+
+@PROTOCOLS.register("learn-and-test")
+class LearnAndTest(Protocol):
+    """One learner's call on the curator's sample, one test by all agents.
+
+    For learners that account for the difference of S and T themselves, by a public sample, say (private domain
+    adaptation, Bassily, Cortes, Mao and Mohri 2024): what they are worth is then a question to T. The estimate is of
+    one hypothesis, chosen before any agent answered, so its interval holds as it is. ``exhausted`` if fewer agents
+    than ``agents.count`` were there to be asked.
+    """
+
+    title = "Learn and test"
+    pattern = sequence(curator("learn"), agents("loss"))
+
+    def script(self, scenario: Scenario, public: int) -> Script:
+        """Learn, then estimate the loss on T."""
+        hypothesis = learned((yield AskCurator(Learn(round=1))))
+        loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
+        wanted = at_once(int(scenario.agents.count))
+        found = yield from estimate_mean(loss, scenario, wanted, 1)
+        yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
+        reason = f"{found.asked:,} agents tested what the curator learned"
+        return Outcome("done" if found.asked == wanted else "exhausted", 1, hypothesis, found.estimate, reason)

@@ -1,0 +1,70 @@
+"""Subsample-Test-Reweigh: learn on the curator's sample, test on the population, reweigh, repeat.
+
+R. Kohen and O. Sheffet, "Transfer Learning in Differential Privacy's Hybrid-Model", ICML 2022: Algorithm 2, with
+Algorithm 3 as its learner Algorithm 4, with null mechanisms Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from common.core.errors import BadScenario
+from common.scenario.scenario import Scenario
+from common.vocabulary.operations import Learn, Reweigh
+from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.tasks import Task
+from referee.protocols.asking import estimate_mean, test_mean
+from referee.protocols.base import PROTOCOLS, AskCurator, Outcome, Progress, Protocol, Script, learned
+from referee.protocols.patterns import agents, curator, many, maybe, sequence, some
+
+
+@PROTOCOLS.register("subsample-test-reweigh")
+class SubsampleTestReweigh(Protocol):
+    """Find a hypothesis with a small loss on the population T from a biased sample of S.
+
+    *Realizable* (Theorem 4.3): halt at the first hypothesis whose loss on T is shown to be below the upper level; every
+    reweigh is by a hypothesis whose loss on T is shown to be above the lower level, so with probability 1 - 3 beta one
+    of the first T rounds halts. *Agnostic* (no theorem; docs/errata.md, item 11): use every round, return the best by
+    its upper confidence limit, which holds for all rounds together. Out of rounds or agents: ``exhausted``, and the
+    best. With mechanism ``none`` and kappa null it is Algorithm 1: the agents' test is the SQ oracle, and its tolerance
+    tau is half the distance of the two levels.
+    """
+
+    title = "Subsample-Test-Reweigh"
+    pattern = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
+
+    def script(self, scenario: Scenario, public: int) -> Script:
+        """Algorithm 2: for t = 1..T learn h^t from mu^t, test it on fresh agents, then halt or reweigh by it."""
+        return (yield from run_rounds(scenario, None, 1, int(scenario.curator.rounds)))
+
+
+def run_rounds(scenario: Scenario, task: Task | None, first: int, last: int) -> Script:
+    """Algorithm 2 in the rounds ``first`` to ``last``, from whatever weights the curator has then.
+
+    Returns
+    -------
+    How it ended; ``iterations`` is the number of the last round that was used.
+    """
+    rounds, seeks = int(scenario.curator.rounds), scenario.mode == "realizable"
+    share = int(scenario.agents.count) // rounds
+    if not seeks and share < 1:
+        raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {scenario.agents.count}")
+    best, least = None, math.inf
+    for t in range(first, last + 1):
+        release = yield AskCurator(Learn(round=t, task=task))
+        hypothesis = learned(release, task)
+        loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
+        found = yield from test_mean(loss, scenario, rounds) if seeks else estimate_mean(loss, scenario, share, rounds)
+        yield Progress(f"round {t}", {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire()})
+        if best is None or found.estimate.high < least:
+            least = found.estimate.high
+            best = Outcome("exhausted", t, hypothesis, found.estimate, f"all {rounds} rounds were used")
+        if found.verdict == "below":
+            return Outcome("done", t, hypothesis, found.estimate, f"the loss on T is below the level after round {t}")
+        if seeks and found.verdict is None:
+            return best.ended(t, f"all agents were asked by round {t}")
+        if t < last:
+            yield AskCurator(Reweigh(hypothesis=hypothesis))
+    if best is None:
+        raise AssertionError("there is at least one round")
+    return best.ended(last, best.reason)

@@ -1,0 +1,265 @@
+"""Carry one run to its end, from wherever it stands.
+
+A run survives any crash: each exchange is on disk before the protocol learns of it. A restarted referee feeds the
+stored replies to a fresh generator and goes on where it was.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from common.wire import messages
+from common.scenario import scenario
+from common.core.errors import BadMessage, BadScenario, PeerMisbehaved, PeerUnavailable, Refused, TandemError
+from common.wire.identity import Identity, Signed, verify
+from common.wire.transcript import append
+from referee.collection.collection import Collection
+from referee.protocols.driver import drive
+from referee.runs.order import commitment, public_randomness, simulated
+from referee.runs.port import CuratorPort
+from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Progress, Outcome
+from referee.runs.results import result_document
+from referee.state.store import Cohort, Run, Store
+
+ENROLMENT_PATIENCE = 300.0
+"""Seconds to wait until as many agents are enrolled as a scenario wants."""
+_TERMS = -1
+"""The step under which the curator's terms are stored: before the protocol's first."""
+
+
+class Execution:
+    """One run of one referee.
+
+    Parameters
+    ----------
+    state
+        The run as it stands in the store.
+    store, identity, collection
+        The referee's own.
+    curator
+        How to reach the curator.
+    wait
+        How to wait for enrolments and reports.
+    """
+
+    def __init__(
+        self,
+        state: Run,
+        store: Store,
+        identity: Identity,
+        collection: Collection,
+        curator: CuratorPort,
+        wait: Callable[[float], None],
+    ) -> None:
+        self._state = state
+        self._run = state.run
+        self._scenario = scenario.parse(state.scenario)
+        self._store = store
+        self._identity = identity
+        self._collection = collection
+        self._curator = curator
+        self._wait = wait
+        self._seconds = {"total": 0.0, "curator": 0.0, "agents": 0.0}
+
+    def carry(self, on_progress: Callable[[Progress], None]) -> dict[str, Any]:
+        """Drive the protocol to its end and return the result document.
+
+        What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
+        """
+        began = time.monotonic()
+        outcome: Outcome | None = None
+        terms: messages.Terms | None = None
+        status: str
+        try:
+            self._configuration = self.begin(on_progress)
+            terms, self._curator_key = self._agree()
+            protocol = PROTOCOLS[self._scenario.protocol]()
+            public = public_randomness(self._configuration.scenario, self._configuration.order)
+            script, pattern = protocol.script(self._scenario, public), protocol.agreed(self._scenario)
+            outcome = drive(script, pattern, self._exchange, on_progress)
+            status, reason = outcome.status, outcome.reason
+        except (Refused, BadScenario, BadMessage) as error:
+            status, reason = "refused", error.detail
+        except TandemError as error:
+            status, reason = "failed", error.detail
+        self._seconds["total"] = time.monotonic() - began
+        return self._end(outcome, status, reason, terms)
+
+    def give_up(self, reason: str) -> dict[str, Any]:
+        """End the run as ``failed``, without answer."""
+        agreed = self._store.reply_entry(self._run, _TERMS)
+        terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
+        return self._end(None, "failed", reason, terms)
+
+    # Beginning and end ----------------------------------------------------------------------------------------------
+
+    def begin(self, on_progress: Callable[[Progress], None]) -> messages.Configuration:
+        """Fix the configuration once enough agents are enrolled; afterwards it never changes.
+
+        Raises
+        ------
+        PeerUnavailable
+            If they are not enrolled in time.
+        """
+        if self._state.configuration is not None:
+            return messages.Configuration.parse(self._state.configuration)
+        self._await_agents(on_progress)
+        cohorts = self._store.cohorts()
+        sealed = sum(c.agents for c in cohorts)
+        fresh = self._store.enrolled() - sealed
+        cohort = Cohort(sealed, fresh, self._order_seed(), 0) if fresh else None
+        usable = [c for c in (*cohorts, *([cohort] if cohort else [])) if c.used < c.agents]
+        configuration = messages.Configuration(
+            run=self._run,
+            referee=self._identity.public,
+            scenario=self._state.scenario,
+            order=tuple(
+                messages.OrderCommitment(first=c.first, agents=c.agents, used=c.used, sha256=commitment(c.seed))
+                for c in usable
+            ),
+        )
+        body = {
+            "referee": self._identity.public,
+            "configuration": configuration.wire(),
+            "participants": [[p.key, p.first, p.agents] for p in self._store.participants()],
+        }
+        entry = append(None, "configuration", body, self._identity)
+        self._store.configure(self._run, configuration.wire(), cohort, entry)
+        return configuration
+
+    def _await_agents(self, on_progress: Callable[[Progress], None]) -> None:
+        wanted = int(self._scenario.agents.count)
+        deadline = time.monotonic() + ENROLMENT_PATIENCE
+        said = -1
+        while (available := self._store.enrolled() - sum(c.used for c in self._store.cohorts())) < wanted:
+            if time.monotonic() > deadline:
+                raise PeerUnavailable(
+                    f"the scenario wants {wanted} agents that were never asked, {available} are enrolled (each answers "
+                    f"once in its life): start more, or lower agents.count"
+                )
+            if available != said:
+                on_progress(Progress(f"waiting for agents: {wanted:,} wanted, {available:,} enrolled that were never asked", {}))
+                said = available
+            self._wait(0.2)
+
+    def _order_seed(self) -> str:
+        if self._state.seed is None or self._scenario.people == "real":
+            return secrets.token_hex(32)
+        return simulated(self._state.seed)
+
+    def _agree(self) -> tuple[messages.Terms, str]:
+        """Return the curator's terms and key, asking for them the first time."""
+        agreed = self._store.reply_entry(self._run, _TERMS)
+        if agreed is None:
+            wire = self._configuration.wire()
+            signed = self._curator.open_run(self._identity.sign(messages.Configuration.KIND, wire))
+            check_terms(signed, self._configuration)
+            self._record("terms", {"terms": signed.wire()}, _TERMS)
+        else:
+            signed = Signed.parse(agreed.body["terms"])
+        return check_terms(signed, self._configuration), signed.key
+
+    def _end(self, outcome: Outcome | None, status: str, reason: str, terms: messages.Terms | None) -> dict[str, Any]:
+        result = result_document(
+            self._scenario,
+            outcome,
+            status=status,
+            reason=reason,
+            terms=terms,
+            agents={
+                "enrolled": self._store.enrolled(),
+                "asked": sum(q.asked for q in self._store.questions(self._run)),
+                "answered": self._store.answered(self._run),
+                "rejected": sum(self._collection.rejected.values()),
+            },
+            seconds=self._seconds,
+        )
+        last = self._store.last_entry(self._run)
+        entry = None
+        if last is not None:
+            seeds = {str(c.first): c.seed for c in self._store.cohorts()}
+            published = {name: value for name, value in result.items() if name != "seconds"}
+            entry = append(last, "result", {"result": published, "order": seeds}, self._identity)
+        self._store.finish(self._run, status, result, entry)
+        return result
+
+    # Exchanges ------------------------------------------------------------------------------------------------------
+
+    def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
+        began = time.monotonic()
+        if isinstance(step, AskCurator):
+            reply: Any = self._ask_curator(number, step)
+            self._seconds["curator"] += time.monotonic() - began
+        else:
+            reply = self._ask_agents(number, step)
+            self._seconds["agents"] += time.monotonic() - began
+        return reply
+
+    def _ask_curator(self, number: int, step: AskCurator) -> dict[str, Any]:
+        """Have an operation carried out, or find its stored release."""
+        request = messages.Perform(
+            run=self._run,
+            digest=self._configuration.fingerprint(),
+            operation_id=str(number),
+            operation=step.operation.wire(),
+        )
+        stored = self._store.reply_entry(self._run, number)
+        if stored is not None:
+            return check_release(stored.body, request, self._curator_key)
+        signed = self._identity.sign(request.KIND, request.wire())
+        body = {"request": signed.wire(), "release": self._curator.perform(signed).wire()}
+        result = check_release(body, request, self._curator_key)
+        self._record("operation", body, number)
+        return result
+
+    def _ask_agents(self, number: int, step: AskAgents) -> Answers:
+        """Ask a batch, or find its stored answers."""
+        deadline = self._scenario.agents.deadline
+        answers = self._collection.ask(self._run, number, step.query, step.count, deadline, self._wait)
+        if self._store.reply_entry(self._run, number) is None:
+            self._record("answers", {"question": number, **self._collection.summary(self._run, number)}, number)
+        return answers
+
+    def _record(self, kind: str, body: dict[str, Any], step: int) -> None:
+        """Append a transcript entry that holds the reply to a step."""
+        last = self._store.last_entry(self._run)
+        self._store.add_entry(self._run, append(last, kind, body, self._identity), step)
+
+
+def check_release(body: dict[str, Any], request: messages.Perform, key: str) -> dict[str, Any]:
+    """Return the result in an operation's transcript entry if the curator signed it for exactly this request.
+
+    Raises
+    ------
+    Forged
+        If another key signed.
+    PeerMisbehaved
+        If it answers another request.
+    """
+    release = messages.Release.parse(verify(Signed.parse(body["release"]), messages.Release.KIND, key))
+    expected = (request.run, request.digest, request.operation_id, request.fingerprint())
+    if (release.run, release.digest, release.operation_id, release.request) != expected:
+        raise PeerMisbehaved(f"the curator's release does not answer operation {request.operation_id}")
+    return release.result
+
+
+def check_terms(signed: Signed, configuration: messages.Configuration) -> messages.Terms:
+    """Return the curator's terms if it signed them for exactly this configuration.
+
+    Raises
+    ------
+    Forged
+        If the signature does not verify.
+    PeerMisbehaved
+        If they are for another configuration, or promise something else than its scenario says.
+    """
+    terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
+    if (terms.run, terms.digest) != (configuration.run, configuration.fingerprint()):
+        raise PeerMisbehaved("the curator's terms are for another configuration")
+    agreed = configuration.scenario["curator"]
+    if (terms.n, terms.epsilon, terms.delta) != (agreed["n"], agreed["epsilon"], agreed["delta"]):
+        raise PeerMisbehaved("the curator's terms are not those of the scenario")
+    return terms

@@ -1,0 +1,19 @@
+"""What the referee needs of a curator: two messages. A client brings them over HTTP; in process, the curator itself."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from common.wire.identity import Signed
+
+
+class CuratorPort(Protocol):
+    """The curator as the referee sees it."""
+
+    def open_run(self, signed: Signed) -> Signed:
+        """Agree to a run; the same configuration again gets the same answer."""
+        ...
+
+    def perform(self, signed: Signed) -> Signed:
+        """Carry out an operation; the same request again gets the stored release."""
+        ...

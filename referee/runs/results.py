@@ -1,0 +1,51 @@
+"""The result of a run as one JSON document (the design's section 7), from the protocol's outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.wire.messages import Terms, guarantee
+from common.scenario.scenario import Scenario
+from referee.protocols.base import Outcome
+
+
+def result_document(
+    scenario: Scenario,
+    outcome: Outcome | None,
+    *,
+    status: str,
+    reason: str,
+    terms: Terms | None,
+    agents: dict[str, int],
+    seconds: dict[str, float],
+) -> dict[str, Any]:
+    """Return the result document; without an outcome, answer and estimate are null.
+
+    ``tasks`` is there only if the protocol learned several things: what was found for each, in order.
+    """
+    several = {"tasks": [_task(ended) for ended in outcome.tasks]} if outcome and outcome.tasks else {}
+    return {
+        "scenario": scenario.name,
+        "status": status,
+        "reason": reason,
+        "iterations": outcome.iterations if outcome else 0,
+        "answer": outcome.answer.wire() if outcome else None,
+        "estimate": outcome.estimate.wire() if outcome and outcome.estimate else None,
+        **several,
+        "agents": agents,
+        "privacy": {
+            "curator": {"epsilon": terms.epsilon if terms else None, "delta": terms.delta if terms else None},
+            "agent": guarantee(scenario.agents.mechanism.guarantee),
+        },
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+    }
+
+
+def _task(ended: Outcome) -> dict[str, Any]:
+    return {
+        "status": ended.status,
+        "reason": ended.reason,
+        "iterations": ended.iterations,
+        "answer": ended.answer.wire(),
+        "estimate": ended.estimate.wire() if ended.estimate else None,
+    }

@@ -1,0 +1,220 @@
+"""The referee over HTTP: agents enrol, poll and report; an operator creates runs and reads what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import PlainTextResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import Field
+
+from common.core import canonical
+from common.core.errors import BadMessage, NotFound, TandemError
+from common.core.values import Value
+from common.service.app import create_app, read_signed, signed_body
+from common.wire import messages
+from common.wire.identity import Signed
+from referee.service.referee import Referee
+from referee.service.runner import Runner
+from referee.state.runfolder import pack_reports
+
+HOLD = 2.0
+"""Seconds for which a poll is held until there is a question."""
+MAX_REPORTS = 1000
+"""Individual reports in one batch, at most."""
+GLANCE = 0.01
+"""Seconds between looks at whether there is a new question; a look reads one number in memory."""
+
+RunName = Annotated[str, Path(pattern=messages.RUN)]
+ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
+Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
+
+
+class About(Value):
+    """Who this referee is."""
+
+    key: str
+
+
+class RunRequest(Value):
+    """A request to run a resolved scenario; the same again returns the run as it stands."""
+
+    scenario: dict[str, Any]
+    seed: int | None = Field(default=None, ge=0, lt=1 << 63)
+
+
+class Rejected(Value):
+    """A report of a batch that was not accepted; ``reason`` is a problem type without its prefix."""
+
+    position: int
+    reason: str
+
+
+class BatchOutcome(Value):
+    """What became of a batch of reports: how many were accepted, and which were not."""
+
+    accepted: int
+    rejected: tuple[Rejected, ...]
+
+
+class Progress(Value):
+    """One thing that a run said of its progress."""
+
+    text: str
+    numbers: dict[str, float]
+
+
+class RunState(Value):
+    """A run as it stands; ``progress`` holds what came after the asked position."""
+
+    run: str
+    status: str
+    progress: tuple[Progress, ...]
+    result: dict[str, Any] | None
+
+
+def referee_app(referee: Referee, runner: Runner) -> FastAPI:
+    """Return the service of a referee."""
+    app = create_app("Tandem referee", "Drives hybrid-model protocols between a curator and many local agents.")
+
+    def state(run: str, after: int) -> RunState:
+        known = referee.store.run(run)
+        progress = tuple(Progress(text=n.text, numbers=n.numbers) for n in referee.notes(run)[after:])
+        return RunState(run=run, status=known.status, progress=progress, result=known.result)
+
+    def operator(token: HTTPAuthorizationCredentials | None) -> None:
+        referee.authorize("operator", token.credentials if token else "")
+
+    @app.get("/v1/referee", summary="Who is this referee?")
+    def about() -> About:
+        return About(key=referee.identity.public)
+
+    @app.post(
+        "/v1/enrolments",
+        summary="Enrol an agent or a hosted population",
+        openapi_extra=signed_body("enrolment"),
+    )
+    async def enrol(request: Request, token: Token) -> Signed:
+        signed = await read_signed(request, messages.Enrolment.KIND)
+        return await run_in_threadpool(referee.enrol, signed, token.credentials if token else "")
+
+    @app.post(
+        "/v1/polls",
+        summary="Is there a question for me?",
+        response_model=Signed,
+        responses={204: {"description": "No; ask again after Retry-After seconds"}},
+        openapi_extra=signed_body("poll"),
+    )
+    async def poll(request: Request) -> Response:
+        signed = await read_signed(request, messages.Poll.KIND)
+        seen, patience = referee.collection.opened, time.monotonic() + HOLD
+        assignment = await run_in_threadpool(referee.poll, signed)
+        while assignment is None and time.monotonic() < patience:
+            await asyncio.sleep(GLANCE)
+            if referee.collection.opened != seen:
+                seen = referee.collection.opened
+                assignment = await run_in_threadpool(referee.poll, signed)
+        if assignment is None:
+            return Response(status_code=204, headers={"Retry-After": "0"})
+        return Response(assignment.model_dump_json(), media_type="application/json")
+
+    @app.put(
+        "/v1/reports/{report_id}",
+        summary="Hand in one randomized answer",
+        status_code=204,
+        openapi_extra=signed_body("report"),
+    )
+    async def report(report_id: ReportId, request: Request) -> Response:
+        signed = await read_signed(request, messages.Report.KIND)
+        _same_id(report_id, signed)
+        await run_in_threadpool(referee.report, signed)
+        return Response(status_code=204)
+
+    @app.post("/v1/report-batches", summary="Hand in many individual answers; those that fail are listed with a reason")
+    async def batch(reports: Annotated[list[Signed], Field(max_length=MAX_REPORTS)]) -> BatchOutcome:
+        return await run_in_threadpool(_take_each, referee, reports)
+
+    @app.put(
+        "/v1/packed-reports/{report_id}",
+        summary="Hand in the packed answers of a hosted population",
+        status_code=204,
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "description": "A signed 'packed-report' in one line of JSON, then the packed answers",
+                "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+            }
+        },
+    )
+    async def packed(report_id: ReportId, request: Request) -> Response:
+        header, _, body = (await request.body()).partition(b"\n")
+        signed = Signed.parse(canonical.decode(header))
+        _same_id(report_id, signed)
+        await run_in_threadpool(referee.report_packed, signed, body)
+        return Response(status_code=204)
+
+    @app.put("/v1/runs/{run}", summary="Create a run (operator)")
+    def create(run: RunName, wanted: RunRequest, token: Token) -> RunState:
+        operator(token)
+        referee.create(run, wanted.scenario, wanted.seed)
+        runner.wake()
+        return state(run, 0)
+
+    @app.get("/v1/runs/{run}", summary="How is a run doing?")
+    def show(run: RunName, after: Annotated[int, Query(ge=0)] = 0) -> RunState:
+        return state(run, after)
+
+    @app.get("/v1/runs/{run}/configuration", summary="A run's signed configuration")
+    def configuration(run: RunName) -> Signed:
+        return referee.configuration(run)
+
+    @app.get(
+        "/v1/runs/{run}/transcript",
+        summary="The transcript, one JSON entry a line",
+        response_class=PlainTextResponse,
+    )
+    def transcript(run: RunName) -> PlainTextResponse:
+        referee.store.run(run)
+        return PlainTextResponse("".join(line + "\n" for line in referee.store.entries(run)))
+
+    @app.get(
+        "/v1/runs/{run}/reports/{question}",
+        summary="All reports on a question, as accepted (operator)",
+        response_class=Response,
+        responses={200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}},
+    )
+    def reports(run: RunName, question: Annotated[int, Path(ge=0, lt=1 << 31)], token: Token) -> Response:
+        operator(token)
+        if referee.store.question(run, question) is None:
+            raise NotFound(f"run {run!r} has no question {question}")
+        return Response(pack_reports(referee.store.reports(run, question)), media_type="application/octet-stream")
+
+    @app.get("/v1/metrics", summary="Counters, in Prometheus' text format", response_class=PlainTextResponse)
+    def metrics() -> PlainTextResponse:
+        lines = [f"tandem_agents_enrolled {referee.store.enrolled()}"]
+        lines += [
+            f'tandem_reports_rejected_total{{reason="{reason}"}} {count}'
+            for reason, count in sorted(referee.collection.rejected.items())
+        ]
+        return PlainTextResponse("\n".join(lines) + "\n")
+
+    return app
+
+
+def _take_each(referee: Referee, reports: list[Signed]) -> BatchOutcome:
+    rejected = []
+    for position, signed in enumerate(reports):
+        try:
+            referee.report(signed)
+        except TandemError as error:
+            rejected.append(Rejected(position=position, reason=error.problem))
+    return BatchOutcome(accepted=len(reports) - len(rejected), rejected=tuple(rejected))
+
+
+def _same_id(report_id: str, signed: Signed) -> None:
+    if signed.message.get("report_id") != report_id:
+        raise BadMessage("the path and the message name different reports")

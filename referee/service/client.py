@@ -1,0 +1,19 @@
+"""The curator over HTTP, as the referee sees it."""
+
+from __future__ import annotations
+
+from common.service.client import Client
+from common.wire.identity import Signed
+
+
+class CuratorClient(Client):
+    """:class:`referee.runs.port.CuratorPort` over HTTP."""
+
+    def open_run(self, signed: Signed) -> Signed:
+        """Send a configuration, get terms."""
+        return self.signed("PUT", f"/v1/runs/{signed.message['run']}", signed)
+
+    def perform(self, signed: Signed) -> Signed:
+        """Send an operation, get its release (asks again while the curator is still at it)."""
+        run, operation_id = signed.message["run"], signed.message["operation_id"]
+        return self.signed("PUT", f"/v1/runs/{run}/operations/{operation_id}", signed)

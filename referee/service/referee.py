@@ -1,0 +1,205 @@
+"""The referee: enrols agents, takes their reports, creates runs and has them carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from common.core import canonical
+from common.core.errors import BadScenario, NotFound, TandemError, Unauthorized
+from common.scenario import scenario
+from common.scenario.scenario import Scenario
+from common.service.app import token_hash
+from common.service.database import sqlite_url
+from common.wire import messages
+from common.wire.identity import Identity, Signed, verify
+from common.wire.state import hold
+from referee.collection.collection import Collection
+from referee.protocols.base import PROTOCOLS, Progress
+from referee.runs.execution import Execution
+from referee.runs.port import CuratorPort
+from referee.state.store import Run, Store
+
+
+class Referee:
+    """One referee.
+
+    Parameters
+    ----------
+    folder
+        State directory: key and database.
+    curator
+        How to reach the curator.
+    database
+        SQLAlchemy URL; by default a SQLite file in the state directory.
+    wait
+        How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work here.
+
+    Raises
+    ------
+    BadInput
+        If another process works on the state directory, or the database cannot be opened.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        curator: CuratorPort,
+        *,
+        database: str | None = None,
+        wait: Callable[[float], None] | None = None,
+    ) -> None:
+        with ExitStack() as opened:
+            opened.callback(hold(folder).close)
+            self.identity = Identity.load_or_create(folder / "identity.key")
+            self.store = Store(database or sqlite_url(folder / "referee.sqlite"))
+            opened.callback(self.store.close)
+            self._opened = opened.pop_all()
+        self.collection = Collection(self.store, self.identity)
+        self._curator = curator
+        self._wait = wait or self.collection.wait
+        self._notes: dict[str, list[Progress]] = {}
+
+    def close(self) -> None:
+        """Release the database and the state directory."""
+        self._opened.close()
+
+    # Agents ---------------------------------------------------------------------------------------------------------
+
+    def allow(self, purpose: str, token: str) -> None:
+        """Accept this token, and no other, for a purpose; only its hash is kept.
+
+        ``enrolment`` admits hosts and individuals, ``individual`` only individuals, ``operator`` creates runs.
+        """
+        self.store.allow_token(purpose, token_hash(token))
+
+    def authorize(self, purpose: str, token: str) -> None:
+        """Check a token.
+
+        Raises
+        ------
+        Unauthorized
+            If it was not allowed for this purpose.
+        """
+        if not self.store.token_allowed(purpose, token_hash(token)):
+            raise Unauthorized(f"this needs a valid {purpose} token (Authorization: Bearer ...)")
+
+    def enrol(self, signed: Signed, token: str) -> Signed:
+        """Enrol a participant; the same again gets the same numbers.
+
+        A token for individuals admits one agent; how many a host brings is its own word, so a host needs the other one.
+
+        Raises
+        ------
+        Unauthorized
+            If the token admits no such participant.
+        """
+        wanted = messages.Enrolment.parse(verify(signed, messages.Enrolment.KIND))
+        if wanted.agents > 1 or not self.store.token_allowed("individual", token_hash(token)):
+            self.authorize("enrolment", token)
+        participant = self.store.enrol(signed.key, wanted.agents)
+        reply = messages.Enrolled(participant=signed.key, first=participant.first, agents=participant.agents)
+        return self.identity.sign(reply.KIND, reply.wire())
+
+    def poll(self, signed: Signed) -> Signed | None:
+        """Return the open question for a participant, if there is one.
+
+        Raises
+        ------
+        Forged
+            If somebody else signed the poll.
+        NotFound
+            If the participant is not enrolled.
+        """
+        poll = messages.Poll.parse(verify(signed, messages.Poll.KIND, str(signed.message.get("participant"))))
+        if self.store.participant(poll.participant) is None:
+            raise NotFound("this participant is not enrolled here")
+        return self.collection.assignment(poll.participant)
+
+    def report(self, signed: Signed) -> None:
+        """Take an individual report."""
+        self._counted(lambda: self.collection.accept(signed))
+
+    def report_packed(self, signed: Signed, body: bytes) -> None:
+        """Take a hosted population's report."""
+        self._counted(lambda: self.collection.accept_packed(signed, body))
+
+    def _counted(self, accept: Callable[[], None]) -> None:
+        try:
+            accept()
+        except TandemError as error:
+            self.collection.rejected[error.problem] += 1
+            raise
+
+    # Runs -----------------------------------------------------------------------------------------------------------
+
+    def create(self, run: str, tree: Any, seed: int | None) -> Run:
+        """Create a run of a resolved scenario; the same request again returns it as it stands.
+
+        Raises
+        ------
+        BadScenario, BadInput
+            If the scenario is not valid, or a value is still at ``plan``.
+        Conflict
+            If the name is taken by another request.
+        """
+        chosen = scenario.parse(canonical.decode(canonical.encode(tree)))
+        PROTOCOLS[chosen.protocol]
+        numbers = (
+            chosen.curator.n,
+            chosen.curator.rounds,
+            chosen.curator.eta,
+            chosen.curator.kappa,
+            chosen.agents.count,
+        )
+        if "plan" in numbers:
+            raise BadScenario("a run needs a resolved scenario: a value is still at 'plan'")
+        wire = public(chosen)
+        return self.store.create_run(run, canonical.digest({"scenario": wire, "seed": seed}), wire, seed)
+
+    def configuration(self, run: str) -> Signed:
+        """Return a run's signed configuration.
+
+        Raises
+        ------
+        NotFound
+            If there is no such run, or it has not begun.
+        """
+        wire = self.store.run(run).configuration
+        if wire is None:
+            raise NotFound(f"run {run!r} has not begun")
+        return self.identity.sign(messages.Configuration.KIND, wire)
+
+    def notes(self, run: str) -> list[Progress]:
+        """Return what the run has said of its progress so far."""
+        return self._notes.get(run, [])
+
+    def execute(self, run: str, on_progress: Callable[[Progress], None] = lambda note: None) -> dict[str, Any]:
+        """Carry a run to its end, from wherever it stands; returns the result document.
+
+        What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
+        """
+        state = self.store.run(run)
+        if state.result is not None:
+            return state.result
+        notes = self._notes[run] = []
+
+        def noticed(note: Progress) -> None:
+            notes.append(note)
+            on_progress(note)
+
+        return self._execution(state).carry(noticed)
+
+    def give_up(self, run: str, reason: str) -> dict[str, Any]:
+        """End a run as ``failed``, without answer, because of a fault of the referee itself."""
+        return self._execution(self.store.run(run)).give_up(reason)
+
+    def _execution(self, state: Run) -> Execution:
+        return Execution(state, self.store, self.identity, self.collection, self._curator, self._wait)
+
+
+def public(chosen: Scenario) -> dict[str, Any]:
+    """Return a scenario's public JSON: without the local path of anybody's data."""
+    return {**chosen.wire(), "data": None}

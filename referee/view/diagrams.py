@@ -1,0 +1,95 @@
+"""Every protocol's sequence diagram, drawn from the pattern that enforces it.
+
+python -m referee.view.diagrams > docs/protocols.md
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+
+from referee.protocols.base import PROTOCOLS, Protocol
+from referee.protocols.patterns import END, Either, Many, Messages, Party, Pattern, Sequence
+
+_HEAD = (
+    "sequenceDiagram",
+    "    participant C as Curator",
+    "    participant R as Referee",
+    "    participant A as Agents",
+)
+_ANSWER: dict[Party, str] = {"curator": "C-->>R: its release", "agents": "A-->>R: one randomized answer each"}
+_ARROW: dict[Party, str] = {"curator": "R->>C", "agents": "R->>A"}
+
+
+def mermaid(pattern: Pattern) -> str:
+    """Return a pattern as a Mermaid sequence diagram."""
+    return "\n".join([*_HEAD, *(f"    {line}" for line in _lines(pattern))])
+
+
+def _lines(pattern: Pattern) -> Iterator[str]:
+    if isinstance(pattern, Messages):
+        yield from _sent(pattern)
+    elif isinstance(pattern, Sequence):
+        if pattern.then == Many(pattern.first):
+            yield from _box("loop at least once", pattern.first)
+        elif isinstance(pattern.then, Sequence) and pattern.then.first == Many(pattern.first):
+            yield from _box("loop at least once", pattern.first)
+            yield from _lines(pattern.then.then)
+        else:
+            yield from _lines(pattern.first)
+            yield from _lines(pattern.then)
+    elif isinstance(pattern, Many):
+        yield from _box("loop any number of times", pattern.body)
+    elif isinstance(pattern, Either):
+        if pattern.right is END:
+            yield from _box("opt", pattern.left)
+        else:
+            yield "alt"
+            yield from (f"    {line}" for line in _lines(pattern.left))
+            yield "else"
+            yield from (f"    {line}" for line in _lines(pattern.right))
+            yield "end"
+
+
+def _sent(pattern: Messages) -> Iterator[str]:
+    for place, (party, kind) in enumerate(pattern.sent):
+        if len(pattern.sent) > 1:
+            yield "and" if place else "par every message leaves before any answer arrives"
+        indent = "    " if len(pattern.sent) > 1 else ""
+        yield f"{indent}{_ARROW[party]}: {kind}"
+        yield f"{indent}{_ANSWER[party]}"
+    if len(pattern.sent) > 1:
+        yield "end"
+
+
+def _box(title: str, body: Pattern) -> Iterator[str]:
+    yield title
+    yield from (f"    {line}" for line in _lines(body))
+    yield "end"
+
+
+def page() -> str:
+    """Return the page of all protocols, as Markdown."""
+    parts = [
+        "# Protocols",
+        "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what the "
+        "driver enforces, live, in a replay and in an audit. A message that the pattern does not admit raises, and "
+        "changes nothing. Names are those of the [curator's operations](../common/operations.py) and of the agents' "
+        "[queries](../common/queries).",
+    ]
+    for name, protocol in PROTOCOLS.items():
+        parts += [f"## {name}", *_described(protocol)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _described(protocol: type[Protocol]) -> Iterator[str]:
+    yield (inspect.getdoc(protocol) or "").partition("\n\n")[0].replace("\n", " ")
+    yield f"```mermaid\n{mermaid(protocol.pattern)}\n```"
+    alone = ", ".join(f"{side}: `{pattern}`" for side, pattern in protocol.patterns_alone.items())
+    if alone:
+        yield f"A side alone: {alone}."
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,131 @@
+"""The report of a run folder: a page to read, and the figure of the run."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from common.scenario.scenario import Scenario
+from common.wire.state import write_durably
+
+History = list[dict[str, float]]
+"""The numbers of each round, as the protocol noted them."""
+
+
+def write_report(folder: Path, scenario: Scenario, result: dict[str, Any], history: History) -> None:
+    """Write ``report.md``, and ``figures/loss.svg`` and ``.png`` if there are rounds and matplotlib is installed."""
+    rounds = [numbers for numbers in history if "value" in numbers]
+    drawn = bool(rounds) and find_spec("matplotlib") is not None
+    if drawn:
+        draw(folder / "figures", scenario, result, rounds)
+    write_durably(folder / "report.md", _page(scenario, result, rounds, drawn).encode())
+
+
+def draw(folder: Path, scenario: Scenario, result: dict[str, Any], rounds: History) -> None:
+    """Draw the estimated loss on T of every round with its interval, the level, and the true losses that are known."""
+    # Only here: matplotlib takes long to import, and no service needs it.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    folder.mkdir(parents=True, exist_ok=True)
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    numbers = [r["round"] for r in rounds]
+    below = [r["value"] - r["low"] for r in rounds]
+    above = [r["high"] - r["value"] for r in rounds]
+    axes.errorbar(
+        numbers, [r["value"] for r in rounds], yerr=[below, above], fmt="o", capsize=3, color="#1f4e79",
+        label=f"agents' estimate, {result['estimate']['confidence']:.0%} interval",
+    )  # fmt: skip
+    if scenario.mode == "realizable":
+        level = scenario.accuracy.halt_below * scenario.alpha
+        axes.axhline(level, color="#1b7f3b", linestyle="--", label=f"halts when shown to be below {level:g}")
+    truth = result["truth"]
+    if truth is not None:
+        true_loss = truth.get("mean_squared_error", truth["loss_on_target"])
+        axes.axhline(true_loss, color="#b3261e", label=f"true loss of the answer, {true_loss:.3f}")
+        styles = {"curator-only": ":", "agents-only": (0, (1, 4)), "agents-once": (0, (4, 4)), "optimum": "-."}
+        for name, found in truth.get("baselines", {}).items():
+            value = found["loss_on_target"]
+            axes.axhline(value, color="#777777", linestyle=styles[name], label=f"{name}, {value:.3f}")
+    axes.set(
+        xlabel="round",
+        ylabel=f"{'squared' if scenario.agents.loss == 'squared' else '0/1'} loss on the population T",
+        title=f"{scenario.name}: {result['status']}",
+        ylim=(0, None),
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(fontsize=8)
+    for suffix in ("svg", "png"):
+        figure.savefig(folder / f"loss.{suffix}", dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+
+
+def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bool) -> str:
+    curator, agent = result["privacy"]["curator"], result["privacy"]["agent"]
+    lines = [
+        f"# {scenario.title}",
+        "",
+        " ".join(scenario.description.split()),
+        "",
+        f"**{result['status']}** after {result['iterations']} rounds: {result['reason']}.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| each person of the curator has | {guarantee(curator)} |",
+        f"| each agent has | {guarantee(agent)} |",
+        f"| agents asked, answered, enrolled | {', '.join(format(result['agents'][k], ',') for k in _COUNTS)} |",
+        f"| seconds | {result['seconds']['total']} |",
+    ]
+    if result["truth"] is not None and "correct" in result["truth"]:
+        lines.append(f"| answer | `{json.dumps(result['answer'])}` |")
+        lines.append(f"| in truth | `{json.dumps(result['truth'])}` |")
+    elif result["truth"] is not None:
+        lines.append(f"| true loss on T | {result['truth']['loss_on_target']:.4f} |")
+        if "mean_squared_error" in result["truth"]:
+            lines.append(f"| true squared loss on T | {result['truth']['mean_squared_error']:.5f} |")
+        for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
+            if result["truth"].get(key) is not None:
+                lines.append(f"| true loss, people labelled {label} | {result['truth'][key]:.4f} |")
+        for number, value in enumerate(result["truth"].get("tasks", []), start=1):
+            rounds_of = result["tasks"][number - 1]["iterations"]
+            lines.append(f"| task {number}: true loss on T, rounds | {value:.4f}, {rounds_of} |")
+        for name, found in result["truth"].get("baselines", {}).items():
+            lines.append(f"| true loss, {name} | {found['loss_on_target']:.4f} ({found['note']}) |")
+    if result["truth"] is not None:
+        if result["truth"].get("note"):
+            lines += ["", f"True losses are {result['truth']['note']}."]
+        if result["truth"].get("reading"):
+            lines += ["", f"Reading: {result['truth']['reading']}."]
+    if drawn:
+        lines += ["", "![loss on T by round](figures/loss.svg)"]
+    elif rounds:
+        lines += ["", "(No figure: matplotlib is not installed here; `pip install 'tandem-hybrid[figures]'`.)"]
+    if rounds:
+        lines += ["", "| round | loss on T | interval | agents asked |", "|---|---|---|---|"]
+        lines += [
+            f"| {r['round']:.0f} | {r['value']:.4f} | {r['low']:.4f} to {r['high']:.4f} | {r['asked']:,.0f} |"
+            for r in rounds
+        ]
+    if scenario.mode == "realizable" and scenario.problem is None:
+        lines += [
+            "",
+            "Intervals are two-sided and hold for all rounds together; the run halts by a one-sided sequential test, "
+            "which needs fewer answers.",
+        ]
+    lines += ["", "`state/` holds the parties' keys and private state: nothing of it is needed to verify the run."]
+    lines += ["", f"Verify this run with `referee audit {result['run']}`.", ""]
+    return "\n".join(lines)
+
+
+_COUNTS = ("asked", "answered", "enrolled")
+
+
+def guarantee(pair: dict[str, float | None]) -> str:
+    """Say a guarantee in words."""
+    if pair["epsilon"] is None:
+        return "no guarantee (a non-private run)"
+    return f"epsilon = {pair['epsilon']:g}, delta = {pair['delta']:g}"

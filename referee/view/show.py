@@ -1,0 +1,225 @@
+"""What people see in a terminal: live progress, tables, and the same as JSON documents."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from common.planning.checks import violations
+from common.planning.plan import plan, rows, rows_of
+from common.planning.problem_plans import planned_values
+from common.scenario.scenario import Scenario
+from referee.audit.audit import Audit
+from referee.view.report import guarantee
+
+_OUT = Console()
+_ERR = Console(stderr=True)
+
+UNSIGNED = ("truth", "seconds", "peak_memory_bytes", "report.md", "figures")
+"""What a run folder holds beside the signed result: an experimenter's own findings."""
+
+OnProgress = Callable[[str, dict[str, float]], None]
+
+
+@contextmanager
+def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> Iterator[OnProgress]:
+    """Show the progress of a run on stderr; a line per round where stderr is no terminal."""
+    if quiet:
+        yield lambda text, numbers: None
+        return
+    title = f"[bold]{scenario.name}[/bold]: {scenario.title}" + ("" if seed is None else f" [dim](seed {seed})[/dim]")
+    title += f"\nrun folder: {folder}"
+    if not _ERR.is_terminal:
+        yield _plain(title)
+        return
+    _ERR.print(title)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=_ERR, transient=True) as progress:
+        task = progress.add_task("starting the parties, bringing the people", total=None)
+
+        def on_progress(text: str, numbers: dict[str, float]) -> None:
+            progress.console.print(_line(text, numbers), highlight=False)
+            total, done = numbers.get("rounds"), numbers.get("round")
+            progress.update(task, description=f"after {text}", total=total, completed=done)
+
+        yield on_progress
+
+
+def _plain(title: str) -> OnProgress:
+    """Say the title with the first progress: a run that cannot begin says one line only, why."""
+    waiting = [title]
+
+    def on_progress(text: str, numbers: dict[str, float]) -> None:
+        while waiting:
+            _ERR.print(waiting.pop(), soft_wrap=True)
+        _ERR.print(_line(text, numbers), highlight=False, soft_wrap=True)
+
+    return on_progress
+
+
+def _line(text: str, numbers: dict[str, float]) -> str:
+    if "value" not in numbers:
+        return f"  {text}"
+    interval = f"{numbers['low']:.4f} to {numbers['high']:.4f}"
+    return f"  {text}: loss on T {numbers['value']:.4f} ({interval}), {int(numbers['asked']):,} agents asked"
+
+
+def result(document: dict[str, Any]) -> None:
+    """Print the final table of a run."""
+    table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    table.add_row("status", f"{document['status']}: {document['reason']}")
+    table.add_row("iterations", str(document["iterations"]))
+    if document["truth"] and "correct" in document["truth"]:
+        table.add_row("answer", json.dumps(document["answer"]))
+        found = {name: value for name, value in document["truth"].items() if name != "correct"}
+        verdict = "correct" if document["truth"]["correct"] else "wrong"
+        table.add_row("in truth", f"{verdict}: {json.dumps(found)} (only an experiment can know)")
+    if document["estimate"]:
+        e = document["estimate"]
+        table.add_row(
+            "estimate of the agents"
+            if document["truth"] and "correct" in document["truth"]
+            else "loss on T, estimated",
+            f"{e['value']:.4f}, in {e['low']:.4f} to {e['high']:.4f} at {e['confidence']:.0%}",
+        )
+    if document["truth"] and "loss_on_target" in document["truth"]:
+        known = document["truth"].get("note", "only an experiment can know")
+        table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
+        if "mean_squared_error" in document["truth"]:
+            table.add_row("squared loss on T, true", f"{document['truth']['mean_squared_error']:.5f}")
+        for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
+            if document["truth"].get(key) is not None:
+                table.add_row(f"  people labelled {label}", f"{document['truth'][key]:.4f}")
+        for number, value in enumerate(document["truth"].get("tasks", []), start=1):
+            table.add_row(f"  task {number}", f"{value:.4f} after {document['tasks'][number - 1]['iterations']} rounds")
+        for name, baseline in document["truth"].get("baselines", {}).items():
+            table.add_row(f"  {name}", f"{baseline['loss_on_target']:.4f}  {baseline['note']}")
+        if document["truth"].get("reading"):
+            table.add_row("  reading", document["truth"]["reading"])
+    agents = document["agents"]
+    table.add_row(
+        "agents",
+        f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled",
+    )
+    table.add_row("curator guarantees", guarantee(document["privacy"]["curator"]))
+    table.add_row("each agent has", guarantee(document["privacy"]["agent"]))
+    seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
+    table.add_row("seconds", seconds)
+    table.add_row("peak memory", f"{document['peak_memory_bytes'] / 2**20:,.0f} MiB (largest process)")
+    table.add_row("run folder", document["run"])
+    _OUT.print(table)
+    _OUT.print(f"Verify it: referee audit {document['run']}", highlight=False)
+
+
+def listing(scenarios: list[Scenario], registered: dict[str, list[str]]) -> None:
+    """Print all scenarios and what else is registered."""
+    for scenario in scenarios:
+        _OUT.print(f"[bold]{scenario.name}[/bold]  {scenario.title}", soft_wrap=True)
+        for paragraph in scenario.description.strip().split("\n\n"):
+            text = Text(" ".join(paragraph.split()), style="dim")
+            _OUT.print(Padding(text, (0, 0, 1, 2)))
+    for noun, names in registered.items():
+        _OUT.print(f"{noun}: " + ", ".join(names), highlight=False, soft_wrap=True)
+    _OUT.print("Next: referee plan NAME (what it needs), referee run NAME (do it)", highlight=False)
+
+
+def plans(scenario: Scenario) -> dict[str, Any]:
+    """Return both plans of a scenario, the table's rows and what it violates, as JSON."""
+    if scenario.problem is not None:
+        paper, tight = (
+            {name: figure.wire() for name, figure in planned_values(scenario, scenario.problem, printed).items()}
+            for printed in (True, False)
+        )
+        beside = rows_of(scenario, scenario.problem)
+    else:
+        both = plan(scenario, "paper"), plan(scenario, "tight")
+        paper, tight = both[0].wire(), both[1].wire()
+        beside = rows(*both)
+    return {
+        "scenario": scenario.name,
+        "paper": paper,
+        "tight": tight,
+        "rows": [row.wire() for row in beside],
+        "violations": violations(scenario),
+    }
+
+
+_MEANINGS = {
+    "rounds": "T, rounds at most",
+    "kappa": "kappa, density",
+    "eta": "eta, learning rate",
+    "sample": "n for the statistics alone",
+    "n": "n, people of the curator",
+    "steps": "R, SGD steps a round",
+    "noise": "sigma/L, noise of a step",
+    "draws": "m, draws a round",
+    "blocks": "R, blocks of the curator's people",
+    "answers": "N0, agents a round at most",
+    "answers_clear": "  if the loss on T is 1/2",
+    "agents": "agents in all at most",
+}
+
+
+def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
+    """Print both plans side by side, then where each number comes from, then what is violated."""
+    title = f"{scenario.name}: alpha {scenario.alpha:g}, beta {scenario.beta:g}; the scenario uses {scenario.bounds}"
+    table = Table("", "paper", "tight", title=title, title_justify="left")
+    table.columns[1].justify = table.columns[2].justify = "right"
+    for row in document["rows"]:
+        table.add_row(_MEANINGS.get(row["name"], row["name"]), _figure(row["paper"]), _figure(row["tight"]))
+    _OUT.print(table)
+    _OUT.print("Where they come from:", style="bold")
+    for row in document["rows"]:
+        _OUT.print(f"  {row['name']} (tight): {row['tight_source']}", highlight=False, style="dim", soft_wrap=True)
+        if row["paper_source"] != row["tight_source"]:
+            _OUT.print(f"  {row['name']} (paper): {row['paper_source']}", highlight=False, style="dim", soft_wrap=True)
+    for violation in document["violations"]:
+        _OUT.print(f"[bold red]violated[/bold red] {violation}", highlight=False, soft_wrap=True)
+    if not document["violations"]:
+        _OUT.print(f"[bold green]The scenario keeps every bound of its choice[/bold green] ({scenario.bounds}).")
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
+
+
+def audit_document(found: Audit) -> dict[str, Any]:
+    """Return what an audit found as JSON."""
+    private = math.isfinite(found.epsilon)
+    return {
+        "verified": True,
+        "status": found.status,
+        "entries": found.entries,
+        "operations": found.operations,
+        "reports": found.reports,
+        "answers": found.answers,
+        "guarantee": {"epsilon": found.epsilon, "delta": found.delta} if private else None,
+        "not_covered": list(UNSIGNED),
+    }
+
+
+def audit_table(run: Path, found: Audit) -> None:
+    """Print what an audit found."""
+    _OUT.print(f"[bold green]verified[/bold green] {run}: ended {found.status}", highlight=False)
+    _OUT.print(f"  {found.entries} transcript entries: chain and signatures hold")
+    _OUT.print(f"  {found.operations} curator operations, each signed for exactly its request")
+    _OUT.print(f"  {found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice")
+    _OUT.print("  the protocol, replayed on these answers, asks the same questions and ends with the same result")
+    if math.isfinite(found.epsilon):
+        cap = f"epsilon = {found.epsilon:g}, delta = {found.delta:g}"
+        _OUT.print(f"  the curator's declared events stay within its guarantee of {cap}", highlight=False)
+    _OUT.print(f"  not covered, since nobody signs it: {', '.join(UNSIGNED)}", style="dim", highlight=False)

@@ -1,0 +1,16 @@
+"""A front in the manner of scikit-learn: ``fit`` runs the embedded deployment, ``predict`` uses what it released."""
+
+from tandem.estimators.domain_classifier import DomainAdapter
+from tandem.estimators.domain_regressor import DomainAdapterRegressor
+from tandem.estimators.exceptions import EXPECTED_FAILED_CHECKS
+from tandem.estimators.guarantee import Guarantee, Spending
+from tandem.estimators.transfer import TransferClassifier
+
+__all__ = [
+    "EXPECTED_FAILED_CHECKS",
+    "DomainAdapter",
+    "DomainAdapterRegressor",
+    "Guarantee",
+    "Spending",
+    "TransferClassifier",
+]

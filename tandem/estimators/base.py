@@ -1,0 +1,292 @@
+"""What all estimators share: how people are read, how a fit is charged and run, and what is there afterwards."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import polars
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from common.core.arrays import AnyArray, Singles
+from common.core.errors import BadFit
+from common.numerics.randomness import RandomSource
+from common.people.tables import TableSource, encode
+from common.statistics.intervals import Estimate
+from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
+from referee.service.referee import public
+from referee.state.runfolder import write_run
+from tandem.estimators.frames import chosen_columns, is_file, is_frame, numeric_frame
+from tandem.estimators.guarantee import Guarantee, Spending
+from tandem.estimators.running import PUBLIC, SOURCE, TARGET, refusing, run, settled
+from tandem.estimators.schema import described, numeric_schema, public_schema
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Given:
+    """People as they were given: features in columns of the schema, and what is to be predicted.
+
+    Attributes
+    ----------
+    frame
+        One row a person.
+    target
+        Shape (n,).
+    """
+
+    frame: polars.DataFrame
+    target: AnyArray
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Sides:
+    """Who gives the curator a record and who answers on their own; and whether chance decided that."""
+
+    curator: polars.DataFrame
+    population: polars.DataFrame
+    drawn: bool
+
+
+class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+    """The base of all estimators; not one itself."""
+
+    _numeric: ClassVar[bool] = False
+    """Whether what is predicted is a number."""
+
+    _shortens: ClassVar[bool] = True
+    """Whether ``norm`` shortens everybody's features, to learn from, to test on and to predict for."""
+
+    # Parameters that every estimator has, set by their constructors.
+    epsilon: float
+    delta: float
+    agent_epsilon: float
+    bounds: Any
+    schema: Any
+    norm: float | None
+    random_state: Any
+
+    hypothesis_: Hypothesis
+    guarantee_: Guarantee
+    estimate_: Estimate | None
+
+    # People ---------------------------------------------------------------------------------------------------------
+
+    def _given(self, X: Any, y: Any, *, reset: bool) -> Given:
+        """Read people and what is to be predicted of them: y an array, or the name of a column of X."""
+        with refusing():
+            if self.schema is not None:
+                return self._by_schema(X, y, reset)
+            if is_file(X):
+                raise BadFit("records in a file need schema=, which says what its columns are; found none")
+            if isinstance(y, str) and is_frame(X):
+                X, y = _apart(X, y)
+            matrix, target = self._validated(X, reset, y=y, y_numeric=self._numeric)
+            return Given(self._framed(matrix, reset), target)
+
+    def _features(self, X: Any) -> polars.DataFrame:
+        """Read people to predict for, by the rules of the fit."""
+        with refusing():
+            if self.schema is not None:
+                return chosen_columns(X, self._schema.columns, self._schema.layout)
+            return self._framed(self._validated(X, False), False)
+
+    def _validated(self, X: Any, reset: bool, **target: Any) -> Any:
+        try:
+            return validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", **target)
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+        # scikit-learn would say what the field holds.
+        raise BadFit("X must hold numbers only, found a text that is none: leave the column out, or give schema=")
+
+    def _framed(self, matrix: AnyArray, reset: bool) -> polars.DataFrame:
+        names = getattr(self, "feature_names_in_", None)
+        columns = [f"x{at}" for at in range(matrix.shape[1])] if names is None else [str(name) for name in names]
+        if reset:
+            self._schema = numeric_schema(self.bounds, columns, self.norm if self._shortens else None)
+        return numeric_frame(matrix, columns)
+
+    def _by_schema(self, X: Any, y: Any, reset: bool) -> Given:
+        if reset:
+            self._schema = public_schema(self.schema)
+            if self._schema.norm is not None and not self._shortens:
+                raise BadFit(
+                    "the schema has a norm, which would shorten what is to be predicted, too: give norm= instead"
+                )
+            self.n_features_in_ = len(self._schema.columns)
+            self.feature_names_in_ = np.asarray(self._schema.columns, dtype=object)
+        columns, label = self._schema.columns, self._schema.label
+        if y is None and label is not None:
+            y = label.column
+        if y is None:
+            raise BadFit("y is None, and the schema names no label: give the labels, or the name of their column")
+        named = isinstance(y, str)
+        wanted = (*columns, y) if named and y not in columns else columns
+        table = chosen_columns(X, wanted, self._schema.layout)
+        target = table[y].to_numpy() if named else column_or_1d(y)
+        if len(target) != len(table):
+            raise BadFit(f"X has {len(table)} people and y {len(target)} values: give one for each person")
+        return Given(table.select(columns), target)
+
+    @abstractmethod
+    def _people(self, X: Any, y: Any) -> polars.DataFrame:
+        """Read the curator's people, and settle how what is to be predicted travels; return them as parties do."""
+
+    @abstractmethod
+    def _others(self, others: Any, y: Any) -> polars.DataFrame:
+        """Read other people by the rules of the curator's: (X, y), or X alone where y is a column's name or None."""
+
+    @abstractmethod
+    def _described(self, file: str) -> TableSource:
+        """Return the description of a file of people with what is to be predicted of them."""
+
+    # Fitting --------------------------------------------------------------------------------------------------------
+
+    def _number(self, name: str) -> float:
+        """Return a parameter that must be a number; its range is the scenario's to check.
+
+        Raises
+        ------
+        BadFit
+            If it is none: there is no fit without a guarantee, so None is not either.
+        """
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+            raise BadFit(f"{name} must be a finite number, found {value!r}")
+        return float(value)
+
+    def _whole(self, name: str) -> int:
+        """Return a parameter that must be a whole number.
+
+        Raises
+        ------
+        BadFit
+            If it is none.
+        """
+        value = self._number(name)
+        if value != int(value):
+            raise BadFit(f"{name} must be a whole number, found {value:g}")
+        return int(value)
+
+    def _spending(self, sides: Sides) -> Spending:
+        """Return what a fit with these parameters may cost."""
+        return Spending(
+            epsilon=self._number("epsilon"),
+            delta=self._number("delta"),
+            agent_epsilon=self._number("agent_epsilon"),
+            people=len(sides.curator),
+            agents=len(sides.population),
+            drawn=sides.drawn,
+        )
+
+    def _seed(self) -> int | None:
+        """Return the seed of a simulated fit, None where people are real."""
+        if self.random_state is None:
+            return None
+        return int(check_random_state(self.random_state).randint(1 << 31))
+
+    def _sides(self, people: polars.DataFrame, asked: polars.DataFrame | None, seed: int | None) -> Sides:
+        """Return who is the curator's and who answers as an agent: by chance, whatever their records are, if not told.
+
+        Parameters
+        ----------
+        people
+            Those of X.
+        asked
+            The population; None: a share of X.
+        seed
+            None draws the parts from the operating system's generator.
+        """
+        if asked is not None:
+            return Sides(people, asked, False)
+        fraction = self._number("population_fraction")
+        if not 0.0 < fraction < 1.0:
+            raise BadFit(f"population_fraction must be in (0, 1), found {fraction:g}")
+        first = round(fraction * len(people))
+        if not 0 < first < len(people):
+            raise BadFit(
+                f"n_samples={len(people)} is too few to share out: population_fraction = {fraction:g} leaves {first} "
+                f"to be asked and {len(people) - first} to the curator"
+            )
+        source = RandomSource.secure() if seed is None else RandomSource.seeded(seed, "parts")
+        order = np.random.default_rng(source.words(4)).permutation(len(people))
+        return Sides(people[np.sort(order[first:])], people[np.sort(order[:first])], True)
+
+    def _carry_out(
+        self, tree: Mapping[str, Any], sides: Sides, seed: int | None, others: polars.DataFrame | None = None
+    ) -> None:
+        """Check everything, charge, run, and keep what was released; ``others`` are public."""
+        chosen = settled(tree)
+        tables = {SOURCE: sides.curator, TARGET: sides.population}
+        if others is not None:
+            tables[PUBLIC] = others
+        before = getattr(self, "guarantee_", None)
+        self.guarantee_ = Guarantee(
+            fits=(*(before.fits if before else ()), self._spending(sides)),
+            simulated=seed is not None or (before is not None and before.simulated),
+            assumptions=self._assumptions(),
+        )
+        try:
+            finished = run(chosen, tables, seed)
+        except BadFit:  # before any operation: nothing was spent
+            del self.guarantee_
+            if before is not None:
+                self.guarantee_ = before
+            raise
+        result = finished.result
+        self.hypothesis_ = parse_hypothesis(result["answer"])
+        self.estimate_ = None if result["estimate"] is None else Estimate.parse(result["estimate"])
+        self.result_ = result
+        self._scenario, self._finished = public(chosen), finished
+
+    def _assumptions(self) -> tuple[str, ...]:
+        return ("the numbers of people, and every parameter of the estimator",)
+
+    def save_run(self, folder: str | Path) -> Path:
+        """Write the run folder of the last fit: scenario, result, transcript and signed answers, no private record.
+
+        ``referee audit FOLDER`` verifies it.
+
+        Returns
+        -------
+        The folder.
+        """
+        check_is_fitted(self, "hypothesis_")
+        write_run(Path(folder), self._scenario, self.result_, self._finished.transcript, self._finished.reports)
+        return Path(folder)
+
+    # Predicting -----------------------------------------------------------------------------------------------------
+
+    def _encoded(self, X: Any) -> Singles:
+        """Return the features of people, by the rules of the fit: shape (n, d), float32."""
+        check_is_fitted(self, "hypothesis_")
+        frame = self._features(X)
+        with refusing():
+            return encode(frame, described(self._schema, "people.parquet"))
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that missing values are fine: they count as what is public of them."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "hypothesis_")
+
+
+def _apart(X: Any, name: str) -> tuple[Any, AnyArray]:
+    """Return a frame without the named column, and the column."""
+    if name not in X.columns:
+        raise BadFit(f"y names the column {name!r}, which X does not have")
+    rest = X.drop(name) if isinstance(X, polars.DataFrame) else X.drop(columns=name)
+    return rest, X[name].to_numpy()

@@ -1,0 +1,61 @@
+"""What both classifiers share: two public classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars
+from sklearn.base import ClassifierMixin
+
+from common.core.arrays import AnyArray
+from common.people.tables import TableSource
+from tandem.estimators.base import HybridEstimator
+from tandem.estimators.classes import Classes, public_classes
+from tandem.estimators.schema import described
+
+
+class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """The base of the classifiers; not one itself."""
+
+    classes: Any
+    classes_: AnyArray
+    _classes: Classes
+    _read_off: bool
+
+    def predict(self, X: Any) -> AnyArray:
+        """Return the class of each of n people, shape (n,)."""
+        features = self._encoded(X)
+        return self.classes_[(self.hypothesis_.predict(features) > 0).astype(np.int64)]
+
+    def decision_function(self, X: Any) -> AnyArray:
+        """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class."""
+        features = self._encoded(X)
+        return self.hypothesis_.margins(features)
+
+    def _people(self, X: Any, y: Any) -> polars.DataFrame:
+        """Read the curator's people, and settle the classes."""
+        given = self._given(X, y, reset=True)
+        label = self._schema.label if y is None else None
+        self._classes = public_classes(given.target, self.classes, label)
+        self._read_off = self.classes is None and label is None
+        return self._classes.marked(given)
+
+    def _others(self, others: Any, y: Any) -> polars.DataFrame:
+        """Read other people, (X, y) or X alone where y names a column or the schema a label."""
+        data, labels = others if isinstance(others, tuple) else (others, y)
+        return self._classes.marked(self._given(data, labels, reset=False))
+
+    def _described(self, file: str) -> TableSource:
+        """Return the description of a file of people with their classes."""
+        return described(self._schema, file)
+
+    def _assumptions(self) -> tuple[str, ...]:
+        told = super()._assumptions()
+        return (*told, "the names of the classes, as they were read off y") if self._read_off else told
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that there are two classes."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

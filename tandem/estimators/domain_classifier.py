@@ -1,0 +1,126 @@
+"""NCnvxAdap as a classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from tandem.estimators.adaptation import Adapter
+from tandem.estimators.binary import BinaryClassifier
+
+
+class DomainAdapter(BinaryClassifier, Adapter):
+    """A classifier for a target domain with few private people, helped by a public sample of a source domain.
+
+    ``fit`` runs NCnvxAdap (Bassily, Cortes, Mao & Mohri, 2024, Algorithm 2) in the embedded deployment: the people of X
+    are the curator's, and the private target; ``public`` is the source, open to everybody. It learns a half-space and
+    at once how much each record of both samples should weigh, with noise for the private ones. What comes out is tested
+    by the people of ``population``, each by one randomized answer.
+
+    Parameters
+    ----------
+    epsilon, delta
+        Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases; neighbours
+        replace one record, the numbers of people are public. Each fit spends this anew.
+    agent_epsilon
+        Of each person of the population: epsilon-local differential privacy of their answer.
+    alpha
+        In (0, 1): what the source weighs beside the target, before weights are learned.
+    private
+        ``"target"``: X is the target. ``"source"``: X is the source, ``public`` the target (the paper's Section 7);
+        then a population of the target must be given.
+    radius
+        Lambda: the greatest length of the weights, of features scaled to [-1/2, 1/2] and a constant.
+    iterations
+        T.
+    bounds, schema
+        As of :class:`~tandem.estimators.transfer.TransferClassifier`; of both domains.
+    norm
+        Public bound: longer vectors of the features scaled to [-1/2, 1/2] are shortened to it while learning. None:
+        half the square root of their number, which no vector exceeds.
+    settings
+        Further settings of the learner (``kappa_1``, ``discrepancy_share``, ``output``, ...: ``docs/adaptation.md``).
+        ``output`` is ``average`` if not given: all iterates cost the same, and it varies less than a random one.
+    grid
+        Public values to try, by the learner's setting (``alpha``, ``kappa_1``, ``radius``, ...): the best of several
+        runs on part of X, by a private score on the rest, all within epsilon and delta (``docs/hyperparameters.md``).
+        Which setting was best is not told. None: one run with the settings given.
+    choice
+        Of the search: ``law`` of the number of runs, share for ``validation``, ``cut`` of losses.
+    classes, population_fraction, random_state
+        As of :class:`~tandem.estimators.transfer.TransferClassifier`.
+
+    Attributes
+    ----------
+    classes_, hypothesis_, estimate_, guarantee_, result_, n_features_in_, feature_names_in_
+        As of :class:`~tandem.estimators.transfer.TransferClassifier`.
+
+    Raises
+    ------
+    BadFit
+        From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
+    FitFailed
+        From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
+    """
+
+    _learner = "ncnvx-adap"
+    _loss = "zero-one"
+    _output = "average"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        agent_epsilon: float = 1.0,
+        alpha: float = 0.5,
+        private: Literal["target", "source"] = "target",
+        radius: float = 10.0,
+        iterations: int = 500,
+        bounds: Any = (-1.0, 1.0),
+        schema: Any = None,
+        norm: float | None = None,
+        classes: Any = None,
+        settings: Mapping[str, Any] | None = None,
+        grid: Mapping[str, Any] | None = None,
+        choice: Mapping[str, Any] | None = None,
+        population_fraction: float = 0.3,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.agent_epsilon = agent_epsilon
+        self.alpha = alpha
+        self.private = private
+        self.radius = radius
+        self.iterations = iterations
+        self.bounds = bounds
+        self.schema = schema
+        self.norm = norm
+        self.classes = classes
+        self.settings = settings
+        self.grid = grid
+        self.choice = choice
+        self.population_fraction = population_fraction
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
+        """Adapt to the curator's people, helped by the public ones, tested by the population's.
+
+        Parameters
+        ----------
+        X, y
+            The curator's people and their classes, as :meth:`TransferClassifier.fit` takes them.
+        public
+            The public sample of the other domain, (X, y) in any of these forms; a frame or path alone if y names a
+            column, or the schema a label. Required.
+        population
+            The agents' people of the target, in the same forms. None: see ``population_fraction``.
+
+        Returns
+        -------
+        self
+        """
+        self._adapt(X, y, public, population)
+        self.classes_ = self._classes.names
+        return self

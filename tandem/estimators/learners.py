@@ -1,0 +1,108 @@
+"""A learner's settings from what a user gives: a name, or a mapping that may hold scikit-learn's own objects."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from common.core.errors import BadFit
+from common.numerics.randomness import RandomSource
+from common.vocabulary.hypotheses.base import ordinary_kinds
+from common.vocabulary.records import Records
+from curator.learners.base import Learner
+from curator.learners.model_agnostic import ModelAgnostic
+
+STEPS_A_PERSON = 100
+MIN_STEPS, MAX_STEPS = 10_000, 2_000_000
+DIAMETER = 30.0
+_TRIAL = 200
+"""Records of nobody on which a student is tried."""
+
+
+def learner_settings(learner: str | Mapping[str, Any], people: int, public: int, rounds: int) -> dict[str, Any]:
+    """Return a learner's settings; what is not given follows from its name and from public numbers alone.
+
+    ``sgd`` takes 100 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and
+    half-spaces whose weights, with the intercept, have length at most 15. ``model-agnostic`` labels all public points
+    by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a single round, by
+    a tenth as many draws in each of several rounds.
+
+    Parameters
+    ----------
+    learner
+        A name, or a mapping with ``name`` and settings, in which scikit-learn's classifiers may stand as they are.
+    people, public
+        How many people the curator has, and how many public points there are.
+    rounds
+        How often it learns.
+    """
+    given = {"name": learner} if isinstance(learner, str) else {key: _plain(value) for key, value in learner.items()}
+    if given.get("name") == "sgd":
+        steps = min(MAX_STEPS, max(MIN_STEPS, STEPS_A_PERSON * people))
+        return {"steps": steps, "noise": "plan", "diameter": DIAMETER, **given}
+    if given.get("name") == "model-agnostic":
+        again = rounds > 1
+        aggregation = {"name": "gnmax", **({"epsilon": "plan", "delta": "plan"} if again else {"noise": "plan"})}
+        regression = {"classifier": "LogisticRegression", "parameters": {"C": 100.0}}
+        models = {"teacher": regression, "student": regression}
+        votes = {"queries": max(1, public), "chunks": "plan", "aggregation": aggregation}
+        return {"draws": max(2, people // 10) if again else None, **models, **votes, **given}
+    return given
+
+
+def check_public(settings: Mapping[str, Any], public: int) -> None:
+    """Refuse a learner that labels public points where there are none.
+
+    Raises
+    ------
+    BadFit
+        Saying what to give.
+    """
+    if settings.get("name") == "model-agnostic" and settings.get("protects", "records") == "records" and not public:
+        raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
+
+
+def check_model(learner: Learner, dimension: int) -> None:
+    """Refuse a student whose model real people's agents would not read: they accept no graphs.
+
+    Parameters
+    ----------
+    learner
+        As the curator has it.
+    dimension
+        Number of features.
+
+    Raises
+    ------
+    BadFit
+        Naming the kind of the model.
+    """
+    if not isinstance(learner, ModelAgnostic):
+        return
+    source = RandomSource.seeded(0, "nobody")
+    features = source.derive("features").uniforms(_TRIAL * dimension).reshape(_TRIAL, dimension).astype(np.float32)
+    labels = (2 * source.derive("labels").integers(2, _TRIAL) - 1).astype(np.int8)
+    model = learner.student.written(Records(features, labels), source)
+    if model.kind not in ordinary_kinds():
+        raise BadFit(
+            f"the student's model would be of kind {model.kind!r}, which real people's agents do not accept: take one "
+            "whose model is a half-space or trees"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as a scenario has it: classifiers by their names and the parameters that differ from default."""
+    if isinstance(value, BaseEstimator):
+        defaults = inspect.signature(type(value)).parameters
+        given = value.get_params(deep=False).items()
+        changed = {name: _plain(found) for name, found in given if found is not defaults[name].default}
+        return {"classifier": type(value).__name__, "parameters": changed}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value

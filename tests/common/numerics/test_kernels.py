@@ -1,0 +1,40 @@
+"""How loops are compiled: a function rounds as its own decorator says, whoever calls it first."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CODE = """
+import json
+import numpy as np
+from common.numerics.kernels import njit, njit_fused
+
+@njit
+def plain(a, b, c):
+    return a * b + c
+
+@njit_fused
+def caller(a, b, c):
+    return plain(a, b, c)
+
+@njit_fused
+def fused(a, b, c):
+    return a * b + c
+
+# a a = 1 + 2^-11 + 2^-24, of which single precision has no room for the last part.
+a, c = np.float32(1.0 + 2.0**-12), np.float32(-(1.0 + 2.0**-11))
+print(json.dumps([float(function(a, a, c)) for function in (caller, plain, fused)]))
+"""
+
+
+def test_a_function_does_not_take_over_the_arithmetic_of_its_first_caller(tmp_path: Path) -> None:
+    """In a process of its own, where nothing is compiled yet."""
+    script = tmp_path / "loops.py"
+    script.write_text(CODE)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [0.0, 0.0, 2.0**-24]

@@ -1,0 +1,23 @@
+"""The own-data example: its people fit its scenario, and its testers mislead."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from common.people.tables import load as load_table
+from common.scenario.scenario import load
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "own_data"
+
+
+def test_the_invented_people_fit_the_scenario(tmp_path):
+    runpy.run_path(str(EXAMPLE / "make_people.py"))["main"](tmp_path)
+    scenario = load(str(EXAMPLE / "scenario.yaml"))
+    testers, customers = (load_table(tmp_path, side.table) for side in (scenario.source, scenario.target))
+    assert (len(testers), len(customers)) == (scenario.curator.n, scenario.agents.count)
+    assert scenario.vc_dimension == testers.dimension + 1
+    assert np.mean(testers.labels == 1) > 1.5 * np.mean(customers.labels == 1)
+    model = LogisticRegression(max_iter=1000).fit(customers.features, customers.labels)
+    assert model.score(customers.features, customers.labels) > 1 - scenario.accuracy.reweigh_above * scenario.alpha

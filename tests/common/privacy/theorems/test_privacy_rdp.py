@@ -1,0 +1,163 @@
+"""The Renyi bounds of one step: above the truth of every triple in the ball, never below their formulas."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.privacy.theorems.renyi import (
+    ORDERS,
+    closed_form,
+    epsilon_at,
+    profile,
+    pure_rdp,
+    rho_allowed,
+    step_rdp,
+)
+
+APPENDIX_D = 2.0 / math.sqrt(20.0)
+
+
+def exact_closed_form(order: int, sampling: float, ratio: float) -> mpmath.mpf:
+    with mpmath.workdps(50):
+        s, u = mpmath.mpf(sampling), mpmath.mpf(ratio)
+        total = 1 + mpmath.binomial(order, 2) * s**2 * mpmath.expm1(u * u)
+        for j in range(3, order + 1):
+            total += mpmath.binomial(order, j) * s**j * 2 * mpmath.exp(j * (j - 1) * u * u / 2)
+        return mpmath.log(total) / (order - 1)
+
+
+def exact_profile(order: int, sampling: float, ratio: float) -> mpmath.mpf:
+    with mpmath.workdps(40):
+        s, u = mpmath.mpf(sampling), mpmath.mpf(ratio)
+
+        def integrand(z: mpmath.mpf) -> mpmath.mpf:
+            r = 1 + s * mpmath.expm1(u * z - u * u / 2)
+            return (r**order + r ** (1 - order) - 1 - r) * mpmath.npdf(z)
+
+        bulk = [order * u + k for k in (-4, 0, 4) if order * u + k > u / 2 + 1]
+        cuts = sorted({u / 2 + k for k in (0, 1, 2, 4, 8, 16, 32)} | set(bulk) | {u / 2 + order * u + 40})
+        return mpmath.log1p(mpmath.quad(integrand, [*cuts, mpmath.inf])) / (order - 1)
+
+
+def true_divergence(order: int, sampling: float, means: np.ndarray) -> float:
+    """D_order of (1-s)A + sB against (1-s)A + sC for unit Gaussians in the plane, on a grid."""
+    axis = np.linspace(-12.0, 12.0, 481)
+    plane = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
+    cell = (axis[1] - axis[0]) ** 2
+    a, b, c = (np.exp(-0.5 * ((plane - mean) ** 2).sum(-1)) / (2 * math.pi) for mean in means)
+    p, q = (1 - sampling) * a + sampling * b, (1 - sampling) * a + sampling * c
+    excess = np.where(
+        q > 0, (p / np.where(q > 0, q, 1.0)) ** order - 1 - order * (p - q) / np.where(q > 0, q, 1.0), 0.0
+    )
+    return math.log1p(float((q * excess).sum() * cell)) / (order - 1)
+
+
+def test_the_known_answer_of_the_closed_form() -> None:
+    assert math.expm1(APPENDIX_D**2) == pytest.approx(0.22140275816017, rel=1e-13)
+    assert closed_form(32, 1e-6, APPENDIX_D) == pytest.approx(3.54302721608704e-12, rel=1e-11)
+    assert step_rdp(32, 1e-6, APPENDIX_D) == closed_form(32, 1e-6, APPENDIX_D)
+
+
+@pytest.mark.parametrize("order", [2, 3, 8, 32, 200])
+@pytest.mark.parametrize("sampling", [1e-9, 1e-6, 1e-3, 0.05, 1.0])
+@pytest.mark.parametrize("ratio", [0.01, 0.447, 1.0, 4.0])
+def test_the_closed_form_is_its_formula_rounded_up(order: int, sampling: float, ratio: float) -> None:
+    exact, found = exact_closed_form(order, sampling, ratio), closed_form(order, sampling, ratio)
+    assert found >= exact
+    assert found <= exact * (1 + 1e-10) or (found == math.inf and exact > 1.0)
+
+
+@pytest.mark.parametrize("order", [2, 8, 64])
+@pytest.mark.parametrize("sampling", [1e-6, 0.05, 1.0])
+@pytest.mark.parametrize("ratio", [0.05, 1.0, 3.0])
+def test_the_profile_is_its_integral_rounded_up(order: int, sampling: float, ratio: float) -> None:
+    exact, found = exact_profile(order, sampling, ratio), profile(order, sampling, ratio)
+    assert exact <= found <= exact * 1.05
+
+
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 3.0])
+def test_without_subsampling_the_profile_is_the_gaussian_mechanism(ratio: float) -> None:
+    for order in (2, 10, 100):
+        assert profile(order, 1.0, ratio) == pytest.approx(order * ratio**2 / 2, rel=0.03)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    order=st.integers(2, 6),
+    sampling=st.sampled_from([1e-3, 0.05, 0.3]),
+    ratio=st.sampled_from([0.5, 1.0, 2.0]),
+    angles=st.tuples(*[st.floats(0.0, 2 * math.pi)] * 3),
+    radii=st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 3),
+)
+def test_both_bounds_are_above_the_truth_for_every_triple_in_the_ball(
+    order: int, sampling: float, ratio: float, angles: tuple[float, ...], radii: tuple[float, ...]
+) -> None:
+    means = 0.5 * ratio * np.array([[r * math.cos(t), r * math.sin(t)] for r, t in zip(radii, angles, strict=True)])
+    truth = true_divergence(order, sampling, means)
+    assert closed_form(order, sampling, ratio) >= truth * (1 - 1e-6)
+    assert profile(order, sampling, ratio) >= truth * (1 - 1e-6)
+
+
+def test_the_closed_form_is_attained_by_opposite_ends_of_the_ball() -> None:
+    means = np.array([[0.5, 0.0], [-0.5, 0.0], [0.5, 0.0]])
+    truth = true_divergence(2, 0.01, means)
+    assert truth == pytest.approx(closed_form(2, 0.01, 1.0), rel=0.05)
+
+
+def test_pairwise_distances_alone_break_the_closed_form_but_not_the_profile() -> None:
+    ratio, sampling = 2.0, 1e-4
+    triangle = ratio / math.sqrt(3.0) * np.array([[math.cos(t), math.sin(t)] for t in (0.0, 2.0944, 4.1888)])
+    truth = true_divergence(2, sampling, triangle)
+    assert truth > 1.6 * closed_form(2, sampling, ratio)
+    assert truth <= profile(2, sampling, ratio)
+
+
+@pytest.mark.parametrize(("sampling", "ratio"), [(1e-4, 0.447), (0.01, 0.447), (0.01, 1.0)])
+def test_never_above_and_up_to_four_times_below_the_without_replacement_bound(sampling: float, ratio: float) -> None:
+    orders = [2, 4, 8, 16]
+    other = RdpAccountant(orders, NeighboringRelation.REPLACE_ONE)
+    source = round(1 / sampling)
+    other.compose(SampledWithoutReplacementDpEvent(source, 1, GaussianDpEvent(1.0 / ratio)))
+    for order, theirs in zip(orders, other._rdp, strict=True):
+        assert theirs / 4.5 <= step_rdp(order, sampling, ratio) <= theirs
+
+
+@settings(max_examples=40, deadline=None)
+@given(order=st.sampled_from(ORDERS[:70]), log_s=st.floats(-20.0, 0.0), log_u=st.floats(-5.0, 1.0))
+def test_a_step_costs_no_less_with_more_sampling_or_less_noise(order: int, log_s: float, log_u: float) -> None:
+    here = step_rdp(order, math.exp(log_s), math.exp(log_u))
+    assert here > 0.0
+    assert step_rdp(order, min(1.0, math.exp(log_s) * 1.2), math.exp(log_u)) >= here * 0.999
+    assert step_rdp(order, math.exp(log_s), math.exp(log_u) * 1.2) >= here
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 20.0])
+def test_the_divergence_of_randomized_response(epsilon: float) -> None:
+    for order in (2, 5, 50):
+        with mpmath.workdps(50):
+            p = mpmath.exp(epsilon) / (1 + mpmath.exp(epsilon))
+            moment = p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)
+            exact = mpmath.log(moment) / (order - 1)
+        assert exact <= pure_rdp(order, epsilon) <= exact * (1 + 1e-8)
+
+
+@given(order=st.sampled_from(ORDERS), epsilon=st.floats(1e-3, 50.0), log_delta=st.floats(-40.0, -0.1))
+def test_the_allowed_divergence_converts_to_no_more_than_epsilon(order: int, epsilon: float, log_delta: float) -> None:
+    delta = math.exp(log_delta)
+    allowed = rho_allowed(order, epsilon, delta)
+    assert allowed < 0 or epsilon_at(order, allowed, delta) <= epsilon
+    assert epsilon_at(order, max(allowed, 0.0) + 1e-9 * epsilon + 1e-12, delta) > epsilon or allowed < 0
+    assert epsilon_at(order, 0.0, delta) >= 0.0
+
+
+def test_no_delta_no_conversion() -> None:
+    assert epsilon_at(2, 0.1, 0.0) == math.inf
+    assert rho_allowed(2, 1.0, 0.0) == -math.inf

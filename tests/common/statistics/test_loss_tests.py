@@ -1,0 +1,281 @@
+"""The referee's tests: how often they err, when they end, and that unpaid peeking is caught."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta as beta_law
+
+from common.core.arrays import Floats
+from common.core.errors import BadInput
+from common.numerics.randomness import RandomSource
+from common.statistics import evidence
+from common.statistics.fixed import FixedTest
+from common.statistics.intervals import tally
+from common.statistics.sequential import SequentialTest
+from common.vocabulary.mechanisms.base import BitMechanism, Mechanism, parse_mechanism
+
+WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})
+NONE = parse_mechanism({"name": "none"})
+LAPLACE = parse_mechanism({"name": "laplace", "epsilon": 1.0})
+GAUSSIAN = parse_mechanism({"name": "gaussian", "epsilon": 1.0, "delta": 1e-4})
+EVERY = [WARNER, NONE, LAPLACE, GAUSSIAN]
+
+Decide = Callable[[Floats, int], Floats]
+"""Says, for each possible number of ones after n answers, whether the test gives a certain verdict there."""
+
+
+def ones_rate(mechanism: Mechanism, loss: float) -> float:
+    assert isinstance(mechanism, BitMechanism)
+    return (1 - mechanism.truth) + (2 * mechanism.truth - 1) * loss
+
+
+def exact_probability(rate: float, decide: Decide, looks: int) -> float:
+    """The exact probability that Bernoulli(rate) bits ever meet a verdict, looking after every single answer.
+
+    Dynamic programming over the number of ones, absorbing at the verdict: no simulation error.
+    """
+    alive, absorbed = np.array([1.0]), 0.0
+    for n in range(1, looks + 1):
+        alive = np.concatenate([alive * (1 - rate), [0.0]]) + np.concatenate([[0.0], alive * rate])
+        hit = decide(np.arange(n + 1.0), n)
+        absorbed += float(alive[hit].sum())
+        alive[hit] = 0.0
+    return absorbed
+
+
+def against(process: evidence.Evidence, miss: float) -> Decide:
+    weights = np.log(process.weights)[:, None]
+    slopes, offsets = np.array(process.slopes)[:, None], np.array(process.offsets)[:, None]
+
+    def decide(ones: Floats, n: int) -> Floats:
+        return np.logaddexp.reduce(weights + slopes * ones - offsets * n, axis=0) >= -math.log(miss)
+
+    return decide
+
+
+def peeking(mechanism: Mechanism, null: float, miss: float) -> Decide:
+    """The broken twin: an exact fixed-n binomial bound, read after every answer as if only once."""
+
+    def decide(ones: Floats, n: int) -> Floats:
+        lower = beta_law.ppf(miss, ones, n - ones + 1)
+        return np.where(ones > 0, lower, 0.0) > ones_rate(mechanism, null)
+
+    return decide
+
+
+@pytest.mark.parametrize("mechanism", [WARNER, NONE], ids=str)
+def test_false_verdicts_are_rarer_than_beta_when_looking_after_every_answer(mechanism: Mechanism) -> None:
+    low, high, miss, looks = 0.2, 0.4, 0.05, 1000
+    both = evidence.gather(mechanism, low, high)
+    wrongly_above = exact_probability(ones_rate(mechanism, low), against(both.above, miss), looks)
+    wrongly_below = exact_probability(ones_rate(mechanism, high), against(both.below, miss), looks)
+    assert 0.002 < wrongly_above <= miss
+    assert 0.002 < wrongly_below <= miss
+
+
+def test_a_smaller_loss_makes_a_false_verdict_rarer_still() -> None:
+    both = evidence.gather(WARNER, 0.2, 0.4)
+    chances = [exact_probability(ones_rate(WARNER, loss), against(both.above, 0.05), 400) for loss in (0.2, 0.1, 0.0)]
+    assert chances == sorted(chances, reverse=True)
+
+
+def test_the_broken_twin_is_caught() -> None:
+    assert exact_probability(ones_rate(WARNER, 0.2), peeking(WARNER, 0.2, 0.05), 400) > 0.15
+
+
+def test_the_class_follows_its_e_processes() -> None:
+    low, high, miss = 0.2, 0.4, 0.05
+    both = evidence.gather(WARNER, low, high)
+    above, below = against(both.above, miss), against(both.below, miss)
+    for n in (20, 75, 200):
+        for ones in range(n + 1):
+            test = SequentialTest(WARNER, low, high, miss)
+            test.update(ones, n)
+            counts = np.array([float(ones)])
+            expected = "below" if below(counts, n)[0] else "above" if above(counts, n)[0] else None
+            assert test.verdict == expected
+
+
+@pytest.mark.parametrize("mechanism", [WARNER, NONE], ids=str)
+@given(low=st.floats(0.01, 0.6), gap=st.floats(0.02, 0.3), miss=st.floats(1e-9, 0.3), share=st.floats(0, 1))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_it_always_ends_by_the_worst_case(
+    mechanism: Mechanism, low: float, gap: float, miss: float, share: float
+) -> None:
+    test = SequentialTest(mechanism, low, low + gap, miss)
+    n = test.worst_case
+    test.update(round(share * n), n)
+    assert test.verdict is not None
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=str)
+def test_it_ends_by_the_worst_case_on_the_hardest_mean(mechanism: Mechanism) -> None:
+    test = SequentialTest(mechanism, 0.2, 0.4, 1e-3)
+    middle = evidence.gather(mechanism, 0.2, 0.4).middle
+    mean = ones_rate(mechanism, middle) if isinstance(mechanism, BitMechanism) else middle
+    test.update(test.worst_case * mean, test.worst_case)
+    assert test.verdict is not None
+    early = SequentialTest(mechanism, 0.2, 0.4, 1e-3)
+    early.update(0.6 * test.worst_case * mean, int(0.6 * test.worst_case))
+    assert early.verdict is None
+
+
+def run(mechanism: Mechanism, test: SequentialTest | FixedTest, loss: float, source: RandomSource, first: int) -> int:
+    while size := test.next_batch(first):
+        assert size <= test.worst_case - test.count
+        losses = source.bernoullis(loss, size).astype(np.float64)
+        test.update(*tally(mechanism, mechanism.randomize(losses, source)))
+    return test.count
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=str)
+@pytest.mark.parametrize("kind", [SequentialTest, FixedTest])
+def test_batches_of_real_answers_give_the_right_verdict(
+    mechanism: Mechanism, kind: type[SequentialTest | FixedTest]
+) -> None:
+    wrong = 0
+    for repetition in range(60):
+        for loss, right in ((0.2, "below"), (0.4, "above")):
+            test = kind(mechanism, 0.2, 0.4, 0.01)
+            run(mechanism, test, loss, RandomSource.seeded(repetition, str(mechanism), right), first=20)
+            wrong += test.verdict != right
+    # 120 tests at beta = .01: more than 9 wrong has probability below 2e-6.
+    assert wrong <= 9
+
+
+def test_known_numbers_of_agents() -> None:
+    """Errata: at eps = 1 and T = 1000, loss .5 needs about 250 agents and .3 about 1,400 (paper 74,171)."""
+    for loss, expected in ((0.5, 250), (0.3, 1400)):
+        asked = []
+        for repetition in range(100):
+            test = SequentialTest(WARNER, 0.16, 0.32, 0.05 / 1000)
+            source = RandomSource.seeded(repetition, "agents")
+            while test.verdict is None:
+                answers = WARNER.randomize(source.bernoullis(loss, 25), source)
+                test.update(*tally(WARNER, answers))
+            assert test.verdict == "above"
+            asked.append(test.count)
+        assert np.mean(asked) == pytest.approx(expected, rel=0.15)
+        assert evidence.typical(WARNER, 0.16, 0.32, 0.05 / 1000, loss) == pytest.approx(expected, rel=0.15)
+    assert SequentialTest(WARNER, 0.16, 0.32, 0.05 / 1000).worst_case < 4_000
+
+
+def test_replay_gives_the_same_verdict_and_the_verdict_stays() -> None:
+    batches = [(150.0, 300), (90.0, 150), (0.0, 0), (10.0, 225)]
+    seen = []
+    for _ in range(2):
+        test = SequentialTest(WARNER, 0.16, 0.32, 5e-5)
+        trail = []
+        for total, count in batches:
+            test.update(total, count)
+            trail.append(test.verdict)
+        seen.append(trail)
+    assert seen[0] == seen[1] == ["above", "above", "above", "above"]
+
+
+def test_batches_grow_by_half_and_stop_at_the_verdict() -> None:
+    test = SequentialTest(WARNER, 0.16, 0.32, 5e-5)
+    assert test.next_batch(100) == 100
+    test.update(34, 100)
+    assert test.next_batch(100) == 50
+    test.update(17, 50)
+    assert test.next_batch(100) == 75
+    assert test.next_batch(10**9) == 75
+    assert SequentialTest(WARNER, 0.16, 0.32, 5e-5).next_batch(10**9) == test.worst_case
+    test.update(1000, 1000)
+    assert test.verdict == "above"
+    assert test.next_batch(100) == 0
+
+
+def exact_error(mechanism: Mechanism, loss: float, size: int, threshold: float) -> float:
+    """Probability that the mean of ``size`` bits is above the threshold (in ones)."""
+    from scipy.stats import binom
+
+    return float(binom.sf(math.floor(threshold * size), size, ones_rate(mechanism, loss)))
+
+
+@pytest.mark.parametrize("mechanism", [WARNER, NONE], ids=str)
+@pytest.mark.parametrize("miss", [0.05, 1e-4])
+def test_fixed_size_errs_at_most_beta(mechanism: Mechanism, miss: float) -> None:
+    test = FixedTest(mechanism, 0.2, 0.4, miss)
+    threshold = ones_rate(mechanism, evidence.gather(mechanism, 0.2, 0.4).middle)
+    assert exact_error(mechanism, 0.2, test.worst_case, threshold) <= miss
+    assert 1 - exact_error(mechanism, 0.4, test.worst_case, threshold) <= miss
+    # Chernoff is not far off: half the answers would not do.
+    assert exact_error(mechanism, 0.2, test.worst_case // 3, threshold) > miss
+
+
+def test_fixed_test_of_the_paper() -> None:
+    test = FixedTest(GAUSSIAN, 0.16, 0.32, 5e-5, size=74_171)
+    assert test.worst_case == test.next_batch(1) == 74_171
+    test.update(0.241 * 74_000, 74_000)
+    assert test.verdict is None
+    assert test.next_batch(1) == 171
+    test.update(0.241 * 171, 171)
+    assert test.verdict == "above"
+    below = FixedTest(GAUSSIAN, 0.16, 0.32, 5e-5, size=10)
+    below.update(2.4, 10)
+    assert below.verdict == "below"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "miss"),
+    [
+        (0.0, 0.3, 0.1),
+        (0.3, 0.3, 0.1),
+        (0.4, 0.3, 0.1),
+        (0.3, 1.0, 0.1),
+        (0.3, 1.2, 0.1),
+        (0.1, 0.3, 0.0),
+        (0.1, 0.3, 1.0),
+    ],
+)
+@pytest.mark.parametrize("kind", [SequentialTest, FixedTest])
+def test_impossible_questions_are_refused(
+    kind: type[SequentialTest | FixedTest], low: float, high: float, miss: float
+) -> None:
+    with pytest.raises(BadInput):
+        kind(WARNER, low, high, miss)
+
+
+def test_what_nobody_can_tell_apart_is_refused() -> None:
+    timid = parse_mechanism({"name": "warner", "epsilon": 1e-6})
+    with pytest.raises(BadInput, match="told apart"):
+        SequentialTest(timid, 0.3, 0.3001, 0.05)
+
+
+@pytest.mark.parametrize("kind", [SequentialTest, FixedTest])
+def test_negative_counts_are_refused(kind: type[SequentialTest | FixedTest]) -> None:
+    with pytest.raises(BadInput, match="at least 0"):
+        kind(WARNER, 0.1, 0.3, 0.05).update(0, -1)
+    with pytest.raises(BadInput, match="at least 1"):
+        FixedTest(WARNER, 0.1, 0.3, 0.05, size=0)
+
+
+def test_huge_counts_lose_nothing_on_the_unsafe_side() -> None:
+    """Doubles against exact logarithms (mpmath) at a billion answers: never above, never far below."""
+    mpmath = pytest.importorskip("mpmath")
+    process = evidence.gather(WARNER, 0.16, 0.32).above
+    truth = mpmath.mpf(WARNER.truth)  # type: ignore[attr-defined]  # a bit mechanism
+    with mpmath.workdps(50):
+        null = (1 - truth) + (2 * truth - 1) * mpmath.mpf(0.16)
+        assert float(null) == pytest.approx(ones_rate(WARNER, 0.16), rel=1e-15)
+        count = 10**9
+        for ones in (343_000_000, 343_900_000, 380_000_000):
+            total = mpmath.mpf(0)
+            for weight, slope in zip(process.weights, process.slopes, strict=True):
+                # theta from the slope ln(theta (1-q) / (q (1-theta))), the one number that defines it.
+                odds = mpmath.exp(mpmath.mpf(slope)) * null / (1 - null)
+                theta = odds / (1 + odds)
+                total += weight * mpmath.exp(
+                    ones * mpmath.log(theta / null) + (count - ones) * mpmath.log((1 - theta) / (1 - null))
+                )
+            exact = float(mpmath.log(total))
+            found = process.log_value(ones, count)
+            assert exact - 1e-3 * abs(exact) - 1 < found <= exact

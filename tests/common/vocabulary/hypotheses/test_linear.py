@@ -1,0 +1,53 @@
+"""Half-spaces: mistakes are counted faster than margins are computed, and are the same."""
+
+import numpy as np
+import pytest
+
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
+
+
+def plane(weights, threshold):
+    return Linear(weights=tuple(np.asarray(weights, dtype=float).tolist()), threshold=float(threshold))
+
+
+def assert_mistakes_are_those_of_margins(hypothesis, features, seed=2):
+    labels = np.random.default_rng(seed).choice(np.array([-1, 1], dtype=np.int8), len(features))
+    wrong = (hypothesis.margins(features) > 0) != (labels > 0)
+    np.testing.assert_array_equal(hypothesis.mistakes(Records(features, labels)), wrong)
+
+
+@pytest.mark.parametrize("width", [1, 7, 8, 30, 501])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_mistakes_are_those_of_the_margins(width, dtype):
+    random = np.random.default_rng(1)
+    features = random.normal(size=(3000, width)) if dtype == np.float32 else random.integers(0, 2, (3000, width))
+    assert_mistakes_are_those_of_margins(plane(random.normal(size=width), 0.1), features.astype(dtype))
+
+
+@pytest.mark.parametrize("width", [9, 100, 500])
+def test_near_the_boundary_the_order_of_additions_decides_nothing(width):
+    random = np.random.default_rng(3)
+    features = random.normal(size=(4000, width)).astype(np.float32)
+    weights = random.normal(size=width).astype(np.float32)
+    # All margins are as small as rounding errors: another order of additions has other signs for many.
+    features[:, -1] = -(features[:, :-1].astype(float) @ weights[:-1]) / weights[-1]
+    hypothesis = plane(weights, 0.0)
+    assert_mistakes_are_those_of_margins(hypothesis, features)
+    backwards = plane(weights[::-1], 0.0).margins(np.ascontiguousarray(features[:, ::-1]))
+    assert 100 < np.count_nonzero((backwards > 0) != (hypothesis.margins(features) > 0)) < 3900
+
+
+def test_a_margin_of_exactly_zero_is_negative():
+    features = np.random.default_rng(4).integers(-2, 3, size=(2000, 40)).astype(np.float32)
+    hypothesis = plane(np.tile([1.0, -1.0, 2.0, -2.0], 10), 3.0)
+    assert np.count_nonzero(hypothesis.margins(features) == 0.0) > 20
+    assert_mistakes_are_those_of_margins(hypothesis, features)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_sums_beyond_single_precision_are_compared_as_margins_are():
+    random = np.random.default_rng(5)
+    huge = (random.normal(size=(500, 16)) * 10.0 ** random.uniform(-40, 38, size=(500, 16))).astype(np.float32)
+    assert_mistakes_are_those_of_margins(plane(np.full(16, 1e30), 1e30), huge)
+    assert_mistakes_are_those_of_margins(plane(np.full(16, 1e-30), 0.0), huge)

@@ -1,0 +1,66 @@
+"""State directories: whole files, one purpose, one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from common.core.errors import BadInput
+from common.wire.state import claim, durable_secret, hold, write_durably
+
+
+def test_a_cut_off_write_leaves_the_old_content(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_durably(path, b"old", mode=0o600)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+    def dies(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    for step in ("fsync", "replace"):
+        monkeypatch.setattr(os, step, dies)
+        with pytest.raises(KeyboardInterrupt):
+            write_durably(path, b"new and longer")
+        monkeypatch.undo()
+        assert path.read_bytes() == b"old"
+    write_durably(path, b"new")
+    assert path.read_bytes() == b"new"
+
+
+def test_a_claim_stands(tmp_path):
+    folder = tmp_path / "deep" / "state"
+    assert claim(folder, {"a": 1, "seed": None}) == {"a": 1, "seed": None}
+    assert claim(folder, {"a": 1}) == {"a": 1, "seed": None}
+    with pytest.raises(BadInput, match="belongs to another a"):
+        claim(folder, {"a": 2})
+    with pytest.raises(BadInput, match="belongs to another seed"):
+        claim(folder, {"seed": 4})
+
+
+def test_a_directory_is_held_by_one_until_it_lets_go_or_dies(tmp_path):
+    with hold(tmp_path), pytest.raises(BadInput, match="in use by another process"):
+        hold(tmp_path)
+    code = f"""
+from pathlib import Path
+from common.wire.state import hold
+held = hold(Path({str(tmp_path)!r}))
+print(1, flush=True)
+input()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"1\n"
+        with pytest.raises(BadInput, match="in use"):
+            hold(tmp_path)
+        other.kill()
+    hold(tmp_path).close()
+
+
+def test_a_secret_is_drawn_once(tmp_path):
+    first = durable_secret(tmp_path / "secret").words(4)
+    assert (first == durable_secret(tmp_path / "secret").words(4)).all()
+    assert (first != durable_secret(tmp_path / "other").words(4)).any()
+    assert not durable_secret(tmp_path / "secret").simulated

@@ -1,0 +1,49 @@
+"""Two domains of a few people each, for the tests of adaptation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from curator.learners.adaptation.domains import Domains, Private, Side
+
+
+def side(size: int, shift: float, seed: int, dimension: int = 4, labels: bool = False) -> Side:
+    """People whose responses follow a line that moves with ``shift``, within ||x|| <= 1 and |y| <= 1."""
+    draw = np.random.default_rng(seed)
+    features = draw.normal(size=(size, dimension)) * 0.4 + 0.2 * shift
+    features /= np.maximum(1.0, np.linalg.norm(features, axis=1))[:, None]
+    line = np.resize([0.5, -0.3, 0.6, 0.1], dimension)
+    responses = np.clip(features @ line + 0.2 * shift + 0.2 * draw.normal(size=size), -1.0, 1.0)
+    return Side(features, np.where(responses > 0, 1.0, -1.0) if labels else responses)
+
+
+def domains(m: int = 30, n: int = 20, dimension: int = 4, private: Private = "target", labels: bool = False) -> Domains:
+    """A source and a target that differ."""
+    return Domains(side(m, 0.0, 1, dimension, labels), side(n, 1.0, 2, dimension, labels), private)
+
+
+def replaced(given: Domains, features: list[float], response: float) -> Domains:
+    """The neighbour in which the first private record is another one."""
+    own = given.source if given.private == "source" else given.target
+    rows, responses = own.features.copy(), own.responses.copy()
+    rows[0], responses[0] = features, response
+    changed = Side(rows, responses)
+    if given.private == "source":
+        return Domains(changed, given.target, "source")
+    return Domains(given.source, changed, "target")
+
+
+def divided(n: int, ones: int) -> Domains:
+    """One feature: a target of x = 1 whose response is 1 for some and 0 for others, and a source of zeros."""
+    source = Side(np.zeros((1, 1)), np.zeros(1))
+    return Domains(source, Side(np.ones((n, 1)), np.repeat([1.0, 0.0], [ones, n - ones])))
+
+
+def by_dca(given: Domains, start: float = 0.4995) -> float:
+    """One sign of the discrepancy on [-1, 1] as DCA finds it, in one dimension: at a point that is greatest nearby."""
+    features, responses = given.target.features[:, 0], given.target.responses
+    a, b, c = (float(product.mean()) for product in (features**2, features * responses, responses**2))
+    w = start
+    for _ in range(100):
+        w = 1.0 if a * w - b >= 0 else -1.0
+    return a * w * w - 2 * b * w + c

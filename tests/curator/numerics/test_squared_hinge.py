@@ -1,0 +1,112 @@
+"""Newton's method on the squared hinge: the minimum that others find, and a hyperplane without mistakes."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize as slowly
+from sklearn.svm import LinearSVC
+from threadpoolctl import threadpool_limits
+
+from common.vocabulary.records import Records
+from curator.numerics import squared_hinge
+from curator.sample.local import LocalSample
+from curator.weights.sampling import Distinct
+
+
+def rows(m=3000, d=12, noise=0.0, seed=1):
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(m, d)).astype(np.float32)
+    labels = np.where(features[:, 0] + 0.5 * features[:, 1] > 0.3, 1, -1).astype(np.int8)
+    labels[random.random(m) < noise] *= -1
+    return features, labels
+
+
+def minimize(features, labels, *how, times=None, **more):
+    times = np.ones(len(labels), dtype=np.int64) if times is None else times
+    drawn = Distinct(LocalSample.of(Records(features, labels)), np.arange(len(labels)), times)
+    return squared_hinge.minimize(drawn, *how, **more)
+
+
+def signed(features, labels, intercept=1.0):
+    return labels[:, None] * np.hstack([features.astype(float), np.full((len(features), 1), intercept)])
+
+
+def objective(weights, features, labels, penalty, intercept=1.0):
+    short = np.maximum(1.0 - signed(features, labels, intercept) @ weights, 0.0)
+    return 0.5 * weights @ weights + penalty * np.square(short).sum()
+
+
+@pytest.mark.parametrize("penalty", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_the_minimum_is_that_of_scikit_learn(penalty, noise):
+    features, labels = rows(noise=noise)
+    found = minimize(features, labels, np.zeros(13), penalty, 1.0, separate=False)
+    model = LinearSVC(C=penalty, dual=False, tol=1e-10, max_iter=100_000).fit(features, labels)
+    known = np.append(model.coef_[0], model.intercept_)
+    np.testing.assert_allclose(found, known, rtol=1e-4, atol=1e-4 * np.abs(known).max())
+    assert objective(found, features, labels, penalty) <= objective(known, features, labels, penalty) * (1 + 1e-7)
+
+
+def test_the_gradient_vanishes_at_the_minimum():
+    features, labels = rows(noise=0.05)
+    found = minimize(features, labels, np.zeros(13), 10.0, 0.5, separate=False)
+    held = signed(features, labels, 0.5)
+    gradient = found - 20.0 * held.T @ np.maximum(1.0 - held @ found, 0.0)
+    # Cancelled from terms of 20 C times some hundred rows.
+    assert np.abs(gradient).max() < 1e-3
+
+
+def test_the_minimum_does_not_depend_on_the_start():
+    features, labels = rows(noise=0.02)
+    starts = [np.zeros(13), np.random.default_rng(2).normal(size=13) * 100.0]
+    one, other = (minimize(features, labels, start, 10.0, 1.0, separate=False) for start in starts)
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_without_intercept_the_hyperplane_goes_through_the_origin():
+    features, labels = rows(m=500, d=3, noise=0.1)
+    found = minimize(features, labels, np.zeros(3), 1.0, 0.0, separate=False)
+    padded = lambda w: objective(np.append(w, 0.0), features, labels, 1.0)  # noqa: E731
+    assert padded(found) <= slowly(padded, np.zeros(3), method="BFGS").fun * (1 + 1e-9)
+
+
+def test_what_can_be_separated_is_separated_and_no_further():
+    features, labels = rows(m=4000, d=40)
+    found = minimize(features, labels, np.zeros(41), 1e4, 1.0, separate=True)
+    assert (signed(features, labels) @ found).min() > 0.0
+    there = minimize(features, labels, found, 1e4, 1.0, separate=True)
+    np.testing.assert_array_equal(there, found)
+    best = minimize(features, labels, found, 1e4, 1.0, separate=False)
+    assert objective(best, features, labels, 1e4) < objective(found, features, labels, 1e4)
+
+
+def test_what_cannot_be_separated_ends_at_the_minimum():
+    features, labels = rows(noise=0.1)
+    found = minimize(features, labels, np.zeros(13), 1.0, 1.0, separate=True)
+    best = minimize(features, labels, np.zeros(13), 1.0, 1.0, separate=False)
+    np.testing.assert_allclose(found, best, rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_that_counts_twice_is_as_good_as_two_rows():
+    features, labels = rows(m=600, noise=0.1)
+    times = np.random.default_rng(5).integers(1, 4, size=600)
+    one = minimize(features, labels, np.zeros(13), 3.0, 1.0, separate=False, times=times)
+    twice = [np.repeat(features, times, axis=0), np.repeat(labels, times)]
+    np.testing.assert_allclose(one, minimize(*twice, np.zeros(13), 3.0, 1.0, separate=False), rtol=1e-6, atol=1e-8)
+
+
+def test_bits_are_learned_as_numbers_are():
+    bits = np.random.default_rng(3).integers(0, 2, size=(2000, 9)).astype(np.uint8)
+    labels = np.where(bits[:, 0] & bits[:, 4], 1, -1).astype(np.int8)
+    one = minimize(bits, labels, np.zeros(10), 10.0, 1.0, separate=False)
+    np.testing.assert_array_equal(
+        one, minimize(bits.astype(np.float32), labels, np.zeros(10), 10.0, 1.0, separate=False)
+    )
+
+
+def test_the_number_of_threads_changes_nothing():
+    features, labels = rows(m=20_000, d=80)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(minimize(features, labels, np.zeros(81), 100.0, 1.0, separate=True))
+    np.testing.assert_array_equal(*found)

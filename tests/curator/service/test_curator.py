@@ -1,0 +1,481 @@
+"""The curator trusts nobody: every attack of a referee or of a stranger, and every point at which it may crash."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.core.errors import (
+    BadData,
+    BadInput,
+    BadMessage,
+    BadScenario,
+    BudgetExceeded,
+    ConfigurationMismatch,
+    Conflict,
+    Forged,
+    PolicyRefused,
+    TandemError,
+)
+from common.privacy.budget import cost
+from common.vocabulary.records import Records
+from common.wire import messages
+from common.wire.identity import Identity, Signed
+from curator.learners.base import parse_learner
+from curator.sample.local import LocalSample
+from curator.sample.shard import Shard
+from curator.service.curator import Curator, planned_events
+from curator.service.startup import open_curator
+from curator.state import checkpoints
+from curator.state.checkpoints import Checkpoints
+from curator.state.ledger import Ledger
+from tests.support import Bench, tiny
+
+LEARN: dict[str, Any] = {"kind": "learn", "round": 1}
+
+
+def reweigh(dimension: int = 8) -> dict[str, Any]:
+    hypothesis = {"kind": "linear", "weights": [1.0] * dimension, "threshold": 0.0}
+    return {"kind": "reweigh", "hypothesis": hypothesis}
+
+
+def ledger(bench: Bench) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(bench.folder / "curator" / "ledger.sqlite") as connection:
+        rows = connection.execute("SELECT operation_id, request, event, result FROM operations ORDER BY position")
+        found = rows.fetchall()
+    connection.close()
+    return found
+
+
+def request(bench: Bench, operation_id: str, operation: Any, **changes: Any) -> Signed:
+    digest = messages.Configuration.parse(bench.referee.configuration("run").message).fingerprint()
+    wire = {"run": "run", "digest": digest, "operation_id": operation_id, "operation": operation, **changes}
+    return bench.referee.identity.sign("perform", wire)
+
+
+# What it refuses ----------------------------------------------------------------------------------------------------
+
+BAD_REQUESTS: dict[str, tuple[type[TandemError], dict[str, Any], dict[str, Any]]] = {
+    "another run": (ConfigurationMismatch, LEARN, {"run": "other"}),
+    "another configuration": (ConfigurationMismatch, LEARN, {"digest": "0" * 64}),
+    "an unknown operation": (BadMessage, {"kind": "dump-weights"}, {}),
+    "no kind": (BadMessage, {"round": 1}, {}),
+    "an unknown field": (BadMessage, {**LEARN, "steps": 10}, {}),
+    "an unknown field of the message": (BadMessage, LEARN, {"epsilon": 9}),
+    "more features than records have": (PolicyRefused, reweigh(9), {}),
+    "an unknown hypothesis": (BadMessage, {"kind": "reweigh", "hypothesis": {"kind": "code"}}, {}),
+    "no hypothesis": (BadMessage, {"kind": "reweigh"}, {}),
+    "an id that is no number": (BadMessage, LEARN, {"operation_id": "1; DROP TABLE runs"}),
+    "an id that is too long": (BadMessage, LEARN, {"operation_id": "1" * 10}),
+    "an empty id": (BadMessage, LEARN, {"operation_id": ""}),
+    "round zero": (BadMessage, {"kind": "learn", "round": 0}, {}),
+    "half a round": (BadMessage, {"kind": "learn", "round": 1.5}, {}),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BAD_REQUESTS))
+def test_a_bad_request_is_refused_and_nothing_is_charged(bench, name):
+    error, operation, changes = BAD_REQUESTS[name]
+    bench.open()
+    with pytest.raises(error):
+        bench.curator.perform(request(bench, changes.pop("operation_id", "0"), operation, **changes))
+    assert ledger(bench) == []
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
+def test_numbers_that_are_not_finite_are_refused(bench, poison):
+    bench.open()
+    operation = reweigh()
+    operation["hypothesis"]["weights"][3] = poison
+    good = request(bench, "0", reweigh())
+    with pytest.raises(BadMessage, match="finite"):
+        bench.curator.perform(
+            Signed.model_construct(**{**good.wire(), "message": {**good.message, "operation": operation}})
+        )
+    assert ledger(bench) == []
+
+
+def test_huge_hypotheses_are_refused_large_ones_are_data_like_any_other(bench):
+    bench.open()
+    operation = reweigh()
+    operation["hypothesis"]["weights"] = [1e308] * 8
+    with pytest.raises(BadMessage, match="less than or equal"):
+        bench.perform(0, operation)
+    operation["hypothesis"]["weights"] = [1e30] * 8
+    assert bench.perform(0, operation).result["event"]["kind"]
+    assert bench.perform(1, LEARN).result["hypothesis"]["kind"] == "linear"
+
+
+def test_only_the_referee_of_the_run_is_obeyed(bench):
+    bench.open()
+    good, mallory = request(bench, "0", LEARN), Identity.create()
+    forgeries = [
+        mallory.sign("perform", good.message),
+        Signed.parse({**good.wire(), "signature": "0" * 128}),
+        Signed.parse({**good.wire(), "key": mallory.public}),
+        Signed.parse({**good.wire(), "message": {**good.message, "operation": reweigh()}}),
+        bench.referee.identity.sign("configuration", good.message),
+    ]
+    for forgery in forgeries:
+        with pytest.raises(Forged):
+            bench.curator.perform(forgery)
+    assert ledger(bench) == []
+
+
+def test_the_pin_survives_a_restart(tmp_path):
+    """After a restart nobody else becomes the referee by being the first to speak."""
+    with Bench(tmp_path) as bench:
+        bench.open()
+    with Bench(tmp_path) as bench:
+        good = request(bench, "0", LEARN)
+        with pytest.raises(Forged):
+            bench.curator.perform(Identity.create().sign("perform", good.message))
+        bench.curator.perform(good)
+    with pytest.raises(BadInput, match="belongs to referee"):
+        open_curator(tiny(), tmp_path / "curator", 1, Identity.create().public)
+
+
+def test_a_pinned_referee_is_the_only_one_that_opens_a_run(tmp_path):
+    chosen = tiny()
+    with Bench(tmp_path / "other", chosen) as bench:
+        bench.open()
+        configuration = bench.referee.configuration("run")
+    for key, welcome in ((Identity.create().public, False), (bench.referee.identity.public, True)):
+        curator = open_curator(chosen, tmp_path / key[:8], 1, key)
+        try:
+            if welcome:
+                assert curator.open_run(configuration) == curator.open_run(configuration)
+            else:
+                with pytest.raises(Forged):
+                    curator.open_run(configuration)
+        finally:
+            curator.close()
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("curator", {"epsilon": 61.0}),
+        ("curator", {"rounds": 4}),
+        ("curator", {"kappa": None}),
+        ("source", {"distribution": None}),
+    ],
+)
+def test_a_configuration_may_not_change_the_policy(bench, part, change):
+    bench.open()
+    wire = dict(bench.referee.configuration("run").message)
+    wire["scenario"] = {**wire["scenario"], part: {**wire["scenario"][part], **change}}
+    with pytest.raises((ConfigurationMismatch, BadScenario)):
+        bench.curator.open_run(bench.referee.identity.sign("configuration", wire))
+
+
+def test_a_configuration_must_name_its_signer(bench):
+    bench.open()
+    wire = {**bench.referee.configuration("run").message, "referee": Identity.create().public}
+    with pytest.raises(ConfigurationMismatch, match="another referee"):
+        bench.curator.open_run(bench.referee.identity.sign("configuration", wire))
+
+
+def test_one_budget_is_for_one_run(bench):
+    bench.open()
+    wire = {**bench.referee.configuration("run").message, "run": "second"}
+    with pytest.raises(BudgetExceeded, match="belongs to run 'run'") as refused:
+        bench.curator.open_run(bench.referee.identity.sign("configuration", wire))
+    assert refused.value.document()["budget"] == 60.0
+
+
+def test_beyond_the_budget_says_spent_requested_and_budget(tmp_path):
+    """The budget is just what three rounds cost: a fourth is refused by it, before any rule about rounds."""
+    with pytest.raises(BudgetExceeded, match="the plan costs"):
+        open_curator(tiny("curator.epsilon=1e-9"), tmp_path / "tight", 1, None)
+    probe = tiny()
+    learner = parse_learner(probe.curator.learner)
+    events = planned_events(learner, None, 1200, 0.2, 0.2, 3)
+    needed = cost([(event, 1) for event in events], 1e-4) * 1.001
+    with Bench(tmp_path, tiny(f"curator.epsilon={needed}")) as bench:
+        bench.open()
+        for number, operation in enumerate(SCRIPT):
+            bench.perform(number, operation)
+        before = ledger(bench)
+        with pytest.raises(BudgetExceeded, match=r"spent .* asks for") as refused:
+            bench.perform(5, {"kind": "learn", "round": 4})
+        assert ledger(bench) == before
+    said = refused.value.document()
+    assert said["spent"] + said["requested"] > said["budget"] >= said["spent"] > 0
+
+
+def test_rounds_beyond_the_policy_are_refused_even_where_nothing_is_charged(bench):
+    bench.open()
+    for number in range(3):
+        bench.perform(number, reweigh())
+    with pytest.raises(PolicyRefused, match="allows 3 rounds"):
+        bench.perform(3, reweigh())
+    assert len(ledger(bench)) == 3
+
+
+def test_a_reweigh_that_there_is_no_memory_for_is_refused_and_changes_nothing(bench, monkeypatch):
+    bench.open()
+    with monkeypatch.context() as short:
+        short.setattr("common.service.capacity.available_memory", lambda: 100 << 20)
+        with pytest.raises(PolicyRefused, match=r"widening the counts .* MiB are available"):
+            bench.perform(0, {**reweigh(), "loss": "hinge"})
+        assert ledger(bench) == []
+        bench.perform(0, reweigh())  # counts stay as narrow as they were planned
+    bench.perform(1, {**reweigh(), "loss": "hinge"})
+    assert len(ledger(bench)) == 2
+
+
+def test_a_repeated_request_gets_the_stored_release_and_is_charged_once(bench):
+    bench.open()
+    first = bench.perform(0, LEARN)
+    before = ledger(bench)
+    for _ in range(3):
+        assert bench.perform(0, LEARN) == first
+    assert ledger(bench) == before
+    assert len(before) == 1
+
+
+def test_an_operation_id_means_one_operation(bench):
+    bench.open()
+    bench.perform(0, LEARN)
+    with pytest.raises(Conflict, match="used for another operation"):
+        bench.perform(0, {"kind": "learn", "round": 2})
+    assert len(ledger(bench)) == 1
+
+
+@pytest.fixture(autouse=True)
+def _weights_are_stored_after_every_reweigh():
+    every, checkpoints.EVERY = checkpoints.EVERY, 1
+    yield
+    checkpoints.EVERY = every
+
+
+# Crashes ------------------------------------------------------------------------------------------------------------
+
+
+class Crash(BaseException):
+    """Power is gone: nothing of Tandem's may catch this and go on as if nothing had been."""
+
+
+SCRIPT = [LEARN, reweigh(), {"kind": "learn", "round": 2}, reweigh(), {"kind": "learn", "round": 3}]
+
+
+def perform_all(bench: Bench) -> list[dict[str, Any]]:
+    return [bench.perform(number, operation).result for number, operation in enumerate(SCRIPT)]
+
+
+def play(folder: Path, crash: tuple[type, str, int, bool] | None, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """Perform the script; with ``crash``, die once at a call of a method, before or after it, and start again."""
+    with Bench(folder) as bench:
+        bench.open()
+        if crash is not None:
+            owner, method, when, after = crash
+            real, calls = getattr(owner, method), []
+
+            def dying(*arguments: Any, **named: Any) -> Any:
+                calls.append(1)
+                if len(calls) == when and not after:
+                    raise Crash
+                result = real(*arguments, **named)
+                if len(calls) == when:
+                    raise Crash
+                return result
+
+            monkeypatch.setattr(owner, method, dying)
+            with pytest.raises(Crash):
+                perform_all(bench)
+            monkeypatch.undo()
+    with Bench(folder) as bench:
+        releases = perform_all(bench)
+        rows = [(row[0], row[2], row[3]) for row in ledger(bench)]
+    return releases, rows
+
+
+CRASHES = [
+    (Ledger, "charge", 1, False),
+    (Ledger, "charge", 1, True),
+    (Ledger, "charge", 3, True),
+    (Ledger, "finish", 1, False),
+    (Ledger, "finish", 1, True),
+    (Ledger, "finish", 2, False),
+    (Ledger, "finish", 4, False),
+    (Checkpoints, "offer", 1, False),
+    (Checkpoints, "offer", 1, True),
+    (Checkpoints, "offer", 2, False),
+    (Checkpoints, "offer", 2, True),
+]
+
+
+@pytest.mark.parametrize("crash", CRASHES, ids=lambda c: f"{c[1]}-{c[2]}-{'after' if c[3] else 'before'}")
+def test_after_a_crash_the_releases_are_what_they_would_have_been(tmp_path, monkeypatch, crash):
+    undisturbed = play(tmp_path / "undisturbed", None, monkeypatch)
+    disturbed = play(tmp_path / "disturbed", crash, monkeypatch)
+    assert disturbed == undisturbed
+    assert len(disturbed[1]) == len(SCRIPT)
+
+
+@pytest.mark.parametrize(
+    "damage", ["cut off", "emptied", "deleted", "one byte", "renamed", "from before", "of another"]
+)
+def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, monkeypatch, caplog, damage):
+    undisturbed = play(tmp_path / "undisturbed", None, monkeypatch)[0]
+    folder = tmp_path / "disturbed"
+    with Bench(folder) as bench:
+        bench.open()
+        for number, operation in enumerate(SCRIPT[:2]):
+            bench.perform(number, operation)
+        bench.curator._vault.checkpoints.settle()
+        (old,) = [path.read_bytes() for path in (folder / "curator").glob("weights-*")]
+        for number, operation in enumerate(SCRIPT[2:4], 2):
+            bench.perform(number, operation)
+    (stored,) = (folder / "curator").glob("weights-*")
+    whole = stored.read_bytes()
+    assert stored.name == "weights-2"
+    if damage == "deleted":
+        stored.unlink()
+    elif damage == "renamed":
+        stored.rename(stored.with_name("weights-1"))
+    elif damage == "of another":
+        with Bench(tmp_path / "another", seed=2) as bench:
+            bench.open()
+            for number, operation in enumerate(SCRIPT[:4]):
+                bench.perform(number, operation)
+        stored.write_bytes((tmp_path / "another" / "curator" / "weights-2").read_bytes())
+    else:
+        flipped = whole[:700] + bytes([whole[700] ^ 1]) + whole[701:]
+        stored.write_bytes({"cut off": whole[:-40], "emptied": b"", "one byte": flipped, "from before": old}[damage])
+    caplog.clear()
+    with Bench(folder) as bench:
+        assert [bench.perform(n, operation).result for n, operation in enumerate(SCRIPT)] == undisturbed
+    assert ("computed again from the ledger" in caplog.text) == (damage != "deleted")
+
+
+def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch):
+    undisturbed = play(tmp_path / "undisturbed", None, monkeypatch)[0]
+    with Bench(tmp_path / "state") as bench:
+        bench.open()
+        for number, operation in enumerate(SCRIPT[:4]):
+            bench.perform(number, operation)
+    monkeypatch.setattr(Shard, "reweigh", lambda *given: pytest.fail("reweighed again"))
+    with Bench(tmp_path / "state") as bench:
+        assert bench.perform(4, SCRIPT[4]).result == undisturbed[4]
+
+
+def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "EVERY", 2)
+    with Bench(tmp_path, tiny("curator.rounds=5")) as bench:
+        bench.open()
+        seen = []
+        for number in range(5):
+            bench.perform(number, reweigh())
+            bench.curator._vault.checkpoints.settle()
+            seen.append([path.name for path in (tmp_path / "curator").glob("weights-*")])
+    assert seen == [[], ["weights-2"], ["weights-2"], ["weights-4"], ["weights-4"]]
+
+
+def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
+    def full(*given):
+        raise OSError(28, "no space left on device")
+
+    with Bench(tmp_path) as bench:
+        bench.open()
+        monkeypatch.setattr(checkpoints.os, "fsync", full)
+        bench.curator._vault.checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
+        bench.curator._vault.checkpoints.settle()
+        monkeypatch.undo()
+    assert "could not be stored, and were not: [Errno 28]" in caplog.text
+    assert not list((tmp_path / "curator").glob("weights-*"))
+
+
+def test_what_failed_in_memory_leaves_no_trace(bench, monkeypatch, tmp_path):
+    """An operation that fails after it changed the weights is undone in memory, and repeated the same."""
+    bench.open()
+    bench.perform(0, LEARN)
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(Ledger, "finish", full)
+    with pytest.raises(OSError, match="no space left"):
+        bench.perform(1, reweigh())
+    monkeypatch.undo()
+    with pytest.raises(Conflict, match="operation 1 has not finished"):
+        bench.perform(2, LEARN)
+    bench.perform(1, reweigh())
+    release = bench.perform(2, {"kind": "learn", "round": 2}).result
+    with Bench(tmp_path / "undisturbed") as other:
+        other.open()
+        for number, operation in enumerate(SCRIPT[:2]):
+            other.perform(number, operation)
+        assert other.perform(2, {"kind": "learn", "round": 2}).result == release
+
+
+def test_one_state_directory_is_one_curators(bench):
+    with pytest.raises(BadInput, match="in use by another process"):
+        open_curator(bench.chosen, bench.folder / "curator", 1, None)
+
+
+# What it is made of -------------------------------------------------------------------------------------------------
+
+
+def test_it_starts_only_with_what_its_policy_says(tmp_path):
+    chosen = tiny()
+    n = int(chosen.curator.n)
+    records = Records(np.zeros((n, 8), dtype=np.float32), np.ones(n, dtype=np.int8))
+    good = LocalSample.of(records)
+    with pytest.raises(BadData, match="n = 1200 records, found 1199"):
+        Curator(chosen, LocalSample.of(records.take(np.arange(n - 1))), tmp_path)
+    poisoned = records.take(np.arange(n))
+    poisoned.features[7, 3] = np.nan
+    with pytest.raises(BadData, match="1 of 1200 records hold NaN"):
+        Curator(chosen, LocalSample.of(poisoned), tmp_path)
+    with pytest.raises(BadScenario, match="'plan'"):
+        Curator(chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"n": "plan"})}), good, tmp_path)
+    with pytest.raises(BadInput, match="kappa n > 10"):
+        Curator(tiny("curator.kappa=0.005"), good, tmp_path)
+    Curator(chosen, good, tmp_path).close()  # nothing above left the directory locked
+
+
+def test_real_people_never_get_noise_from_a_seed(tmp_path):
+    chosen = tiny().model_copy(update={"people": "real"})
+    n = int(chosen.curator.n)
+    sample = LocalSample.of(Records(np.zeros((n, 8), dtype=np.float32), np.ones(n, dtype=np.int8)))
+    with pytest.raises(BadScenario, match="must not come from a seed"):
+        Curator(chosen, sample, tmp_path, seed=1)
+    curator = Curator(chosen, sample, tmp_path)
+    curator.close()
+    assert (tmp_path / "secret.key").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "identity.key").stat().st_mode & 0o077 == 0
+
+
+def test_real_losses_come_over_the_wire_and_survive_a_restart(bench):
+    bench.open()
+    for number, loss in enumerate(["zero-one", "hinge", "hinge"]):
+        bench.perform(number, {**reweigh(), "loss": loss})
+    before = bench.curator._workspace.reweighing
+    kept = np.concatenate(list(bench.curator._sample.cumulative_losses()))
+    assert kept.max() > 255
+    bench.curator.close()
+    again = open_curator(bench.chosen, bench.folder / "curator", 1, None)
+    np.testing.assert_array_equal(np.concatenate(list(again._sample.cumulative_losses())), kept)
+    assert again._workspace.reweighing.density().cut == before.density().cut
+    again.close()
+
+
+def test_a_release_holds_the_hypothesis_and_the_event_and_nothing_else(bench):
+    bench.open()
+    assert bench.perform(0, LEARN).result.keys() == {"hypothesis", "event"}
+    assert bench.perform(1, reweigh()).result.keys() == {"event"}
+
+
+def test_its_state_is_bound_to_policy_and_seed(tmp_path):
+    open_curator(tiny(), tmp_path, 1, None).close()
+    with pytest.raises(BadInput, match="another seed"):
+        open_curator(tiny(), tmp_path, 2, None)
+    with pytest.raises(BadInput, match="another policy"):
+        open_curator(tiny("curator.eta=0.1"), tmp_path, 1, None)
+    open_curator(tiny(), tmp_path, None, None).close()

@@ -1,0 +1,102 @@
+"""The curator over HTTP: what a client sees, and that nobody but the referee makes others wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+import curator.service.app
+from common.core.errors import BudgetExceeded, Conflict, from_document
+from common.wire import messages
+from common.wire.identity import Identity
+from curator.service.app import curator_app
+from tests.support import Bench, served
+
+
+@pytest.fixture
+def client(bench: Bench) -> Iterator[httpx.Client]:
+    bench.open()
+    with served(curator_app(bench.curator)) as address, httpx.Client(base_url=address, trust_env=False) as found:
+        yield found
+
+
+def perform(bench: Bench, number: int = 0, **changes: object):
+    digest = messages.Configuration.parse(bench.referee.configuration("run").message).fingerprint()
+    wire = {
+        "run": "run",
+        "digest": digest,
+        "operation_id": str(number),
+        "operation": {"kind": "learn", "round": 1},
+        **changes,
+    }
+    return bench.referee.identity.sign("perform", wire)
+
+
+def put(client: httpx.Client, signed, number: int = 0):
+    return client.put(f"/v1/runs/run/operations/{number}", content=signed.model_dump_json())
+
+
+def test_it_says_who_it_is_and_what_it_guarantees(bench, client):
+    said = client.get("/v1/curator").json()
+    assert said == {"key": bench.curator.key, "epsilon": 60.0, "delta": 1e-4}
+
+
+def test_an_operation_gets_its_release_and_the_same_again(bench, client):
+    first = put(client, perform(bench))
+    assert first.status_code == 200
+    assert put(client, perform(bench)).json() == first.json()
+
+
+def test_a_running_operation_says_ask_again(bench, client, monkeypatch):
+    """202 while it runs; the release once it is there; the work is done once."""
+    monkeypatch.setattr(curator.app, "PROMPT", 0.02)
+    entered, leave, calls = threading.Event(), threading.Event(), []
+    real = bench.curator.perform
+
+    def slow(signed):
+        calls.append(1)
+        entered.set()
+        assert leave.wait(30)
+        return real(signed)
+
+    monkeypatch.setattr(bench.curator, "perform", slow)
+    assert put(client, perform(bench)).status_code == 202
+    assert entered.wait(30)
+    assert put(client, perform(bench)).status_code == 202
+    stranger = Identity.create().sign("perform", perform(bench).message)
+    assert put(client, stranger).status_code == 401  # at once, though the queue is full
+    leave.set()
+    while (reply := put(client, perform(bench))).status_code == 202:
+        pass
+    assert reply.json()["kind"] == "release"
+    assert 1 <= len(calls) <= 2
+
+
+def test_errors_are_problem_documents(bench, client):
+    put(client, perform(bench))
+    conflict = put(client, perform(bench, operation={"kind": "learn", "round": 2}))
+    assert conflict.status_code == 409
+    assert conflict.headers["content-type"] == "application/problem+json"
+    assert isinstance(from_document(conflict.json()), Conflict)
+    wire = {**bench.referee.configuration("run").message, "run": "second"}
+    signed = bench.referee.identity.sign("configuration", wire)
+    refused = client.put("/v1/runs/second", content=signed.model_dump_json())
+    error = from_document(refused.json())
+    assert isinstance(error, BudgetExceeded)
+    assert error.members["budget"] == 60.0
+
+
+@pytest.mark.parametrize(("path", "number"), [("/v1/runs/other/operations/0", 0), ("/v1/runs/run/operations/1", 0)])
+def test_the_path_and_the_message_must_agree(bench, client, path, number):
+    reply = client.put(path, content=perform(bench, number).model_dump_json())
+    assert reply.status_code == 422
+    assert "path and the message" in reply.json()["detail"]
+
+
+def test_a_configuration_under_another_name_is_refused(bench, client):
+    signed = bench.referee.configuration("run")
+    assert client.put("/v1/runs/other", content=signed.model_dump_json()).status_code == 422
+    assert client.put("/v1/runs/run", content=signed.model_dump_json()).status_code == 200

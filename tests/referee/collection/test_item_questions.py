@@ -1,0 +1,120 @@
+"""A question about items, from the referee to a hosted population and an individual, and their answers back."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.core.errors import BadMessage, PolicyRefused
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.mechanisms.base import parse_mechanism
+from common.vocabulary.mechanisms.frequency import public_words
+from common.vocabulary.queries.item import ItemQuery
+from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.records import Records
+from common.wire import messages
+from local_agent.agent import Agent
+from local_agent.host import Host
+from local_agent.policy import ALL_QUERIES, Policy
+from referee.protocols.base import Answers
+from tests.support import TOKEN, Bench, seal, tiny
+
+EPSILON = 2.0
+QUERY = ItemQuery(bits=6, prefixes=(2, 6), public=123)
+"""64 items; a value above 0 is a one. Individuals hold the item 101010."""
+PERSON = Records(np.array([[1, -1, 1, -1, 1, -1, -1, -1]], dtype=np.float32), np.ones(1, dtype=np.int8))
+PEOPLE = 3000
+
+
+class Asked:
+    """A referee with an open run whose agents randomize items: a hosted population and one individual."""
+
+    def __init__(self, folder: Any, mechanism: str, **wire: Any) -> None:
+        chosen = tiny(f"agents.mechanism.name={mechanism}", f"agents.count={PEOPLE}")
+        self.bench = Bench(folder / "bench", chosen, individuals=1)
+        referee = self.bench.referee
+        self.agent = Agent(PERSON, Policy(referee.identity.public, EPSILON, queries=ALL_QUERIES), folder / "agent")
+        self.host = Host(self.agent, referee, referee.identity.public)
+        self.host.enrol(TOKEN)
+        referee.create("run", chosen.wire(), 1)
+        referee._execution(referee.store.run("run")).begin(lambda note: None)
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.agent.close()
+        self.bench.close()
+
+    def ask(self, query: Any, work: Any) -> Answers:
+        return self.bench.referee.collection.ask("run", 1, query, PEOPLE, 5.0, work)
+
+
+@pytest.mark.parametrize("mechanism", ["krr", "olh", "hadamard"])
+def test_a_population_and_an_individual_say_their_items(tmp_path, mechanism):
+    """Everybody's first bits are estimated from what the referee took, within 5.5 standard errors of the truth."""
+    with Asked(tmp_path, mechanism) as asked:
+
+        def work(seconds: float) -> None:
+            assert [host.step() for host in (asked.bench.host, asked.host)] == [True, True]
+
+        answers = asked.ask(QUERY, work)
+        assert asked.agent.report is not None
+        assert answers.asked == len(answers.values) == PEOPLE
+        population = asked.bench.population._population.records(np.arange(PEOPLE - 1))
+        batch = asked.bench.referee.collection._batch(asked.bench.referee.store.question("run", 1))
+        slots = np.concatenate([batch.slots(p.key) for p in batch.participants])
+        members = np.concatenate([batch.people(p.key) for p in batch.participants[:1]])
+        features = np.concatenate([population.features[members], PERSON.features])
+        truth = np.empty(PEOPLE, dtype=np.uint64)
+        everybody = Records(features, np.ones(PEOPLE, dtype=np.int8))
+        truth[slots] = QUERY.evaluate(everybody.only(QUERY.columns), slots)
+        oracle = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
+        short = answers.slots % 2 == 0
+        words = public_words(QUERY.public, answers.slots[short])
+        supports = oracle.supports(answers.values[short], QUERY.domain, words, np.arange(4, dtype=np.uint64))
+        found = oracle.shares(supports, int(short.sum()), QUERY.domain)
+        for item, share in enumerate(found):
+            true = float(np.mean(truth[::2] == item))
+            assert abs(share - true) < 5.5 * np.sqrt(oracle.variance(true, QUERY.domain) / short.sum())
+        report = messages.Report.parse(asked.agent.report.message)
+        own = int(batch.slots(asked.agent.identity.public)[0])
+        assert answers.values[own] == report.answer
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "answer", "most"), [("krr", 64.0, 63), ("krr", 0.5, 63), ("olh", -1.0, 7), ("hadamard", 2.0, 1)]
+)
+def test_an_individuals_answer_is_one_of_the_symbols(tmp_path, mechanism, answer, most):
+    with Asked(tmp_path, mechanism) as asked:
+
+        def work(seconds: float) -> None:
+            poll = messages.Poll(participant=asked.agent.identity.public)
+            assignment = asked.bench.referee.poll(seal(asked.agent.identity, poll))
+            assert assignment is not None
+            question = messages.Assignment.parse(assignment.message)
+            report = messages.Report(
+                report_id=secrets.token_hex(16),
+                run="run",
+                digest=question.digest,
+                question=1,
+                assignment=question.fingerprint(),
+                answer=answer,
+            )
+            with pytest.raises(BadMessage, match=f"one of 0 to {most} under this run's mechanism"):
+                asked.bench.referee.report(seal(asked.agent.identity, report))
+            asked.bench.host.step()
+            asked.host.step()
+
+        assert len(asked.ask(QUERY, work).values) == PEOPLE
+
+
+def test_a_question_that_the_mechanism_cannot_answer_is_never_opened(tmp_path):
+    with Asked(tmp_path, "krr") as asked:
+        query = LossQuery(hypothesis=Linear(weights=(1.0,) * 8, threshold=0.0))
+        with pytest.raises(PolicyRefused, match="randomizes an item"):
+            asked.ask(query, lambda seconds: None)
+        assert asked.bench.referee.store.questions("run") == []

@@ -1,0 +1,50 @@
+"""Batches of individual reports are taken in part: each report stands for itself."""
+
+import secrets
+
+import httpx
+import numpy as np
+
+from common.vocabulary.records import Records
+from common.wire import messages
+from local_agent.agent import Agent
+from local_agent.host import Host
+from local_agent.policy import Policy
+from referee.service.app import referee_app
+from referee.service.runner import Runner
+from tests.support import TOKEN, Bench, seal, served, tiny
+
+
+def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
+    chosen = tiny("agents.count=600", "agents.batch=600", "curator.rounds=1")
+    with Bench(tmp_path / "bench", chosen, individuals=2) as bench:
+        referee, key = bench.referee, bench.referee.identity.public
+        record = Records(np.full((1, 8), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
+        agents = [Agent(record, Policy(key, 2.0), tmp_path / f"agent-{n}") for n in range(2)]
+        for agent in agents:
+            Host(agent, referee, key).enrol(TOKEN)
+        outcomes = []
+
+        def hand_in() -> None:
+            reports = []
+            for agent in agents:
+                assignment = referee.poll(seal(agent.identity, messages.Poll(participant=agent.identity.public)))
+                reports.append(agent.answer(assignment, referee.configuration("run")))
+            fresh_id = {**reports[0].message, "report_id": secrets.token_hex(16)}
+            again = agents[0].identity.sign("report", fresh_id)
+            forged = reports[1].model_copy(update={"signature": "00" * 64})
+            batch = [report.wire() for report in (reports[0], again, forged, reports[1], reports[0])]
+            with served(referee_app(referee, Runner(referee))) as address:
+                outcomes.append(httpx.post(f"{address}/v1/report-batches", json=batch, trust_env=False).json())
+
+        bench.meanwhile(hand_in)
+        result = bench.run()
+        for agent in agents:
+            agent.close()
+    assert outcomes == [
+        {
+            "accepted": 3,
+            "rejected": [{"position": 1, "reason": "already-answered"}, {"position": 2, "reason": "forged"}],
+        }
+    ]
+    assert result["agents"] == {"enrolled": 600, "asked": 600, "answered": 600, "rejected": 2}

@@ -1,0 +1,274 @@
+"""The referee as a whole: creating runs, crashing anywhere, resuming, and ending in every possible way."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+import referee.runs.execution
+import referee.service.runner
+from common.core.errors import BadInput, BadMessage, BadScenario, Conflict, NotFound
+from common.wire import messages
+from common.wire.identity import Identity
+from curator.service.curator import Curator
+from local_agent.population import Population
+from referee.audit.audit import audit
+from referee.service.referee import Referee
+from referee.service.runner import Runner
+from referee.state.store import Store
+from tests.support import TOKEN, Bench, leave_folder, seal, tiny
+
+SAME = ("status", "reason", "iterations", "answer", "estimate", "agents", "privacy")
+
+
+class Crash(BaseException):
+    """The end of the process."""
+
+
+PLACES: dict[str, tuple[Any, str]] = {
+    "storing the configuration": (Store, "configure"),
+    "writing a transcript entry": (Store, "add_entry"),
+    "opening a question": (Store, "open_question"),
+    "storing a report": (Store, "add_reports"),
+    "closing a question": (Store, "close_question"),
+    "finishing": (Store, "finish"),
+    "the curator agrees": (Curator, "open_run"),
+    "the curator performs": (Curator, "perform"),
+    "the people answer": (Population, "answer"),
+}
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("place", sorted(PLACES))
+def test_a_crash_anywhere_changes_nothing(tmp_path, monkeypatch, undisturbed, place, after):
+    """Die at the first, third, ... call of a method, again and again, until the run ends: it ends the same."""
+    owner, method = PLACES[place]
+    real, calls = getattr(owner, method), []
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        calls.append(1)
+        doomed = len(calls) % 2 == 1 and len(calls) < 12
+        if doomed and not after:
+            raise Crash
+        result = real(*arguments, **named)
+        if doomed:
+            raise Crash
+        return result
+
+    monkeypatch.setattr(owner, method, dying)
+    crashes = 0
+    while crashes < 20:
+        with Bench(tmp_path / "state") as bench:
+            try:
+                result = bench.run()
+            except Crash:
+                crashes += 1
+                continue
+            finished = bench.finished()
+        break
+    monkeypatch.undo()
+    assert crashes >= 1
+    assert {name: result[name] for name in SAME} == {name: undisturbed[1].result[name] for name in SAME}
+    assert audit(leave_folder(tmp_path / "run", tiny(), 1, finished)).answers == 1200
+
+
+def test_a_run_is_created_once_and_means_one_request(bench):
+    wire = bench.chosen.wire()
+    first = bench.referee.create("a", wire, 1)
+    assert bench.referee.create("a", wire, 1) == first
+    with pytest.raises(Conflict):
+        bench.referee.create("a", wire, 2)
+    with pytest.raises(Conflict):
+        bench.referee.create("a", {**wire, "alpha": 0.1}, 1)
+    with pytest.raises(NotFound):
+        bench.referee.configuration("a")
+    with pytest.raises(NotFound):
+        bench.referee.configuration("b")
+
+
+def test_many_create_the_same_and_other_runs_at_once(bench):
+    """Twelve threads, four names: every request is answered, four runs exist."""
+    failures: list[BaseException] = []
+    barrier = threading.Barrier(12)
+
+    def work(number: int) -> None:
+        try:
+            barrier.wait()
+            bench.referee.create(f"run-{number % 4}", bench.chosen.wire(), 1)
+            bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=number + 1)), TOKEN)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test must show it
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(bench.referee.store.unfinished()) == 4
+    after = 0
+    for participant in bench.referee.store.participants():
+        assert participant.first == after
+        after += participant.agents
+    assert after == 6000 + 78
+
+
+@pytest.mark.parametrize("part", ["n", "rounds", "eta", "kappa"])
+def test_what_is_left_at_plan_is_refused(bench, part):
+    wire = bench.chosen.wire()
+    with pytest.raises(BadScenario, match="resolved"):
+        bench.referee.create("a", {**wire, "curator": {**wire["curator"], part: "plan"}}, 1)
+    with pytest.raises(BadScenario, match="resolved"):
+        bench.referee.create("a", {**wire, "agents": {**wire["agents"], "count": "plan"}}, 1)
+    with pytest.raises(BadInput, match="gossip"):
+        bench.referee.create("a", {**wire, "protocol": "gossip"}, 1)
+    with pytest.raises(BadMessage):
+        bench.referee.create("a", {**wire, "curator": {**wire["curator"], "learner": {"steps": float("nan")}}}, 1)
+
+
+def test_nobodys_path_is_published(bench):
+    wire = {**bench.chosen.wire(), "data": "/home/somebody/records"}
+    assert bench.referee.create("a", wire, 1).scenario["data"] is None
+
+
+def test_a_second_run_asks_only_agents_that_were_never_asked(tmp_path, monkeypatch):
+    """The budget of this curator is used up: the second run is refused, in one sentence, and asks nobody."""
+    monkeypatch.setattr(referee.execution, "ENROLMENT_PATIENCE", 0.05)
+    with Bench(tmp_path) as bench:
+        bench.run("first")
+        second = bench.run("second")
+        assert second["status"] == "failed"
+        assert "wants 6000 agents that were never asked, 4800 are enrolled" in second["reason"]
+    with Bench(tmp_path / "large", tiny("agents.count=1000")) as bench:
+        bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=5000)), TOKEN)
+        bench.open("first")
+        bench.referee._execution(bench.referee.create("second", bench.chosen.wire(), 1)).begin(lambda note: None)
+        with pytest.raises(NotFound):
+            bench.referee.configuration("third")
+        again = bench.run("second")
+        assert (again["status"], again["answer"]) == ("refused", None)
+        assert "belongs to run 'first'" in again["reason"]
+
+
+class Liar:
+    """A curator whose replies are changed on their way."""
+
+    def __init__(self, curator: Curator, what: str) -> None:
+        self.curator, self.what = curator, what
+
+    def open_run(self, signed: Any) -> Any:
+        terms = self.curator.open_run(signed)
+        if self.what == "terms of another run":
+            message = {**terms.message, "run": "other"}
+            return self.curator._vault.identity.sign("terms", message)
+        return Identity.create().sign("perform", terms.message) if self.what == "no terms" else terms
+
+    def perform(self, signed: Any) -> Any:
+        release = self.curator.perform(signed)
+        identity = self.curator._vault.identity
+        return {
+            "another key": lambda: Identity.create().sign("release", release.message),
+            "another request": lambda: identity.sign("release", {**release.message, "request": "0" * 64}),
+            "another id": lambda: identity.sign("release", {**release.message, "operation_id": "5"}),
+            "another kind": lambda: identity.sign("terms", release.message),
+            "no fields": lambda: identity.sign("release", {}),
+        }.get(self.what, lambda: release)()
+
+
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [
+        ("terms of another run", "failed"),
+        ("no terms", "failed"),
+        ("another key", "failed"),
+        ("another request", "failed"),
+        ("another id", "failed"),
+        ("another kind", "failed"),
+        ("no fields", "refused"),
+    ],
+)
+def test_a_curator_that_lies_ends_the_run_without_an_answer(tmp_path, what, status):
+    with Bench(tmp_path, curator=lambda curator: Liar(curator, what)) as bench:
+        result = bench.run()
+        assert (result["status"], result["answer"], result["estimate"]) == (status, None, None)
+        assert bench.run() == result
+
+
+# The thread that carries runs -----------------------------------------------------------------------------------------
+
+
+def until(condition: Any) -> None:
+    import time
+
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_the_runner_takes_up_what_is_unfinished_and_what_is_new(bench, monkeypatch):
+    monkeypatch.setattr(referee.execution, "ENROLMENT_PATIENCE", 0.05)
+    bench.referee.create("first", bench.chosen.wire(), 1)
+    runner = Runner(bench.referee)
+    runner.start()
+    until(lambda: bench.referee.store.run("first").result is not None)
+    bench.referee.create("second", bench.chosen.wire(), 1)
+    runner.wake()
+    until(lambda: bench.referee.store.run("second").result is not None)
+    assert bench.referee.store.run("first").status == "exhausted"
+
+
+def test_a_bug_fails_its_run_and_not_the_next(bench, monkeypatch, caplog):
+    real, calls = Referee.execute, []
+
+    def broken(self: Referee, run: str) -> Any:
+        calls.append(run)
+        if run == "first":
+            raise ZeroDivisionError("a bug")
+        return real(self, run)
+
+    monkeypatch.setattr(Referee, "execute", broken)
+    for name in ("first", "second"):
+        bench.referee.create(name, bench.chosen.wire(), 1)
+    Runner(bench.referee).start()
+    until(lambda: bench.referee.store.run("second").result is not None)
+    first = bench.referee.store.run("first")
+    assert (first.status, first.result["answer"]) == ("failed", None)
+    assert "fault of the referee" in first.result["reason"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_database_that_is_away_fails_nothing(bench, monkeypatch, caplog):
+    monkeypatch.setattr(referee.runner, "PAUSE", 0.01)
+    real, calls = Referee.execute, []
+
+    def shaky(self: Referee, run: str) -> Any:
+        calls.append(run)
+        if len(calls) < 3:
+            raise (
+                OperationalError("insert", {}, Exception("disk I/O error")) if len(calls) == 1 else OSError(28, "full")
+            )
+        return real(self, run)
+
+    monkeypatch.setattr(Referee, "execute", shaky)
+    bench.referee.create("first", bench.chosen.wire(), 1)
+    Runner(bench.referee).start()
+    until(lambda: bench.referee.store.run("first").result is not None)
+    assert bench.referee.store.run("first").status == "exhausted"
+    assert "tried again" in caplog.text
+
+
+def test_a_run_given_up_in_the_middle_can_be_audited(tmp_path):
+    with Bench(tmp_path / "state") as bench:
+        bench.open()
+        bench.referee.give_up("run", "a fault")
+        folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+    assert audit(folder).status == "failed"
+
+
+def test_one_state_directory_is_one_referees(bench):
+    with pytest.raises(BadInput, match="in use by another process"):
+        Referee(bench.folder / "referee", bench.curator)

@@ -1,0 +1,35 @@
+"""Who may enrol whom: the token for individuals admits one agent each, and nobody else's operator."""
+
+import pytest
+
+from common.core.errors import Unauthorized
+from common.wire import messages
+from common.wire.identity import Identity
+from tests.support import TOKEN, seal
+
+INDIVIDUAL = "for-individuals-only"
+
+
+def test_a_token_for_individuals_admits_no_host(bench):
+    referee = bench.referee
+    referee.allow("individual", INDIVIDUAL)
+    person = Identity.create()
+    assert referee.enrol(seal(person, messages.Enrolment(agents=1)), INDIVIDUAL).message["agents"] == 1
+    with pytest.raises(Unauthorized, match="enrolment token"):
+        referee.enrol(seal(Identity.create(), messages.Enrolment(agents=2)), INDIVIDUAL)
+    with pytest.raises(Unauthorized):
+        referee.authorize("operator", INDIVIDUAL)
+    assert referee.store.enrolled() == bench.chosen.agents.count + 1
+
+
+def test_the_enrolment_token_admits_both(bench):
+    bench.referee.allow("individual", INDIVIDUAL)
+    for agents in (1, 2):
+        bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=agents)), TOKEN)
+    assert bench.referee.store.enrolled() == bench.chosen.agents.count + 3
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+def test_without_a_token_nobody_is_enrolled(bench, agents):
+    with pytest.raises(Unauthorized):
+        bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=agents)), "")

@@ -1,0 +1,52 @@
+"""TransferClassifier with any classifier as a black box, taught by votes on public points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from common.core.errors import BadFit
+from tandem.estimators import TransferClassifier
+from tandem.estimators.learners import learner_settings
+from tests.tandem.estimators.people import square
+
+TREES = {"name": "model-agnostic", "teacher": DecisionTreeClassifier(max_depth=3), "chunks": 60}
+
+
+def quick(**changes):
+    return TransferClassifier(**{"epsilon": 4.0, "rounds": 1, "learner": TREES} | changes)
+
+
+def test_classifiers_stand_as_they_are():
+    """Trees teach; the student is a logistic regression unless another is named."""
+    X, y = square(4000, 1)
+    model = quick(random_state=0).fit(X, y, public=square(50, 9)[0])
+    assert model.score(*square(2000, 2)) > 0.8
+    settings = model._scenario["curator"]["learner"]
+    assert settings["teacher"] == {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
+    assert settings["queries"] == 50
+
+
+def test_several_rounds_learn_from_draws():
+    assert learner_settings("model-agnostic", 5000, 100, 1)["draws"] is None
+    assert learner_settings("model-agnostic", 5000, 100, 3)["draws"] == 500
+
+
+@pytest.mark.parametrize(
+    ("changes", "public", "said"),
+    [
+        ({}, False, "give fit"),
+        ({"learner": TREES | {"chunks": 500}}, True, "500 chunks are more than the 150 records"),
+        ({"learner": TREES | {"student": GaussianProcessClassifier()}}, True, "agents do not accept"),
+        ({"learner": TREES | {"teacher": {"classifier": "Oracle"}}}, True, "no such classifier"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_touched(changes, public, said, monkeypatch):
+    monkeypatch.setattr("tandem.estimators.base.run", lambda *arguments: pytest.fail("the run began"))
+    X, y = square(300, 1)
+    model = quick(**changes)
+    with pytest.raises(BadFit, match=said):
+        model.fit(X, y, public=np.copy(X[:20]) if public else None)
+    assert not hasattr(model, "guarantee_")

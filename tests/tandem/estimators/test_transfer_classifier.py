@@ -1,0 +1,211 @@
+"""TransferClassifier: what a fit gives, what it costs, and what is refused before anything is spent."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+
+import numpy as np
+import pytest
+from deploy.estimators import TransferClassifier
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from common.core.errors import BadFit, FitFailed
+from referee.audit.audit import audit
+from tandem.estimators import running
+from tests.tandem.estimators.people import QUICK, square
+
+
+def quick(**changes):
+    return TransferClassifier(**{"rounds": 2, "learner": QUICK, "random_state": 0} | changes)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = square(400, 1)
+    return quick().fit(X, y)
+
+
+class TestFit:
+    def test_it_learns_what_the_sample_misses(self):
+        """The right half is 30 times rarer in the sample than in the population, which is asked."""
+        X, y = square(6000, 1, rare=0.03)
+        everybody = square(6000, 2)
+        model = TransferClassifier(epsilon=4.0, agent_epsilon=4.0, kappa=0.2, random_state=3)
+        model.fit(X, y, population=everybody)
+        assert model.score(*everybody) > 0.93
+        assert model.estimate_.low <= 1.0 - model.score(*everybody) <= model.estimate_.high
+
+    def test_real_people_get_noise_that_nobody_can_repeat(self):
+        X, y = square(300, 1)
+        first, second = (quick(random_state=None).fit(X, y) for _ in range(2))
+        assert first.hypothesis_ != second.hypothesis_
+        assert not first.guarantee_.simulated
+        assert first._scenario["people"] == "real"
+
+    def test_the_same_seed_is_the_same_model_and_is_called_simulated(self, fitted):
+        again = clone(fitted).fit(*square(400, 1))
+        assert again.hypothesis_ == fitted.hypothesis_
+        assert again.guarantee_.simulated
+        assert "SIMULATED" in str(again.guarantee_)
+
+    def test_a_private_learner_by_name_or_with_settings(self):
+        X, y = square(300, 1)
+        steps = quick(learner={"name": "sgd", "steps": 500, "loss": "hinge"}).fit(X, y)._scenario["curator"]["learner"]
+        assert (steps["steps"], steps["loss"]) == (500, "hinge")
+
+    def test_realizable_stops_at_the_first_model_that_is_good_enough(self):
+        X, y = square(2000, 1)
+        model = TransferClassifier(epsilon=4.0, agent_epsilon=4.0, mode="realizable", rounds=5, random_state=0)
+        model.fit(X, y, population=square(3000, 2))
+        assert (model.result_["status"], model.result_["iterations"]) == ("done", 1)
+        assert model.result_["agents"]["asked"] < 3000
+
+    def test_decisions_and_predictions_agree(self, fitted):
+        X, _ = square(500, 7)
+        np.testing.assert_array_equal(fitted.predict(X), fitted.classes_[(fitted.decision_function(X) > 0).astype(int)])
+
+    def test_classes_may_have_any_names(self):
+        X, y = square(300, 1)
+        named = np.where(y == 1, "stays", "leaves")
+        assert set(quick().fit(X, named).predict(X)) <= {"stays", "leaves"}
+        declared = quick(classes=("stays", "leaves")).fit(X, named)
+        assert list(declared.classes_) == ["stays", "leaves"]
+        assert not any("read off" in told for told in declared.guarantee_.assumptions)
+
+    def test_a_model_survives_pickling(self, fitted):
+        X, _ = square(50, 3)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X))
+
+    def test_no_record_is_left_behind(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(running, "_place", lambda size: None)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        X, y = square(300, 1)
+        quick().fit(X, y)
+        with pytest.raises(BadFit):
+            quick(learner="svm").fit(X, y)
+        assert not list(tmp_path.iterdir())
+
+    def test_the_run_can_be_audited(self, fitted, tmp_path):
+        found = audit(fitted.save_run(tmp_path / "run"), None, None)
+        assert found.status == fitted.result_["status"]
+
+
+class TestGuarantee:
+    def test_each_fit_of_an_object_is_counted(self):
+        X, y = square(300, 1)
+        model = quick(epsilon=0.5, delta=1e-5, agent_epsilon=2.0)
+        model.fit(X, y)
+        assert (model.guarantee_.epsilon, model.guarantee_.delta, model.guarantee_.agent_epsilon) == (0.5, 1e-5, 2.0)
+        model.fit(X, y)
+        assert model.guarantee_.epsilon == pytest.approx(1.0)
+        assert model.guarantee_.epsilon >= 1.0
+        assert model.guarantee_.anybody == pytest.approx((4.0, 2e-5))
+        assert [fit.people + fit.agents for fit in model.guarantee_.fits] == [300, 300]
+
+    def test_a_fit_that_fails_on_the_way_is_counted(self, monkeypatch):
+        X, y = square(300, 1)
+        model = quick()
+
+        def broken(chosen, tables, seed):
+            raise FitFailed("somebody pulled the plug")
+
+        monkeypatch.setattr("tandem.estimators.base.run", broken)
+        with pytest.raises(FitFailed):
+            model.fit(X, y)
+        assert len(model.guarantee_.fits) == 1
+        assert not hasattr(model, "hypothesis_")
+
+    def test_a_refusal_costs_nothing(self):
+        X, y = square(300, 1)
+        model = quick().fit(X, y)
+        before = model.guarantee_
+        with pytest.raises(BadFit):
+            model.fit(X[:20], y[:20])
+        assert model.guarantee_ is before
+
+    @pytest.mark.parametrize("record", [[1e300, -1e300], [np.nan, np.nan]])
+    def test_everything_public_of_a_fit_is_the_same_for_neighbours(self, record):
+        """Bounds, steps, noise, numbers: nothing in the scenario depends on what somebody's record holds."""
+        X, y = square(300, 1)
+        other, labels = np.array(X), np.array(y)
+        other[7], labels[7] = record, 1 - labels[7]
+        first, second = (quick(classes=(0, 1)).fit(*people) for people in ((X, y), (other, labels)))
+        assert first._scenario == second._scenario
+        assert first.guarantee_ == second.guarantee_
+
+    def test_it_is_what_the_curator_enforced(self, fitted):
+        promised = fitted.result_["privacy"]
+        assert promised["curator"] == {"epsilon": fitted.guarantee_.epsilon, "delta": fitted.guarantee_.delta}
+        assert promised["agent"]["epsilon"] == fitted.guarantee_.agent_epsilon
+
+
+REFUSALS = {
+    "few people": ({"kappa": 0.05}, "kappa n must be above 10"),
+    "no budget": ({"epsilon": None}, "epsilon must be a finite number"),
+    "infinite budget": ({"epsilon": np.inf}, "epsilon must be a finite number"),
+    "negative budget": ({"epsilon": -1.0}, "curator.epsilon"),
+    "impossible budget": ({"epsilon": 1e-9}, "no noise"),
+    "alpha": ({"alpha": 1.2}, "alpha"),
+    "kappa": ({"kappa": 1.5}, "kappa must be in"),
+    "half a round": ({"rounds": 1.5}, "rounds must be a whole number"),
+    "unknown mode": ({"mode": "hopeful"}, "mode"),
+    "rounds": ({"rounds": 1000}, "every round asks at least one"),
+    "fraction": ({"population_fraction": 1.0}, "population_fraction must be in"),
+    "learner without guarantee": ({"learner": {"name": "svm", "draws": 50}}, "no guarantee of the learner"),
+    "unknown learner": ({"learner": "oracle"}, "no learner is called"),
+    "unknown setting": ({"learner": {"name": "sgd", "colour": 1}}, "colour: unknown key"),
+    "noise too small": ({"learner": {"name": "sgd", "noise": 0.1}}, "the budget is 1"),
+    "bounds": ({"bounds": (1.0, -1.0)}, "low < high"),
+    "bounds of each": ({"bounds": [(0, 1)]}, "1 pairs for 2 columns"),
+    "bounds by name": ({"bounds": {"x0": (0, 1)}}, "column 'x1' has none"),
+    "norm": ({"norm": -2.0}, "norm must be"),
+    "classes": ({"classes": (1, 1)}, "two different values"),
+    "other classes": ({"classes": (1, 2)}, "none of the two classes"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_is_refused_is_a_value_error_and_touches_nothing(case, monkeypatch):
+    monkeypatch.setattr("tandem.estimators.base.run", lambda *arguments: pytest.fail("the run began"))
+    changes, said = REFUSALS[case]
+    model = quick(**changes)
+    with pytest.raises(ValueError, match=said) as caught:
+        model.fit(*square(200, 1))
+    assert isinstance(caught.value, BadFit)
+    assert not hasattr(model, "guarantee_")
+
+
+def test_source_and_population_must_have_the_same_features():
+    X, y = square(200, 1)
+    with pytest.raises(ValueError, match="features"):
+        quick().fit(X, y, population=(X[:, :1], y))
+
+
+class TestElsewhere:
+    def test_in_a_pipeline(self):
+        X, y = square(300, 1)
+        doubled = make_pipeline(FunctionTransformer(lambda X: 2 * X), quick(bounds=(-2, 2))).fit(X, y)
+        np.testing.assert_array_equal(doubled.predict(X), quick().fit(X, y).predict(X))
+
+    def test_in_a_grid_search(self):
+        X, y = square(300, 1)
+        search = GridSearchCV(quick(), {"eta": [0.1, 0.5]}, cv=2).fit(X, y, population=square(200, 2))
+        assert search.best_estimator_.guarantee_.fits[0].agents == 200
+
+    def test_parameters_are_kept_as_they_were_given(self):
+        learner = {"name": "sgd", "steps": 500}
+        assert clone(quick(learner=learner)).get_params()["learner"] == learner
+
+
+def test_the_example_of_the_docstring_holds():
+    import doctest
+
+    import tandem.estimators.transfer as module
+
+    found = doctest.testmod(module)
+    assert found.attempted > 3
+    assert found.failed == 0
