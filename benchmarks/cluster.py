@@ -31,15 +31,15 @@ def run(chosen: scenarios.Scenario, seed: int, kill: bool) -> dict[str, Any]:
     lines: list[str] = []
     victims: list[int] = []
 
-    def on_progress(text: str) -> None:
+    def write(text: str) -> None:
         lines.append(f"{time.perf_counter() - began:7.2f} s  {text}")
 
     def on_progress(text: str, numbers: dict[str, float]) -> None:
-        on_progress(text)
+        write(text)
         if found := re.search(r"is process (\d+)", text):
             victims.append(int(found[1]))
         elif numbers and victims and kill:
-            on_progress(f"process {victims[-1]} is killed now")
+            write(f"process {victims[-1]} is killed now")
             os.kill(victims[-1], signal.SIGKILL)
             victims.clear()
 

@@ -20,9 +20,9 @@ from common.planning.plan import resolve
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule, smallest_n
 from common.scenario.scenario import Scenario, load
+from common.vocabulary.steps import Progress
 from deploy.simulation import conduct
 from deploy.truth import judge_crowd, loss
-from referee.protocols.base import Progress
 
 SECOND = "tasks=[{features: 8, label: 8}]"
 

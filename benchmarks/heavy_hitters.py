@@ -34,7 +34,7 @@ from common.statistics.heavy_hitters import find, guarantee, ladder
 from common.vocabulary.mechanisms.base import parse_mechanism
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 from common.vocabulary.queries.item import ItemQuery
-from referee.protocols.base import Answers
+from common.vocabulary.steps import Answers
 
 BITS, EPSILON, BETA = 64, 1.0, 0.05
 KINDS = 100_000

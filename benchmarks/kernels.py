@@ -31,7 +31,7 @@ from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from local_agent.policy import Policy
 from local_agent.population import Population
-from referee.runs.order import Order
+from referee.collection.order import Order
 
 BALL = {"name": "gaussian-ball", "side": "target", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
 PLANE = Linear(weights=(1.0,) * 8, threshold=0.0)
@@ -66,12 +66,12 @@ def answer_all(folder: Path) -> Callable[[], object]:
         slots=everybody,
     )
     sealed = [referee.sign(m.KIND, m.wire()) for m in (asked, configuration)]
-    population = SimulatedRecordSource(parse_distribution(BALL), 1, AGENTS)
+    people = SimulatedRecordSource(parse_distribution(BALL), 1, AGENTS)
     count = iter(range(100))
 
     def work() -> None:
         state = folder / str(next(count))
-        population = Population(population, Policy(referee.public, 0.5), state, RandomSource.seeded(1))
+        population = Population(people, Policy(referee.public, 0.5), state, RandomSource.seeded(1))
         population.answer(sealed[0], sealed[1])
         population.close()
 

@@ -22,6 +22,7 @@ from common.scenario.scenario import Scenario, public_sample
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations import Learn, Operation
 from common.vocabulary.queries.base import Query
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire.messages import OrderCommitment
 from curator.learners.base import parse_learner
 from curator.operations.base import HANDLERS, Workspace
@@ -31,9 +32,9 @@ from curator.service.startup import check_room
 from curator.state.ledger_index import extended
 from curator.weights.reweighing import Reweighing
 from local_agent.answering import answer_together
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, Progress, learned
+from referee.collection.order import Order, commitment, public_randomness, simulated
+from referee.protocols.base import PROTOCOLS, Outcome, learned
 from referee.protocols.driver import drive
-from referee.runs.order import Order, commitment, public_randomness, simulated
 from referee.service.referee import public
 
 Hook = Callable[[int, Hypothesis], None]

@@ -12,9 +12,9 @@ from scipy.stats import beta as beta_law
 from benchmarks.figures.store import Row
 from benchmarks.people.settings import ready
 from common.numerics.randomness import subseed
+from common.vocabulary.steps import Progress
 from deploy.simulation import conduct
 from deploy.truth import judge_crowd, loss
-from referee.protocols.base import Progress
 
 CONFIDENCE = 0.95
 

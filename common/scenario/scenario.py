@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from common.core import strictyaml
+from common.core import canonical, strictyaml
 from common.core.errors import BadScenario, TandemError
 from common.core.values import Value, explain
 from common.numerics.randomness import subseed
@@ -457,6 +457,13 @@ def parse(tree: Any) -> Scenario:
         raise
     except TandemError as error:
         raise BadScenario(error.detail) from None
+
+
+def policy_digest(scenario: Scenario | dict[str, Any]) -> str:
+    """Return the SHA-256 of what a curator agrees to: where its people and the public ones come from, its section."""
+    parsed = scenario if isinstance(scenario, Scenario) else parse(scenario)
+    wire = parsed.wire()
+    return canonical.digest({part: wire[part] for part in ("people", "source", "public", "curator")})
 
 
 def _override(tree: dict[str, Any], override: str) -> None:

@@ -25,7 +25,7 @@ from common.statistics.cdf_levels import AHEAD, check
 from common.statistics.frequency import Reports, reports_by_length
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
 from common.vocabulary.queries.item import ItemQuery
-from referee.protocols.base import Answers
+from common.vocabulary.steps import Answers
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from common.core.errors import BadInput
 from common.vocabulary.mechanisms.base import BitMechanism
 from common.vocabulary.mechanisms.frequency import MAX_LISTED
 from common.vocabulary.mechanisms.hadamard import walsh_hadamard
-from referee.protocols.asking import Questions
+from common.vocabulary.steps import Questions
 
 
 def signed_shares(asked: Questions, mechanism: BitMechanism) -> Floats:

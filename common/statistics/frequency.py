@@ -13,7 +13,7 @@ from common.statistics.intervals import Estimate
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 from common.vocabulary.queries.base import FrequencyQuery
 from common.vocabulary.queries.item import ItemQuery
-from referee.protocols.base import Answers
+from common.vocabulary.steps import Answers
 
 _ROUNDING = 1e-9
 """Room, in the rate of support, for what quantiles in doubles and an oracle's 32-bit hashes can be off."""

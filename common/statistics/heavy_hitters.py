@@ -23,7 +23,7 @@ from common.statistics.frequency import Reports, Shares, binomial_intervals, est
 from common.vocabulary.mechanisms.frequency import MAX_LISTED, FrequencyOracle
 from common.vocabulary.mechanisms.hadamard import HadamardResponse
 from common.vocabulary.queries.item import ItemQuery
-from referee.protocols.base import Answers
+from common.vocabulary.steps import Answers
 
 KEPT = 256
 """Prefixes that go on to the next length."""

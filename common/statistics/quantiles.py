@@ -10,7 +10,7 @@ from common.statistics import evidence
 from common.statistics.intervals import tally
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.threshold import ThresholdQuery
-from referee.protocols.base import Answers, AskAgents
+from common.vocabulary.steps import Answers, AskAgents
 
 Search = Generator[AskAgents, Answers, "Quantile"]
 _FIRST = 8

@@ -13,11 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from common.core import canonical
 from common.core.arrays import Indices
 from common.core.errors import BadMessage
 from common.core.values import Value
-from common.scenario.scenario import Scenario, parse
 from common.vocabulary.queries.base import AnyQuery
 from common.wire.identity import KEY_PATTERN
 
@@ -161,13 +159,6 @@ class PackedReport(Value):
     people: int = Field(ge=1, le=MAX_AGENTS_PER_QUESTION)
     assignment: str = Field(pattern=DIGEST)
     body_sha256: str = Field(pattern=DIGEST)
-
-
-def policy_digest(scenario: Scenario | dict[str, Any]) -> str:
-    """Return the SHA-256 of what a curator agrees to: where its people and the public ones come from, its section."""
-    parsed = scenario if isinstance(scenario, Scenario) else parse(scenario)
-    wire = parsed.wire()
-    return canonical.digest({part: wire[part] for part in ("people", "source", "public", "curator")})
 
 
 def guarantee(pair: tuple[float, float]) -> dict[str, float | None]:

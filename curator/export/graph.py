@@ -8,8 +8,8 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from common.core.arrays import AnyArray
-from common.vocabulary.graphs.operators import ML
-from common.vocabulary.graphs.parsing import ML_OPSET, OPSETS
+from common.vocabulary.hypotheses.graphs.operators import ML
+from common.vocabulary.hypotheses.graphs.parsing import ML_OPSET, OPSETS
 from common.vocabulary.hypotheses.trees import LEAF, Trees
 
 Term = str | float | AnyArray

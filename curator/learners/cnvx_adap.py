@@ -20,8 +20,9 @@ from curator.weights.sampling import Sampler
 
 @LEARNERS.register("cnvx-adap")
 class CnvxAdap(AdaptationLearner, ConvexSettings):
-    """Regression on the curator's sample and a public one of another domain; see
-    :mod:`curator.learners.adaptation.convex`.
+    """Regression on the curator's sample and a public one of another domain.
+
+    See :mod:`curator.learners.adaptation.convex`.
 
     Attributes
     ----------

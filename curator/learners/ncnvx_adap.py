@@ -15,7 +15,10 @@ from curator.weights.sampling import Sampler
 
 @LEARNERS.register("ncnvx-adap")
 class NcnvxAdap(AdaptationLearner, NonconvexSettings):
-    """Labels by the curator's sample and a public one of another domain; see :mod:`curator.learners.adaptation.nonconvex`."""
+    """Labels by the curator's sample and a public one of another domain.
+
+    See :mod:`curator.learners.adaptation.nonconvex`.
+    """
 
     name: Literal["ncnvx-adap"] = "ncnvx-adap"
 

@@ -10,7 +10,7 @@ from threadpoolctl import ThreadpoolController
 from common.core.arrays import AnyArray, Floats, Indices, Singles
 from common.numerics.kernels import njit
 from common.vocabulary.hypotheses.linear import Linear
-from curator.weights.active_set import ActiveSet
+from curator.numerics.active_set import ActiveSet
 from curator.weights.sampling import Distinct
 
 _NEAR = 8

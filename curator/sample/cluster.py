@@ -14,8 +14,8 @@ from common.core.errors import BadScenario, PeerUnavailable
 from common.people.spec import RecordSource
 from curator.sample.base import Answer, Sample
 from curator.sample.keeping import OnProgress
-from curator.sample.placement import STORE, Source
 from curator.sample.shard import Shard
+from curator.sample.source import STORE, Source
 
 log = logging.getLogger("tandem")
 

@@ -244,10 +244,8 @@ class Shard:
         if acceptance_table.heights is None:
             raise ValueError("these chances have no heights")
         places, rows = np.empty((2, len(points)), dtype=np.int64)
-        found = find(
-            points, words, first, self._cumulative_losses, acceptance_table.base, acceptance_table.limits, acceptance_table.heights, self._stairs,
-            places, rows,
-        )  # fmt: skip
+        table = (acceptance_table.base, acceptance_table.limits, acceptance_table.heights)
+        found = find(points, words, first, self._cumulative_losses, *table, self._stairs, places, rows)
         return self._picked(places[:found], rows[:found], 0, gather)
 
     def _picked(self, places: Indices, rows: Indices, undecided: int, gather: bool) -> Picked:

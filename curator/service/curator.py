@@ -27,7 +27,7 @@ from common.core.errors import (
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, SubsampledRelease
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import Scenario, policy_digest
 from common.service.database import sqlite_url
 from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
 from common.vocabulary.operations import Operation, Reweigh, parse_operation
@@ -119,7 +119,7 @@ class Curator:
         self._rounds = rounds
         self._sample = sample
         self._public = public
-        self._policy = messages.policy_digest(scenario)
+        self._policy = policy_digest(scenario)
         with ExitStack() as opened:
             opened.callback(sample.close)
             self._directory = StateDirectory(folder, seed)
@@ -178,7 +178,7 @@ class Curator:
         if configuration.referee != signed.key:
             raise ConfigurationMismatch("the configuration names another referee than the one that signed it")
         digest = configuration.fingerprint()
-        if messages.policy_digest(configuration.scenario) != self._policy:
+        if policy_digest(configuration.scenario) != self._policy:
             raise ConfigurationMismatch(
                 "the run's curator section differs from this curator's own policy: start both from the same scenario"
             )

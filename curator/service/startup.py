@@ -7,8 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from common.numerics.randomness import subseed
-from common.scenario.scenario import Scenario, public_sample
-from common.wire.messages import policy_digest
+from common.scenario.scenario import Scenario, policy_digest, public_sample
 from common.wire.state import claim, claim_people
 from curator.learners.base import Sizes, parse_learner
 from curator.sample.keeping import OnProgress

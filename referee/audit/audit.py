@@ -29,15 +29,16 @@ from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.packing import pack_one, unpack_answers
 from common.vocabulary.queries.base import Query
+from common.vocabulary.steps import AskAgents, AskCurator
 from common.wire import messages
 from common.wire.identity import Signed, verify
 from common.wire.transcript import Entry, read, split
 from referee.collection.batches import Batch, assemble, assign, form_batch, report_root
-from referee.protocols.base import PROTOCOLS, AskAgents, AskCurator, Outcome, Script
+from referee.collection.order import commitment, public_randomness
+from referee.protocols.base import PROTOCOLS, Outcome, Script
 from referee.protocols.driver import drive
 from referee.protocols.patterns import Pattern
 from referee.runs.execution import check_release, check_terms
-from referee.runs.order import commitment, public_randomness
 from referee.runs.results import result_document
 from referee.state.runfolder import read_file, unpack_reports
 from referee.state.store import Cohort, Part, Participant, StoredReport

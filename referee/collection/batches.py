@@ -11,10 +11,10 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices
 from common.vocabulary.packing import AnswerKind, answer_type, unpack_answers
+from common.vocabulary.steps import Answers
 from common.wire.messages import Assignment, pack_indices
 from common.wire.transcript import merkle_root
-from referee.protocols.base import Answers
-from referee.runs.order import Order
+from referee.collection.order import Order
 from referee.state.store import Cohort, Part, Participant, StoredReport
 
 

@@ -24,11 +24,11 @@ from common.scenario.scenario import parse
 from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.packing import AnswerKind, pack_one, unpack_answers
 from common.vocabulary.queries.base import Query, parse_query
+from common.vocabulary.steps import Answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed, verify
 from common.wire.transcript import append
 from referee.collection.batches import Batch, assemble, assign, form_batch, report_root, take
-from referee.protocols.base import Answers
 from referee.state.store import Cohort, Question, Store, StoredReport
 
 GATHER = 0.01

@@ -15,8 +15,8 @@ from common.statistics.loss_test import LossTest, Verdict
 from common.statistics.sequential import SequentialTest
 from common.vocabulary.queries.base import Query
 from common.vocabulary.queries.code import CodeQuery
+from common.vocabulary.steps import Answers, AskAgents, Questions
 from common.wire.messages import MAX_AGENTS_PER_QUESTION
-from referee.protocols.base import Answers, AskAgents
 
 Script = Generator[AskAgents, Answers, "Finding"]
 
@@ -60,10 +60,6 @@ def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> Loss
     if scenario.agents.test == "fixed":
         return FixedTest(mechanism, low, high, beta)
     return SequentialTest(mechanism, low, high, beta)
-
-
-Questions = list[tuple[CodeQuery, Answers]]
-"""Code queries, each with its answers."""
 
 
 def at_once(count: int) -> int:

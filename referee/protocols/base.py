@@ -12,7 +12,6 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadMessage, PeerMisbehaved
 from common.core.registry import Registry
 from common.core.values import Value
@@ -21,59 +20,9 @@ from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.operations import Operation
-from common.vocabulary.queries.base import Query
+from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
 from common.vocabulary.tasks import Task
 from referee.protocols.patterns import Pattern
-
-
-@dataclass(frozen=True)
-class AskCurator:
-    """Ask the curator to carry out an operation; the reply is its result (a mapping)."""
-
-    operation: Operation
-
-
-@dataclass(frozen=True)
-class AskAgents:
-    """Ask ``count`` fresh agents a query; the reply is :class:`Answers`."""
-
-    query: Query
-    count: int
-
-
-@dataclass(frozen=True)
-class Together:
-    """Ask all of this at once: no question can depend on an answer to another. The reply is the list of replies."""
-
-    steps: tuple[AskCurator | AskAgents, ...]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Say something about the progress, to whoever watches; the reply is None."""
-
-    text: str
-    numbers: dict[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """The answers of one batch.
-
-    Attributes
-    ----------
-    asked
-        How many agents were asked (fewer than wanted when the pool is empty).
-    values
-        The randomized answers that arrived in time: uint8 bits or float64, by increasing slot.
-    slots
-        Their positions in the batch.
-    """
-
-    asked: int
-    values: AnyArray
-    slots: Indices
 
 
 @dataclass(frozen=True)
@@ -180,7 +129,7 @@ class Protocol(ABC):
         Parameters
         ----------
         public
-            Public randomness of the run, below 2^60 (:func:`referee.runs.order.public_randomness`).
+            Public randomness of the run, below 2^60 (:func:`referee.collection.order.public_randomness`).
         """
 
 

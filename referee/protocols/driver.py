@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from referee.protocols.base import AskAgents, AskCurator, Outcome, Progress, Script, Together
+from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
+from referee.protocols.base import Outcome, Script
 from referee.protocols.patterns import Party, Pattern
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]

@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from common.wire import messages
-from common.scenario import scenario
 from common.core.errors import BadMessage, BadScenario, PeerMisbehaved, PeerUnavailable, Refused, TandemError
+from common.scenario import scenario
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
+from common.wire import messages
 from common.wire.identity import Identity, Signed, verify
 from common.wire.transcript import append
 from referee.collection.collection import Collection
+from referee.collection.order import commitment, public_randomness, simulated
+from referee.protocols.base import PROTOCOLS, Outcome
 from referee.protocols.driver import drive
-from referee.runs.order import commitment, public_randomness, simulated
 from referee.runs.port import CuratorPort
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Progress, Outcome
 from referee.runs.results import result_document
 from referee.state.store import Cohort, Run, Store
 
@@ -141,7 +142,9 @@ class Execution:
                     f"once in its life): start more, or lower agents.count"
                 )
             if available != said:
-                on_progress(Progress(f"waiting for agents: {wanted:,} wanted, {available:,} enrolled that were never asked", {}))
+                on_progress(
+                    Progress(f"waiting for agents: {wanted:,} wanted, {available:,} enrolled that were never asked", {})
+                )
                 said = available
             self._wait(0.2)
 

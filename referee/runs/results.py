@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.wire.messages import Terms, guarantee
 from common.scenario.scenario import Scenario
+from common.wire.messages import Terms, guarantee
 from referee.protocols.base import Outcome
 
 

@@ -13,11 +13,12 @@ from common.scenario import scenario
 from common.scenario.scenario import Scenario
 from common.service.app import token_hash
 from common.service.database import sqlite_url
+from common.vocabulary.steps import Progress
 from common.wire import messages
 from common.wire.identity import Identity, Signed, verify
 from common.wire.state import hold
 from referee.collection.collection import Collection
-from referee.protocols.base import PROTOCOLS, Progress
+from referee.protocols.base import PROTOCOLS
 from referee.runs.execution import Execution
 from referee.runs.port import CuratorPort
 from referee.state.store import Run, Store

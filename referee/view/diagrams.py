@@ -73,10 +73,10 @@ def page() -> str:
     """Return the page of all protocols, as Markdown."""
     parts = [
         "# Protocols",
-        "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what the "
-        "driver enforces, live, in a replay and in an audit. A message that the pattern does not admit raises, and "
-        "changes nothing. Names are those of the [curator's operations](../common/operations.py) and of the agents' "
-        "[queries](../common/queries).",
+        "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what "
+        "the driver enforces, live, in a replay and in an audit. A message that the pattern does not admit raises, and "
+        "changes nothing. Names are those of the [curator's operations](../common/vocabulary/operations.py) and of the "
+        "agents' [queries](../common/vocabulary/queries).",
     ]
     for name, protocol in PROTOCOLS.items():
         parts += [f"## {name}", *_described(protocol)]

@@ -12,7 +12,7 @@ from deploy.embedded import Embedded
 from deploy.experiment import complete
 from deploy.simulation import conduct
 from referee.audit.audit import audit
-from referee.runs.order import commitment, public_randomness, simulated
+from referee.collection.order import commitment, public_randomness, simulated
 from tests.support import SMALL, Bench, Halted, leave_folder, small
 
 RUNS = [(name, alone) for name in sorted(SMALL) for alone in (None, "curator", "agents")]

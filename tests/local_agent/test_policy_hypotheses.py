@@ -7,7 +7,7 @@ import pytest
 from common.core.errors import BadMessage, PolicyRefused
 from local_agent.policy import ALL_HYPOTHESES, Policy
 from local_agent.setup import open_population
-from tests.common.vocabulary.graphs.models import linear, wire
+from tests.common.vocabulary.hypotheses.graphs.models import linear, wire
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
 from tests.support import seal, tiny
 

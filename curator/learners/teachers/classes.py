@@ -78,8 +78,9 @@ class LabelClasses(Classes):
 
 
 class ColumnClasses(Classes):
-    """C classes that stand as one-hot columns among the features: see
-    :class:`common.vocabulary.hypotheses.argmax.Argmax`.
+    """C classes that stand as one-hot columns among the features.
+
+    See :class:`common.vocabulary.hypotheses.argmax.Argmax`.
 
     They take the place of labels: teachers and students look at features before them only.
 

@@ -82,7 +82,7 @@ class Rows(ABC):
         """
 
     def losses(self, hypothesis: Hypothesis, loss: Loss) -> Callable[[int, int], AnyArray]:
-        """Return what computes the losses of the records begin, ..., end - 1, as :func:`common.vocabulary.losses.count`."""
+        """Return what computes the losses of records begin, ..., end - 1: :func:`common.vocabulary.losses.count`."""
         return lambda begin, end: count(loss, hypothesis, self.block(begin, end))
 
     def __repr__(self) -> str:

@@ -13,9 +13,10 @@ from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.queries.moment import MomentQuery
+from common.vocabulary.steps import Answers, AskAgents, Progress
 from common.wire.messages import MAX_AGENTS_PER_QUESTION
 from referee.protocols.asking import estimate_mean
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, Outcome, Progress, Protocol, Script
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.patterns import agents, sequence
 
 TESTED = 0.1

@@ -14,8 +14,9 @@ from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.gradient import GradientQuery
 from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import estimate_mean
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, Outcome, Progress, Protocol, Script
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.patterns import agents, sequence, some
 
 MIN_PER_COORDINATE = 400

@@ -19,18 +19,9 @@ from common.vocabulary.mechanisms.frequency import FrequencyOracle
 from common.vocabulary.operations import HeadList
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.queries.listed import ListedQuery
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from referee.protocols.asking import at_once
-from referee.protocols.base import (
-    MAX_WHOLE,
-    PROTOCOLS,
-    Answers,
-    AskAgents,
-    AskCurator,
-    Outcome,
-    Progress,
-    Protocol,
-    Script,
-)
+from referee.protocols.base import MAX_WHOLE, PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.patterns import Pattern, agents, curator, maybe, sequence
 
 Found = tuple[Floats, Floats]

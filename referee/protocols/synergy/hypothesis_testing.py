@@ -11,7 +11,8 @@ from common.scenario.scenario import Scenario
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations import Count
 from common.vocabulary.queries.coordinate import CoordinateQuery
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, Protocol, Script, whole
+from common.vocabulary.steps import Answers, AskAgents, AskCurator
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, whole
 from referee.protocols.patterns import Pattern, agents, curator, sequence
 
 

@@ -11,9 +11,10 @@ from common.scenario.problems.one_of_many_parities import OneOfManyParities, Wan
 from common.scenario.scenario import Scenario
 from common.statistics.codes import likeliest_parity, signed_shares
 from common.vocabulary.operations import Learn
+from common.vocabulary.steps import AskCurator, Progress
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes
-from referee.protocols.base import PROTOCOLS, AskCurator, Outcome, Progress, Protocol, Script, learned_parity
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned_parity
 from referee.protocols.patterns import Pattern, agents, curator, sequence, some
 
 

@@ -21,20 +21,10 @@ from common.vocabulary.mechanisms.hadamard import HadamardResponse
 from common.vocabulary.operations import Learn
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.queries.item import ItemQuery
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Together
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, at_once
-from referee.protocols.base import (
-    PROTOCOLS,
-    Answers,
-    AskAgents,
-    AskCurator,
-    Outcome,
-    Progress,
-    Protocol,
-    Script,
-    Together,
-    learned_parity,
-)
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned_parity
 from referee.protocols.patterns import Pattern, agents, curator, many, sequence, some, together
 
 

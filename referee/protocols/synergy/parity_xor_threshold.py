@@ -18,8 +18,9 @@ from common.vocabulary.hypotheses.features import FeatureSet
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
 from common.vocabulary.operations import LearnParities
 from common.vocabulary.queries.item import ItemQuery
+from common.vocabulary.steps import AskAgents, AskCurator, Together
 from referee.protocols.asking import at_once
-from referee.protocols.base import PROTOCOLS, AskAgents, AskCurator, Outcome, Protocol, Script, Together
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.patterns import Pattern, agents, curator, together
 
 

@@ -13,8 +13,9 @@ from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 from common.vocabulary.operations import Count, Select
 from common.vocabulary.queries.coordinate import CoordinateQuery
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from referee.protocols.asking import Finding, at_once, estimate_mean
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, Progress, Protocol, Script, whole
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, whole
 from referee.protocols.patterns import Pattern, agents, curator, sequence
 
 

@@ -8,7 +8,8 @@ who uses it for learning a different hypothesis". docs/hand-over.md has the proo
 from __future__ import annotations
 
 from common.scenario.scenario import Scenario
-from referee.protocols.base import PROTOCOLS, Outcome, Progress, Protocol, Script
+from common.vocabulary.steps import Progress
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.transfer.subsample_test_reweigh import SubsampleTestReweigh, run_rounds
 
 

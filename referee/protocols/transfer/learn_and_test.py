@@ -5,8 +5,9 @@ from __future__ import annotations
 from common.scenario.scenario import Scenario
 from common.vocabulary.operations import Learn
 from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.steps import AskCurator, Progress
 from referee.protocols.asking import at_once, estimate_mean
-from referee.protocols.base import PROTOCOLS, AskCurator, Outcome, Progress, Protocol, Script, learned
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned
 from referee.protocols.patterns import agents, curator, sequence
 
 

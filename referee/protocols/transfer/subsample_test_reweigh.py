@@ -12,9 +12,10 @@ from common.core.errors import BadScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.operations import Learn, Reweigh
 from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.steps import AskCurator, Progress
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import estimate_mean, test_mean
-from referee.protocols.base import PROTOCOLS, AskCurator, Outcome, Progress, Protocol, Script, learned
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned
 from referee.protocols.patterns import agents, curator, many, maybe, sequence, some
 
 

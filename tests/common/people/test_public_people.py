@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from common.core.errors import BadInput, BadScenario
-from common.scenario.scenario import load, parse, public_sample
-from common.wire.messages import policy_digest
+from common.scenario.scenario import load, parse, policy_digest, public_sample
 from curator.service.startup import open_curator
 
 LINE = {"name": "drifting-line", "side": "target", "d": 3}

@@ -16,7 +16,7 @@ from common.statistics.cdf_levels import agents_needed, error, ladder, largest_s
 from common.statistics.frequency import reports_by_length
 from common.vocabulary.mechanisms.hadamard import HadamardResponse
 from common.vocabulary.queries.item import ItemQuery
-from referee.protocols.base import Answers
+from common.vocabulary.steps import Answers
 from tests.common.statistics.test_frequency import ORACLES, ask, oracle_of
 
 BITS = 8

@@ -11,8 +11,8 @@ from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.queries.base import parse_query
 from common.vocabulary.queries.code import CodeQuery
 from common.vocabulary.records import Records
+from common.vocabulary.steps import Answers
 from local_agent.answering import evaluate, randomize
-from referee.protocols.base import Answers
 
 BITS = 4
 WARNER = Warner(epsilon=1.0)

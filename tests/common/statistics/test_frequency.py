@@ -15,7 +15,7 @@ from common.statistics.frequency import Shares, binomial_intervals, estimate_sha
 from common.vocabulary.mechanisms.base import parse_mechanism
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 from common.vocabulary.queries.item import ItemQuery
-from referee.protocols.base import Answers
+from common.vocabulary.steps import Answers
 
 ORACLES = ["krr", "olh", "hadamard"]
 

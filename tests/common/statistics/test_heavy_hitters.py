@@ -13,8 +13,8 @@ from common.statistics.heavy_hitters import Guarantee, agents_needed, find, guar
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.records import Records
+from common.vocabulary.steps import Answers
 from local_agent import answering
-from referee.protocols.base import Answers
 from tests.common.statistics.test_frequency import ORACLES, ask, oracle_of
 
 BITS, KEPT, BETA = 40, 32, 0.2

@@ -18,8 +18,8 @@ from common.vocabulary.mechanisms.base import Mechanism, parse_mechanism
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.queries.threshold import ThresholdQuery
 from common.vocabulary.records import Records
+from common.vocabulary.steps import Answers, AskAgents
 from local_agent import answering
-from referee.protocols.base import Answers, AskAgents
 
 WARNER = Warner(epsilon=1.0)
 StoppingDistribution = Callable[[int], float]

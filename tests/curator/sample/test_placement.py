@@ -16,8 +16,7 @@ from common.planning.plan import resolve
 from common.scenario.scenario import Scenario, load
 from common.service import capacity
 from common.vocabulary.records import Records
-from curator.sample import keeping
-from curator.sample import placement as opening
+from curator.sample import keeping, source
 from curator.sample.keeping import each_block
 from curator.sample.placement import check_sample, open_sample
 from curator.sample.rows.fixed import Grid
@@ -157,7 +156,7 @@ def test_too_little_memory_is_refused_before_any_work(tmp_path, monkeypatch, sto
     chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"n": n, "rounds": rounds})})
     enough = n * per_person + capacity.SPARE
     if workers := storage.get("workers"):
-        enough += opening.STORE + workers * opening.PROCESS
+        enough += source.STORE + workers * source.PROCESS
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(capacity, "available_disk", lambda folder: 1 << 60)
     monkeypatch.setattr(capacity, "available_memory", lambda: enough)
@@ -182,10 +181,10 @@ def test_a_table_needs_room_as_it_is_read_and_in_its_random_order(tmp_path, monk
     chosen = scenario().model_copy(update={"source": table})
     enough = 3001 * (5 + 2 * 5 + 1) + capacity.SPARE
     monkeypatch.setattr(capacity, "available_memory", lambda: enough)
-    opening.Source(chosen, 3, tmp_path, tmp_path).check(opening.in_blocks)
+    source.Source(chosen, 3, tmp_path, tmp_path).check(source.in_blocks)
     monkeypatch.setattr(capacity, "available_memory", lambda: enough - 1)
     with pytest.raises(BadScenario, match="a sample of 3,001 people of 5 bytes needs"):
-        opening.Source(chosen, 3, tmp_path, tmp_path).check(opening.in_blocks)
+        source.Source(chosen, 3, tmp_path, tmp_path).check(source.in_blocks)
 
 
 def test_too_small_a_disk_is_refused_before_any_work(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 import pytest
 
 from common.core.errors import BadMessage, PolicyRefused
-from tests.common.vocabulary.graphs.models import linear, wire
+from tests.common.vocabulary.hypotheses.graphs.models import linear, wire
 from tests.support import Bench, tiny
 
 GRAPH = {"kind": "reweigh", "hypothesis": wire(linear([1.0] * 8))}

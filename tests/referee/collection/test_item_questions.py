@@ -15,11 +15,11 @@ from common.vocabulary.mechanisms.frequency import public_words
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
+from common.vocabulary.steps import Answers
 from common.wire import messages
 from local_agent.agent import Agent
 from local_agent.host import Host
 from local_agent.policy import ALL_QUERIES, Policy
-from referee.protocols.base import Answers
 from tests.support import TOKEN, Bench, seal, tiny
 
 EPSILON = 2.0

@@ -12,7 +12,8 @@ from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.operations import Learn, Reweigh
 from common.vocabulary.queries.loss import LossQuery
-from referee.protocols.base import Answers, AskAgents, AskCurator, Outcome, Progress
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
+from referee.protocols.base import Outcome
 from referee.protocols.driver import drive
 from referee.protocols.patterns import agents, curator, sequence
 

@@ -9,11 +9,12 @@ from common.core.errors import PeerMisbehaved, PolicyRefused
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.operations import Learn
 from common.vocabulary.records import Records
+from common.vocabulary.steps import AskAgents, AskCurator
 from common.vocabulary.tasks import Task
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from referee.audit.audit import audit
-from referee.protocols.base import AskAgents, AskCurator, learned
+from referee.protocols.base import learned
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import Bench, leave_folder, tiny
 

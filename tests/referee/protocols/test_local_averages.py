@@ -8,7 +8,8 @@ from common.numerics.randomness import RandomSource
 from common.vocabulary.mechanisms.base import parse_mechanism
 from common.vocabulary.queries.moment import MomentQuery
 from common.vocabulary.records import Records
-from referee.protocols.base import PROTOCOLS, Answers
+from common.vocabulary.steps import Answers
+from referee.protocols.base import PROTOCOLS
 from referee.protocols.local.local_averages import averages, discriminant
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import Bench, tiny

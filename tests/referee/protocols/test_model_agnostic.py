@@ -11,10 +11,11 @@ from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
 from common.scenario.scenario import Scenario
 from common.vocabulary.operations import Label
 from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.steps import Progress
 from deploy.checking import checked
 from deploy.simulation import conduct
 from referee.audit.audit import audit
-from referee.protocols.base import PROTOCOLS, Progress
+from referee.protocols.base import PROTOCOLS
 from referee.protocols.patterns import agents, curator, sequence
 from referee.protocols.transfer.model_agnostic import said
 from tests.support import Bench, leave_folder, tiny

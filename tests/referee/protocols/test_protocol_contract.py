@@ -14,8 +14,9 @@ from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario
 from common.vocabulary.operations import Learn, LearnParities, Operation
 from common.vocabulary.queries.base import Query
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from local_agent.answering import randomize
-from referee.protocols.base import PROTOCOLS, Answers, AskAgents, AskCurator, Outcome, Progress, learned
+from referee.protocols.base import PROTOCOLS, Outcome, learned
 from referee.protocols.driver import drive
 from referee.protocols.patterns import Pattern
 from tests.support import SMALL, Bench, small, tiny

@@ -12,7 +12,7 @@ from common.vocabulary.hypotheses.argmax import Argmax, column_classes
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.losses import evaluate
 from common.vocabulary.records import Records
-from tests.common.vocabulary.graphs.models import linear, wire
+from tests.common.vocabulary.hypotheses.graphs.models import linear, wire
 
 
 def plane(*weights: float, threshold: float = 0.0) -> dict[str, Any]:

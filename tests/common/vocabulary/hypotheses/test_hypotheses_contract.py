@@ -8,7 +8,7 @@ import pytest
 from common.core.errors import BadMessage
 from common.vocabulary.hypotheses.base import HYPOTHESES, parse_hypothesis
 from common.vocabulary.records import Records
-from tests.common.vocabulary.graphs.models import linear, wire
+from tests.common.vocabulary.hypotheses.graphs.models import linear, wire
 
 EXAMPLES = {
     "argmax": {

@@ -6,7 +6,7 @@ import pytest
 from common.core.errors import BadMessage
 from common.vocabulary.hypotheses.base import HYPOTHESES, hypothesis_kind, ordinary_kinds, parse_hypothesis
 from common.vocabulary.hypotheses.onnx import Onnx
-from tests.common.vocabulary.graphs.models import constant, linear, model, node, wire
+from tests.common.vocabulary.hypotheses.graphs.models import constant, linear, model, node, wire
 
 FEATURES = np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32)
 

@@ -7,7 +7,7 @@ from common.core.errors import BadMessage
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.losses import evaluate
 from common.vocabulary.records import Records
-from tests.common.vocabulary.graphs.models import linear, wire
+from tests.common.vocabulary.hypotheses.graphs.models import linear, wire
 
 PLANE = {"kind": "linear", "weights": [1.0], "threshold": 0.25}
 HYPOTHESIS = parse_hypothesis({"kind": "relabelled", "column": 1, "hypothesis": PLANE})

@@ -256,7 +256,7 @@ def _trees(step: Step) -> tuple[tuple[Rows, ...], int]:
 
 
 def _check_forest(roots: list[int], columns: list[list[Any]], weights: Any, width: int) -> None:
-    """Hold the trees to the rules of :class:`~common.vocabulary.hypotheses.trees.Trees`: no cycle, no deep recursion."""
+    """Hold the trees to the rules of :class:`~common.vocabulary.hypotheses.trees.Trees`: no cycle, no deep nesting."""
     feature, threshold, left, right = [], [], [], []
     for tree, _, column, mode, value, true, false in zip(*columns, strict=True):
         if mode == b"LEAF" and (column, true, false) == (0, 0, 0):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from referee.runs.order import Order, commitment
+from referee.collection.order import Order, commitment
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from common.vocabulary.records import Records
+from curator.numerics import active_set as near_rows
+from curator.numerics.active_set import ActiveSet
 from curator.sample.rows.gathered_rows import GatheredRows
-from curator.weights import active_set as near_rows
-from curator.weights.active_set import ActiveSet
 
 
 def given(k=400, d=30, intercept=0.7, scale=1.0, rank=None, cost=200.0, dtype=np.float32):

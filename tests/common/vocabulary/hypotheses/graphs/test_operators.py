@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
-from common.vocabulary.graphs.operators import OPERATORS
-from common.vocabulary.graphs.parsing import evaluator, read_graph
+from common.vocabulary.hypotheses.graphs.operators import OPERATORS
+from common.vocabulary.hypotheses.graphs.parsing import evaluator, read_graph
 
 from .models import ML, constant, model, node, stump_trees
 

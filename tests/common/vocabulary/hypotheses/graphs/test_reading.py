@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from common.core.errors import BadMessage
-from common.vocabulary.graphs import parsing as reading
-from common.vocabulary.graphs.parsing import MAX_BYTES, MAX_NODES, MAX_NUMBERS, read_graph
 from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.hypotheses.graphs import parsing as reading
+from common.vocabulary.hypotheses.graphs.parsing import MAX_BYTES, MAX_NODES, MAX_NUMBERS, read_graph
 
 from .models import DECIDE, FLOAT, INT64, LABELS, ML, constant, linear, model, node, stump_trees, wire
 

@@ -1,8 +1,8 @@
 """Read a stranger's ONNX model, and write down anew what was understood of it.
 
 Nothing but the protobuf decoder ever sees the stranger's bytes. What they say is checked node by node against
-:data:`~common.vocabulary.graphs.operators.OPERATORS`; then a clean model is written from the checked parts alone, under
-new names, without documentation, metadata or fields that nobody asked about; that is what gets evaluated.
+:data:`~common.vocabulary.hypotheses.graphs.operators.OPERATORS`; then a clean model is written from the checked parts
+alone, under new names, without documentation, metadata or fields that nobody asked about; that is what gets evaluated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.vocabulary.graphs.operators import MAX_WIDTH, ML, OPERATORS, Operand, Rows, Step
+from common.vocabulary.hypotheses.graphs.operators import MAX_WIDTH, ML, OPERATORS, Operand, Rows, Step
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 1 << 12

@@ -1,0 +1,63 @@
+"""What a protocol yields, and what it receives: questions to the curator and to agents, and the agents' answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.core.arrays import AnyArray, Indices
+from common.vocabulary.operations import Operation
+from common.vocabulary.queries.base import Query
+from common.vocabulary.queries.code import CodeQuery
+
+
+@dataclass(frozen=True)
+class AskCurator:
+    """Ask the curator to carry out an operation; the reply is its result (a mapping)."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True)
+class AskAgents:
+    """Ask ``count`` fresh agents a query; the reply is :class:`Answers`."""
+
+    query: Query
+    count: int
+
+
+@dataclass(frozen=True)
+class Together:
+    """Ask all of this at once: no question can depend on an answer to another. The reply is the list of replies."""
+
+    steps: tuple[AskCurator | AskAgents, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Say something about the progress, to whoever watches; the reply is None."""
+
+    text: str
+    numbers: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers of one batch.
+
+    Attributes
+    ----------
+    asked
+        How many agents were asked (fewer than wanted when the pool is empty).
+    values
+        The randomized answers that arrived in time: uint8 bits or float64, by increasing slot.
+    slots
+        Their positions in the batch.
+    """
+
+    asked: int
+    values: AnyArray
+    slots: Indices
+
+
+Questions = list[tuple[CodeQuery, Answers]]
+"""Code queries, each with its answers."""

@@ -1,0 +1,140 @@
+"""Where a sample comes from and how it is kept, and how much room that takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from common.core import canonical
+from common.core.errors import BadInput
+from common.people.spec import RecordSource, open_records
+from common.scenario.scenario import Scenario, Storage
+from common.service.capacity import check_disk, check_memory, size
+from curator.sample.keeping import OnProgress, keep_in_memory, keep_on_disk
+from curator.sample.rows.base import Rows
+from curator.sample.rows.layout import Layout
+
+PROCESS = 256 << 20
+"""Bytes of a worker without any people."""
+STORE = 256 << 20
+"""Bytes of shared memory in which proposals and draws travel to and from workers on this machine."""
+
+Work = Callable[[int, int], int]
+"""How many bytes the work on a sample takes beside it, by its number of features and the bytes of one."""
+
+
+def in_blocks(dimension: int, itemsize: int) -> int:
+    """Return 0, for work that holds a few blocks of records at a time."""
+    return 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a sample comes from, and how it is kept: all that another process of the curator's needs to know too.
+
+    Attributes
+    ----------
+    scenario
+        Resolved.
+    seed
+        Public seed that decides who simulated people are, and which of a table's come first.
+    folder
+        Where files of records are kept.
+    data
+        Directory of the table files, absolute; None where there are none.
+    """
+
+    scenario: Scenario
+    seed: int
+    folder: Path
+    data: Path | None
+
+    @property
+    def size(self) -> int:
+        """Number of records n."""
+        return int(self.scenario.curator.n)
+
+    def population(self) -> RecordSource:
+        """Return the people."""
+        return open_records(self.scenario.source, self.data, self.seed, self.size)
+
+    def layout(self, population: RecordSource) -> Layout:
+        """Return how their records are laid out."""
+        return Layout.of(self.scenario.curator.storage, self.scenario.source, population.records(np.arange(1)))
+
+    def rows(self, population: RecordSource, begin: int, end: int, threads: int, on_progress: OnProgress) -> Rows:
+        """Bring the records of people begin, ..., end - 1 to where they are kept."""
+        layout = self.layout(population)
+        if self.scenario.curator.storage.place == "memory":
+            return keep_in_memory(population, begin, end, layout, threads, on_progress)
+        return keep_on_disk(population, begin, end, layout, threads, on_progress, self.folder, self._digest(population))
+
+    def _digest(self, population: RecordSource) -> str:
+        storage, source = self.scenario.curator.storage, self.scenario.source
+        return canonical.digest([source.wire(), self.seed, self.size, storage.numbers, population.fingerprint()])
+
+    def check(self, work: Work) -> None:
+        """Refuse, before any work, a sample that does not fit into memory or on the disk for as long as a run takes.
+
+        In memory there are the rows, if that is their place, and one count of mistakes a record: one byte up to 255
+        reweighs, two or four beyond (and the narrower ones beside them while they widen). On disk there are the rows,
+        if that is their place, and the counts twice: a new file of them is written before the old one goes. A table
+        is in memory as it is read, and once more in its random order, before anything else. Beside all that is what
+        the work on the sample takes.
+
+        Raises
+        ------
+        BadScenario
+            Saying how much is needed and available, and what to do.
+        """
+        storage, n = self.scenario.curator.storage, self.size
+        simulated = self.scenario.source.distribution is not None
+        if simulated:
+            layout = self.layout(self.population())
+            width, beside = layout.width, work(layout.dimension, layout.dtype.itemsize)
+        else:
+            dimension = self.scenario.source.dimension
+            width, beside = (2 if storage.numbers == "fixed" else 4) * dimension + 1, work(dimension, 4)
+        table = 0 if simulated else 2 * n * (4 * self.scenario.source.dimension + 1)
+        rows, widest, held = n * width, *_counts(n, int(self.scenario.curator.rounds))
+        in_memory = storage.place == "memory"
+        what = f"a sample of {n:,} people of {width} bytes"
+        fewer = "take fewer people (curator.n)"
+        if beside:
+            what = f"{what}, with {size(beside)} for the learner's work on it,"
+            fewer = f"{fewer}, or ask less of the learner (curator.learner)"
+        halve = "halve the rows (curator.storage.numbers: fixed), " if self._can_halve() else ""
+        remedy = f"keep the rows on disk (curator.storage.place: disk), {halve}or {fewer}" if in_memory else fewer
+        spread = remedy + ", or spread it over a cluster (curator.storage.workers)"
+        if storage.workers == 0:
+            check_memory(what, (rows if in_memory else 0) + held + table + beside, spread)
+        elif not os.environ.get("RAY_ADDRESS"):
+            # All workers are on this machine; each reads a table itself.
+            here = STORE + 2 * n + storage.workers * (PROCESS + table)
+            check_memory(what, (rows if in_memory else 0) + held + here + beside, spread)
+        elif beside:
+            check_memory(f"a learner's work on {n:,} people of {width} bytes", beside, fewer)
+        written = sum(file.stat().st_size for file in self.folder.glob("rows-*"))
+        wanted = 2 * widest + (0 if in_memory else max(0, rows - written))
+        check_disk(what, wanted, self.folder, fewer if in_memory else f"{halve}{'or ' if halve else ''}{fewer}")
+
+    def _can_halve(self) -> bool:
+        """Tell whether rows could be kept as fixed-point numbers, and are not."""
+        storage, source = self.scenario.curator.storage, self.scenario.source
+        if storage.numbers == "fixed" or source.table is not None:
+            return storage.numbers != "fixed"
+        try:
+            Layout.of(Storage(numbers="fixed"), source, self.population().records(np.arange(1)))
+        except BadInput:
+            return False
+        return True
+
+
+def _counts(n: int, rounds: int) -> tuple[int, int]:
+    """Return the bytes of n counts up to ``rounds``, and the bytes that they take while they widen to that."""
+    widths = [1, *(width for width, most in ((2, 0xFF), (4, 0xFFFF)) if rounds > most)]
+    return n * widths[-1], n * sum(widths[-2:])

@@ -1,0 +1,1 @@
+"""Carrying out a run: exchange with both sides, replay, result."""
