@@ -263,9 +263,9 @@ class Resampling(Curator):
         self._performed += 1
         operation = parse_operation(signed.message["operation"])
         again = HANDLERS[operation.kind]().run(
-            operation, self._workspace, self._vault.randomness.derive(self._performed)
+            operation, self._workspace, self._directory.randomness.derive(self._performed)
         )
-        return self._vault.identity.sign(first.kind, {**first.message, "result": again})
+        return self._directory.identity.sign(first.kind, {**first.message, "result": again})
 
 
 def chosen(results: list[dict[str, Any]]) -> int:

@@ -11,7 +11,8 @@ from common.scenario.scenario import Scenario, policy_digest, public_sample
 from common.wire.state import claim, claim_people
 from curator.learners.base import Sizes, parse_learner
 from curator.sample.keeping import OnProgress
-from curator.sample.placement import check_sample, in_blocks, open_sample
+from curator.sample.placement import check_sample, open_sample
+from curator.sample.source import in_blocks
 from curator.service.curator import Curator
 
 log = logging.getLogger("tandem")

@@ -40,12 +40,13 @@ class Onnx(Hypothesis):
     """h(x) = +1 if the graph's label of x is 1, else -1; every other label counts as -1.
 
     The graph takes a float matrix of d columns with any number of rows, and gives one int64 label a row, shape
-    (rows, 1). It is checked in full before anything is evaluated (:mod:`.graphs.parsing`): at most 1 MiB, 4096 nodes, 2^18 constants, all finite, and only operators under which a row's label depends on that row alone
-    (:mod:`.graphs.operators`): no loops, branches, functions, other domains or files. ONNX Runtime
-    evaluates it on one thread, in blocks of rows. Its work is bounded from the shapes, 2^20 multiply-adds a row, which
-    is about a millisecond; and its time by a trial on a block of zeros, before any record is touched: a graph for which
-    that takes more than :data:`MAX_SECONDS` is stopped and refused. A limit on people's own blocks would let one record
-    decide about the labels of others.
+    (rows, 1). It is checked in full before anything is evaluated (:mod:`.graphs.parsing`): at most 1 MiB, 4096 nodes,
+    2^18 constants, all finite, and only operators under which a row's label depends on that row alone
+    (:mod:`.graphs.operators`): no loops, branches, functions, other domains or files. ONNX Runtime evaluates it on one
+    thread, in blocks of rows. Its work is bounded from the shapes, 2^20 multiply-adds a row, which is about a
+    millisecond; and its time by a trial on a block of zeros, before any record is touched: a graph for which that takes
+    more than :data:`MAX_SECONDS` is stopped and refused. A limit on people's own blocks would let one record decide
+    about the labels of others.
 
     Needs the packages onnx and onnxruntime (``pip install 'tandem-hybrid[onnx]'``). As these parse and run what
     strangers wrote, parties accept this kind only by their own choice (``by_choice``).

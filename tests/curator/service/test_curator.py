@@ -328,7 +328,7 @@ def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, monkeypa
         bench.open()
         for number, operation in enumerate(SCRIPT[:2]):
             bench.perform(number, operation)
-        bench.curator._vault.checkpoints.settle()
+        bench.curator._directory.checkpoints.settle()
         (old,) = [path.read_bytes() for path in (folder / "curator").glob("weights-*")]
         for number, operation in enumerate(SCRIPT[2:4], 2):
             bench.perform(number, operation)
@@ -372,7 +372,7 @@ def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
         seen = []
         for number in range(5):
             bench.perform(number, reweigh())
-            bench.curator._vault.checkpoints.settle()
+            bench.curator._directory.checkpoints.settle()
             seen.append([path.name for path in (tmp_path / "curator").glob("weights-*")])
     assert seen == [[], ["weights-2"], ["weights-2"], ["weights-4"], ["weights-4"]]
 
@@ -384,8 +384,8 @@ def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
     with Bench(tmp_path) as bench:
         bench.open()
         monkeypatch.setattr(checkpoints.os, "fsync", full)
-        bench.curator._vault.checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
-        bench.curator._vault.checkpoints.settle()
+        bench.curator._directory.checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
+        bench.curator._directory.checkpoints.settle()
         monkeypatch.undo()
     assert "could not be stored, and were not: [Errno 28]" in caplog.text
     assert not list((tmp_path / "curator").glob("weights-*"))

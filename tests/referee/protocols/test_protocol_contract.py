@@ -379,7 +379,7 @@ def test_a_curator_that_releases_rubbish_fails_the_run_and_not_the_referee(tmp_p
 
             release = messages.Release.parse(self.curator.perform(signed).message)
             broken = release.model_copy(update={"result": {"event": release.result["event"]}})
-            identity: Identity = self.curator._vault.identity
+            identity: Identity = self.curator._directory.identity
             return identity.sign(broken.KIND, broken.wire())
 
     with Bench(tmp_path, curator=Rubbish) as bench:

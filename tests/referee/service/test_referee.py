@@ -136,7 +136,7 @@ def test_nobodys_path_is_published(bench):
 
 def test_a_second_run_asks_only_agents_that_were_never_asked(tmp_path, monkeypatch):
     """The budget of this curator is used up: the second run is refused, in one sentence, and asks nobody."""
-    monkeypatch.setattr(referee.execution, "ENROLMENT_PATIENCE", 0.05)
+    monkeypatch.setattr("referee.runs.execution.ENROLMENT_PATIENCE", 0.05)
     with Bench(tmp_path) as bench:
         bench.run("first")
         second = bench.run("second")
@@ -163,12 +163,12 @@ class Liar:
         terms = self.curator.open_run(signed)
         if self.what == "terms of another run":
             message = {**terms.message, "run": "other"}
-            return self.curator._vault.identity.sign("terms", message)
+            return self.curator._directory.identity.sign("terms", message)
         return Identity.create().sign("perform", terms.message) if self.what == "no terms" else terms
 
     def perform(self, signed: Any) -> Any:
         release = self.curator.perform(signed)
-        identity = self.curator._vault.identity
+        identity = self.curator._directory.identity
         return {
             "another key": lambda: Identity.create().sign("release", release.message),
             "another request": lambda: identity.sign("release", {**release.message, "request": "0" * 64}),
@@ -210,7 +210,7 @@ def until(condition: Any) -> None:
 
 
 def test_the_runner_takes_up_what_is_unfinished_and_what_is_new(bench, monkeypatch):
-    monkeypatch.setattr(referee.execution, "ENROLMENT_PATIENCE", 0.05)
+    monkeypatch.setattr("referee.runs.execution.ENROLMENT_PATIENCE", 0.05)
     bench.referee.create("first", bench.chosen.wire(), 1)
     runner = Runner(bench.referee)
     runner.start()
