@@ -43,8 +43,8 @@ from common.privacy.theorems.sparse_vector import calibrated, stability_margin, 
 from common.privacy.theorems.teacher_votes import answer_mu, answers_sigma
 from curator.learners.teachers.aggregation import enough_bottoms
 from curator.learners.teachers.counts import distances, winners
-from curator.learners.teachers.gnmax import noisy_winners
 from curator.learners.teachers.stability import say_if_stable, say_until_cutoff
+from curator.mechanisms.gaussian import noisy_winners
 
 V, EPSILON, DELTA, BETA = 10, 1.0, 1e-6, 0.05
 GAMMA = 0.01

@@ -22,7 +22,6 @@ from common.people.spec import PopulationSpec, open_records
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.private_selection import (
     AnyLaw,
-    combinations,
     epsilon_of_selection,
     mu_for_selection,
     selection_rdp,
@@ -32,6 +31,7 @@ from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometri
 from common.vocabulary.losses import evaluate
 from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
+from curator.mechanisms.random_stopping import combinations
 from curator.weights.reweighing import Reweighing
 
 EPSILON, DELTA = 1.0, 1e-6

@@ -24,12 +24,14 @@ from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.privacy.theorems.private_selection import choose, combinations, mu_for_selection, noisy_sum
+from common.privacy.theorems.private_selection import mu_for_selection
 from common.privacy.theorems.stopping import NegativeBinomial
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
 from curator.learners.adaptation.discrepancy import discrepancy
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
+from curator.mechanisms.gaussian import noisy_sum
+from curator.mechanisms.random_stopping import choose, combinations
 
 DELTA = 0.01
 """The paper's."""

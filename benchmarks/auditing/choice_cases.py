@@ -18,11 +18,11 @@ from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.events import PrivateSelection
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.privacy.theorems.private_selection import choose
 from common.privacy.theorems.stopping import Poisson, geometric
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
+from curator.mechanisms.random_stopping import choose
 from curator.weights.reweighing import Reweighing
 
 LAW = Poisson(rate=15.0, most=40)

@@ -34,7 +34,7 @@ from common.vocabulary.records import Records
 from common.vocabulary.tasks import Task
 from common.wire.identity import Signed
 from curator.learners.base import Learner, parse_learner
-from curator.learners.exponential import choose
+from curator.mechanisms.exponential import choose_level
 from curator.operations.base import HANDLERS
 from curator.sample.base import Sample
 from curator.sample.local import LocalSample
@@ -240,7 +240,7 @@ def exponential_case() -> Case:
     """The mechanism itself, on one record: its scores all change, one of them against the others."""
 
     def halved(replaced: Any, runs: int, source: RandomSource) -> AnyArray:
-        with patch("curator.learners.exponential.choose", lambda people, e, s: choose(people, 2 * e, s)):
+        with patch("curator.learners.exponential.choose_level", lambda people, e, s: choose_level(people, 2 * e, s)):
             return learned(exponential(2.0), alone)(replaced, runs, source)
 
     claim = cost([(exponential(2.0).event(1.0), 1)], 0.0)

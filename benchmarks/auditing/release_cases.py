@@ -21,7 +21,7 @@ from common.privacy.theorems.klnrs import rates
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations import Count, HeadList, LearnParities, Operation, Select
 from common.vocabulary.records import Records
-from curator.learners.exponential import choose
+from curator.mechanisms.exponential import choose_level
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.operations.head import HeadHandler
 from curator.operations.parities import ParitiesHandler
@@ -82,7 +82,10 @@ def select_case() -> Case:
         return float(told["feature"] == 0)
 
     halved = released(
-        operation, number, "curator.operations.select.choose", lambda counts, e, source: choose(counts, 2 * e, source)
+        operation,
+        number,
+        "curator.operations.select.choose_level",
+        lambda counts, e, source: choose_level(counts, 2 * e, source),
     )
     twins = {"half the sensitivity": halved}
     return Case("a selection", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=1.0)

@@ -13,12 +13,13 @@ from common.core.arrays import AnyArray
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, PrivateSelection
-from common.privacy.theorems.private_selection import choose, combinations, noisy_sum
 from common.privacy.theorems.stopping import StoppingDistribution
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.losses import Loss, count, grain
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes, parse_learner
+from curator.mechanisms.gaussian import noisy_sum
+from curator.mechanisms.random_stopping import choose, combinations
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
 
@@ -32,7 +33,7 @@ class ChosenLearner(Learner):
     The sample is split by place: a share of the places, evenly spread, is for validation, the others are for
     training. Each run trains a mu-GDP learner on the training part and scores what it gives on the validation part:
     minus the sum of losses, with noise that makes it mu-GDP. One record is in one of the parts, so a run with its
-    score is mu-GDP (the proof is in :func:`common.privacy.theorems.private_selection.choose`), and the best of K runs,
+    score is mu-GDP (the proof is in :func:`curator.mechanisms.random_stopping.choose`), and the best of K runs,
     K secret, costs what :func:`common.privacy.theorems.private_selection.epsilon_of_selection` says: Papernot and
     Steinke (2022), Theorems 2 and 6, and better. Only the best hypothesis is released, never a score, K, or the
     settings that it was made with.

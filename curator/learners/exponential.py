@@ -20,6 +20,7 @@ from common.vocabulary.hypotheses.linear import GREATEST
 from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
+from curator.mechanisms.exponential import choose_level
 from curator.weights.sampling import Sampler
 
 MAX_HYPOTHESES = 1 << 31
@@ -107,26 +108,9 @@ class Exponential(Learner):
         else:
             scored = _Conjunctions(records, self.literals)
         people = scored.people()
-        mistakes = choose(people, self.epsilon, source.derive("level"))
+        mistakes = choose_level(people, self.epsilon, source.derive("level"))
         rank = int(source.derive("rank").integers(int(people[mistakes]), 1)[0])
         return scored.find(mistakes, rank)
-
-
-def choose(people: Indices, epsilon: float, source: RandomSource) -> int:
-    """Draw a count of mistakes c with probability proportional to people[c] * exp(-epsilon c / 2).
-
-    Parameters
-    ----------
-    people
-        Shape (m + 1,): how many hypotheses make each number of mistakes; at least one is positive.
-    epsilon
-        Positive. Weights are relative to the best count present, so none of importance underflows.
-    """
-    levels = np.flatnonzero(people)
-    acceptance_table = people[levels] * np.exp(-0.5 * epsilon * (levels - levels[0]))
-    stairs = np.cumsum(acceptance_table)
-    place = np.searchsorted(stairs, source.uniforms(1)[0] * stairs[-1], side="right")
-    return int(levels[min(int(place), len(levels) - 1)])
 
 
 class _Class(ABC):

@@ -8,8 +8,8 @@ import numpy as np
 
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
-from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations import Count
+from curator.mechanisms.geometric import geometric_noise
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
@@ -31,4 +31,4 @@ class CountHandler(OperationHandler[Count]):
             int(np.count_nonzero(records.features[:, operation.feature] > 0))
             for records in workspace.sample.blocks(BLOCK)
         )
-        return {"count": ones + int(Laplace(epsilon=operation.epsilon).noise(1, source)[0])}
+        return {"count": ones + int(geometric_noise(1, operation.epsilon, source)[0])}

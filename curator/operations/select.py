@@ -9,7 +9,7 @@ import numpy as np
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
 from common.vocabulary.operations import Select
-from curator.learners.exponential import choose
+from curator.mechanisms.exponential import choose_level
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
@@ -33,7 +33,7 @@ class SelectHandler(OperationHandler[Select]):
         for records in workspace.sample.blocks(BLOCK):
             ones += np.count_nonzero(records.features[:, columns] > 0, axis=0)
         missing = len(workspace.sample) - ones
-        level = choose(np.bincount(missing, minlength=len(workspace.sample) + 1), operation.epsilon, source)
+        level = choose_level(np.bincount(missing, minlength=len(workspace.sample) + 1), operation.epsilon, source)
         alike = np.flatnonzero(missing == level)
         chosen = alike[int(source.integers(len(alike), 1)[0])]
         return {"feature": operation.first + int(chosen)}

@@ -19,11 +19,7 @@ bounds f'(q)/f'(q') for q >= q' bounds g'(q)/g'(q').
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
-from typing import Any, Generic, TypeVar
 
 import numpy as np
 from scipy.special import ndtr
@@ -31,17 +27,12 @@ from scipy.special import ndtr
 from common.core.arrays import Floats
 from common.core.errors import BadInput
 from common.numerics.bisection import largest
-from common.numerics.randomness import RandomSource
 from common.privacy.rounding import MAX_EPSILON, UNIT, down, up
 from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
-from common.privacy.theorems.stopping import NegativeBinomial, Poisson, draw_count
+from common.privacy.theorems.stopping import NegativeBinomial, Poisson
 
 AnyLaw = NegativeBinomial | Poisson
-Output = TypeVar("Output")
-
-
-# What it costs ---------------------------------------------------------------------------------------------------
 
 
 def selection_rdp(order: int, mu: float, law: AnyLaw) -> float:
@@ -173,94 +164,3 @@ def _steepest(mu: float, gamma: float) -> float:
         kept = bounds > attained
         edges = np.linspace(left[kept], right[kept], 9)
         left, right = edges[:-1].ravel(), edges[1:].ravel()
-
-
-# Making it -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Chosen(Generic[Output]):
-    """The best run: its output, and the settings that it was made with (public, as the output is)."""
-
-    output: Output
-    settings: dict[str, Any]
-
-
-def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of a grid's values, the last key's fastest."""
-    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-
-
-def choose(
-    fit: Callable[[dict[str, Any], RandomSource], Output],
-    score: Callable[[Output, RandomSource], float],
-    grid: Mapping[str, Sequence[Any]],
-    law: AnyLaw,
-    source: RandomSource,
-    *,
-    constant_time: bool = True,
-) -> Chosen[Output]:
-    """Run K times with settings drawn uniformly from a public grid, and return the run with the highest score.
-
-    If ``fit`` followed by ``score`` is mu-GDP for each setting, the choice costs what :func:`epsilon_of_selection`
-    says for mu. Typically ``fit`` sees one part of the sample and is mu-GDP in it, and ``score`` sees the other part,
-    disjoint, and is mu-GDP in it whatever it is to score. Then both together are mu-GDP: where the neighbours differ
-    in the first part, the score is post-processing of the fit; where they differ in the second, the fits have the
-    same law, and given the fit the scores are no easier to tell apart than N(0, 1) and N(mu, 1), which, as a
-    trade-off function is convex, remains true on the average over the fits. Drawing the settings is such an average.
-
-    Parameters
-    ----------
-    fit
-        (settings, randomness) -> output.
-    score
-        (output, randomness) -> a score that is private itself, the higher the better (:func:`noisy_sum`, say).
-    grid
-        Public values of each setting.
-    law
-        Of K.
-    constant_time
-        Carry out all ``law.most`` runs and look at the first K only, as who knows how long it took would know K.
-
-    Raises
-    ------
-    BadInput
-        If a setting has no values.
-    """
-    settings = combinations(grid)
-    if not settings:
-        raise BadInput("every setting of the grid needs at least one value")
-    count = draw_count(law, source.derive("count"))
-    drawn = source.derive("settings").integers(len(settings), law.most)
-
-    def attempt(run: int) -> tuple[float, Chosen[Output]]:
-        own = settings[int(drawn[run])]
-        output = fit(own, source.derive("fit", run))
-        return score(output, source.derive("score", run)), Chosen(output, own)
-
-    best = attempt(0)
-    for run in range(1, law.most if constant_time else count):
-        found = attempt(run)
-        if run < count and found[0] > best[0]:
-            best = found
-    return best[1]
-
-
-def noisy_sum(total: int, parts: int, mu: float, source: RandomSource) -> int:
-    """Return a sum of values in [0, 1] with Gaussian noise: mu-GDP where one value of the sum is replaced.
-
-    Parameters
-    ----------
-    total
-        The sum in whole parts, an integer.
-    parts
-        How many parts make 1; the noise has a standard deviation of parts/mu of them.
-    mu
-        Positive.
-
-    Returns
-    -------
-    Whole parts, an integer: total + round(noise) = round(total + noise), post-processing of the exact Gaussian
-    mechanism.
-    """
-    return total + round(up(parts / mu) * float(source.normals(1)[0]))

@@ -1,4 +1,4 @@
-"""How often a private choice tries: laws of a secret number of runs K, in 1..``most``, drawn exactly.
+"""How often a private choice tries: laws of a secret number of runs K, in 1..``most``, in ratios of integers.
 
 A choice that tries a fixed number of times has no good guarantee: its best output is the best of *all* runs, and the
 composition of all of them is what it costs. With a random K that nobody learns it is far less (Liu and Talwar 2019;
@@ -21,7 +21,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from common.core.values import Value
-from common.numerics.randomness import RandomSource
 from common.privacy.rounding import UNIT, up
 
 MAX_RUNS = 1024
@@ -155,28 +154,8 @@ def geometric(mean: float, most: int | None = None) -> NegativeBinomial:
     return NegativeBinomial(eta=1.0, gamma=1.0 / mean, most=most or min(MAX_RUNS, math.ceil(4.0 * mean)))
 
 
-def draw_count(law: NegativeBinomial | Poisson, source: RandomSource) -> int:
-    """Draw K, exactly: the law's probabilities are ratios of integers.
-
-    Nobody but the caller may learn it, from the time that the runs take least of all.
-    """
-    cumulative = list(accumulate(_weights(law)))
-    point = _below(cumulative[-1], source)
-    return 1 + next(place for place, bound in enumerate(cumulative) if point < bound)
-
-
-def _below(bound: int, source: RandomSource) -> int:
-    """Draw an integer uniform on 0..bound-1, of any size, exactly."""
-    bits = bound.bit_length()
-    while True:
-        words = source.words(-(-bits // 64))
-        point = int.from_bytes(words.astype("<u8").tobytes(), "little") >> (-bits % 64)
-        if point < bound:
-            return point
-
-
 @lru_cache(maxsize=8)
-def _weights(law: StoppingLaw) -> tuple[int, ...]:
+def weights(law: StoppingLaw) -> tuple[int, ...]:
     """Return integers proportional to P(K = 1), ..., P(K = most)."""
     ratios = [law.ratio(count) for count in range(1, law.most)]
     rising = accumulate((top for top, _ in ratios), mul, initial=1)
@@ -187,6 +166,6 @@ def _weights(law: StoppingLaw) -> tuple[int, ...]:
 @lru_cache(maxsize=256)
 def _sums(law: StoppingLaw) -> tuple[float, float]:
     """Return 1/P(K = 1), and E[K] rounded up."""
-    weights = _weights(law)
-    total = sum(weights)
-    return total / weights[0], up(sum(k * weight for k, weight in enumerate(weights, start=1)) / total)
+    shares = weights(law)
+    total = sum(shares)
+    return total / shares[0], up(sum(k * share for k, share in enumerate(shares, start=1)) / total)

@@ -17,8 +17,8 @@ from common.privacy.rounding import down, up
 from common.privacy.theorems.sparse_vector import Thresholds, calibrated, printed, stability_share
 from common.privacy.theorems.teacher_votes import MAX_NOISE, MIN_NOISE, answer_mu, answers_sigma
 from curator.learners.teachers.counts import distances, winners
-from curator.learners.teachers.gnmax import noisy_winners
 from curator.learners.teachers.stability import say_if_stable, say_until_cutoff
+from curator.mechanisms.gaussian import noisy_winners
 
 MIN_EPSILON, MAX_EPSILON = 0.001, 30.0
 """Geometric noise can be drawn for these."""
@@ -63,7 +63,9 @@ class Aggregation(Value):
 
 
 class GnMax(Aggregation):
-    """Noisy counts (:mod:`curator.learners.teachers.gnmax`); give either ``noise`` or ``epsilon`` and ``delta``.
+    """Noisy counts: :func:`curator.mechanisms.gaussian.noisy_winners`.
+
+    Give either ``noise`` or both ``epsilon`` and ``delta``.
 
     Attributes
     ----------

@@ -6,7 +6,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.laplace import Laplace
+from curator.mechanisms.geometric import geometric_noise
 
 
 def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon: float, source: RandomSource) -> float:
@@ -34,5 +34,5 @@ def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon
     teachers, people = votes.shape
     unit = max(teachers, touched * people)
     wrong = int(np.count_nonzero(votes != classes))
-    noisy = wrong // unit + int(Laplace(epsilon=epsilon).noise(1, source)[0])
+    noisy = wrong // unit + int(geometric_noise(1, epsilon, source)[0])
     return float(np.clip((noisy + 1) * unit / (teachers * people), 0.0, 1.0))

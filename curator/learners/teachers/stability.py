@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.core.arrays import AnyArray, Indices
+from common.core.arrays import Indices
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.sparse_vector import Thresholds, stability_level
-from common.vocabulary.mechanisms.laplace import Laplace
+from curator.mechanisms.geometric import geometric_noise
 
 BOTTOM = -1
 """Said in the place of a class where the votes do not agree."""
@@ -26,7 +26,7 @@ def say_if_stable(values: Indices, stable: Indices, epsilon: float, delta: float
     values, stable
         Shape (m,): the winners and their distances to instability (:mod:`curator.learners.teachers.counts`).
     """
-    noise = Laplace(epsilon=epsilon).noise(len(values), source).astype(np.int64)
+    noise = geometric_noise(len(values), epsilon, source)
     return np.where(stable + noise > stability_level(epsilon, delta), values, BOTTOM)
 
 
@@ -45,8 +45,8 @@ def say_until_cutoff(values: Indices, stable: Indices, law: Thresholds, source: 
     law
         T, the threshold and both noises.
     """
-    refreshed = law.level + _noise(law.of_threshold, law.cutoff, source.derive("thresholds"))
-    noisy = stable + _noise(law.of_query, len(values), source.derive("queries"))
+    refreshed = law.level + geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
+    noisy = stable + geometric_noise(len(values), law.of_query, source.derive("queries"))
     said = np.full(len(values), UNANSWERED, dtype=np.int64)
     bottoms = 0
     for query in range(len(values)):
@@ -56,7 +56,3 @@ def say_until_cutoff(values: Indices, stable: Indices, law: Thresholds, source: 
         said[query] = values[query] if passes else BOTTOM
         bottoms += not passes
     return said
-
-
-def _noise(epsilon: float, count: int, source: RandomSource) -> AnyArray:
-    return Laplace(epsilon=epsilon).noise(count, source).astype(np.int64)

@@ -12,7 +12,7 @@ from common.privacy.rounding import down
 from common.scenario.problems.blender import SPURIOUS, threshold
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations import HeadList
-from curator.operations.head import listed
+from curator.mechanisms.histogram import listed
 from tests.curator.operations.given import assert_law, geometric, numbers, release
 
 MOST = 40

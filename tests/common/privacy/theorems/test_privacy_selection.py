@@ -21,15 +21,14 @@ from common.privacy.events import Gaussian, PrivateSelection, SubsampledSteps
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.private_selection import (
     AnyLaw,
-    choose,
-    combinations,
     epsilon_of_selection,
     mu_for_selection,
-    noisy_sum,
     pure_epsilon_of_selection,
     selection_rdp,
 )
-from common.privacy.theorems.stopping import NegativeBinomial, Poisson, _weights, draw_count, geometric
+from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric, weights
+from curator.mechanisms.gaussian import noisy_sum
+from curator.mechanisms.random_stopping import choose, combinations, draw_count
 
 LAWS: list[AnyLaw] = [
     geometric(5.0),
@@ -48,9 +47,9 @@ DELTA = 1e-6
 @cache
 def shares(law: AnyLaw) -> Floats:
     """Return P(K = 1), ..., P(K = most)."""
-    weights = _weights(law)
-    total = sum(weights)
-    return np.array([weight / total for weight in weights])
+    whole = weights(law)
+    total = sum(whole)
+    return np.array([weight / total for weight in whole])
 
 
 def best_of(law: AnyLaw, chances: Floats) -> Floats:

@@ -17,11 +17,10 @@ from common.privacy.theorems.stopping import (
     NegativeBinomial,
     Poisson,
     StoppingLaw,
-    _below,
-    _weights,
-    draw_count,
     geometric,
+    weights,
 )
+from curator.mechanisms.random_stopping import _below, draw_count
 
 LAWS = [
     NegativeBinomial(eta=1.0, gamma=0.1, most=40),
@@ -56,9 +55,9 @@ def printed(law: StoppingLaw, count: int) -> mpmath.mpf:
 def test_the_weights_are_the_printed_probabilities(law: StoppingLaw) -> None:
     with mpmath.workdps(40):
         chances = [printed(law, count) for count in range(1, law.most + 1)]
-        weights = _weights(law)
-        for weight, chance in zip(weights, chances, strict=True):
-            assert weight / sum(weights) == pytest.approx(float(chance / sum(chances)), rel=1e-12)
+        shares = weights(law)
+        for weight, chance in zip(shares, chances, strict=True):
+            assert weight / sum(shares) == pytest.approx(float(chance / sum(chances)), rel=1e-12)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=IDS)
@@ -95,8 +94,8 @@ def test_draws_follow_the_law(law: StoppingLaw) -> None:
     source, runs = RandomSource.seeded(1, law.name), 4000
     drawn = np.array([draw_count(law, source) for _ in range(runs)])
     assert 1 <= drawn.min() <= drawn.max() <= law.most
-    weights = _weights(law)
-    expected = np.array([runs * (weight / sum(weights)) for weight in weights])
+    shares = weights(law)
+    expected = np.array([runs * (share / sum(shares)) for share in shares])
     observed = np.bincount(drawn, minlength=law.most + 1)[1:]
     large = expected >= 5
     cells = [(observed[large], expected[large])]

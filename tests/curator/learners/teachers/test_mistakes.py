@@ -13,19 +13,14 @@ from curator.learners.teachers.aggregation import enough_bottoms
 from curator.learners.teachers.mistakes import estimated_mistakes
 
 
-class Silent:
-    """No noise at all."""
-
-    def __init__(self, epsilon: float) -> None:
-        pass
-
-    def noise(self, count, source):
-        return np.zeros(count)
+def silent(count, epsilon, source):
+    """Return no noise at all."""
+    return np.zeros(count, dtype=np.int64)
 
 
 @pytest.mark.parametrize(("teachers", "people", "touched"), [(7, 3, 1), (3, 7, 1), (5, 5, 2), (4, 9, 2)])
 def test_one_record_moves_the_estimate_by_one_step_at_most(monkeypatch, teachers, people, touched):
-    monkeypatch.setattr(mistakes, "Laplace", Silent)
+    monkeypatch.setattr(mistakes, "geometric_noise", silent)
     step = max(teachers, touched * people) / (teachers * people)
     draw = np.random.default_rng(1)
     for _ in range(200):

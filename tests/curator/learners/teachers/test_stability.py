@@ -35,16 +35,11 @@ def test_there_are_never_more_bottoms_than_the_cutoff(cutoff):
 
 
 def test_the_threshold_is_drawn_anew_after_each_bottom_and_only_then(monkeypatch):
-    class Fixed:
-        """Noise that is known: of thresholds 0, -40, 40; of queries 0."""
+    def fixed(count, epsilon, source):
+        """Return noise that is known: of thresholds 0, -40, 40; of queries 0."""
+        return np.array([0, -40, 40])[:count] if epsilon == SURE.of_threshold else np.zeros(count, dtype=np.int64)
 
-        def __init__(self, epsilon: float) -> None:
-            self.epsilon = epsilon
-
-        def noise(self, count, source):
-            return np.array([0.0, -40.0, 40.0])[:count] if self.epsilon == SURE.of_threshold else np.zeros(count)
-
-    monkeypatch.setattr(stability, "Laplace", Fixed)
+    monkeypatch.setattr(stability, "geometric_noise", fixed)
     # Levels in force: 50 until the first bottom, 10 until the second, 90 from then on.
     assert said([60, 40, 40, 60, 5, 60, 95]) == [0, BOTTOM, 0, 1, BOTTOM, BOTTOM, UNANSWERED]
 

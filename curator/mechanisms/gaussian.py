@@ -1,4 +1,4 @@
-"""GNMax: the class with most votes, after Gaussian noise on every count."""
+"""Gaussian noise on whole numbers: a noisy sum, and the class with the greatest noisy count."""
 
 from __future__ import annotations
 
@@ -9,12 +9,33 @@ import numpy as np
 from common.core.arrays import Indices
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
+from common.privacy.rounding import up
 from common.privacy.theorems.teacher_votes import MAX_NOISE, MIN_NOISE
 from curator.numerics.gaussian_noise import FINE_GRID, fine_normals
 
 
+def noisy_sum(total: int, parts: int, mu: float, source: RandomSource) -> int:
+    """Return a sum of values in [0, 1] with Gaussian noise: mu-GDP where one value of the sum is replaced.
+
+    Parameters
+    ----------
+    total
+        The sum in whole parts, an integer.
+    parts
+        How many parts make 1; the noise has a standard deviation of parts/mu of them.
+    mu
+        Positive.
+
+    Returns
+    -------
+    Whole parts, an integer: total + round(noise) = round(total + noise), post-processing of the exact Gaussian
+    mechanism.
+    """
+    return total + round(up(parts / mu) * float(source.normals(1)[0]))
+
+
 def noisy_winners(counts: Indices, sigma: float, source: RandomSource) -> Indices:
-    """Return the class with the greatest noisy count for each of m queries, shape (m,), int64.
+    """Return (GNMax) the class with the greatest noisy count for each of m queries, shape (m,), int64.
 
     Counts and noise are whole multiples of one unit: a vote is floor(2^26/sigma) units, the noise has a standard
     deviation of 2^26 units; the sums are exact (:mod:`curator.numerics.gaussian_noise`). Rounding a vote down is on the
