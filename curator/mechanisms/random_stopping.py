@@ -46,8 +46,9 @@ def choose(
     :func:`~common.privacy.theorems.private_selection.epsilon_of_selection` says for mu. Typically
     ``fit`` sees one part of the sample and is mu-GDP in it, and ``score`` sees the other part, disjoint, and is mu-GDP
     in it whatever it is to score. Then both together are mu-GDP: where the neighbours differ in the first part, the
-    score is post-processing of the fit; where they differ in the second, the fits have the same law, and given the fit the scores are no easier to tell apart than N(0, 1) and N(mu, 1), which, as a
-    trade-off function is convex, remains true on the average over the fits. Drawing the settings is such an average.
+    score is post-processing of the fit; where they differ in the second, the fits have the same law, and given the
+    fit the scores are no easier to tell apart than N(0, 1) and N(mu, 1), which, as a trade-off function is convex,
+    remains true on the average over the fits. Drawing the settings is such an average.
 
     Parameters
     ----------
