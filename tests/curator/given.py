@@ -47,11 +47,11 @@ def reweighed(table: AnyArray, kappa: float | None, eta: float) -> tuple[Reweigh
     return weights, sample
 
 
-def scores(sample: LocalSample) -> AnyArray:
-    """Return all scores, in order."""
-    return np.concatenate(list(sample.scores()))
+def cumulative_losses(sample: LocalSample) -> AnyArray:
+    """Return all cumulative losses, in order."""
+    return np.concatenate(list(sample.cumulative_losses()))
 
 
 def law(weights: Reweighing, sample: LocalSample) -> AnyArray:
     """Return mu up to a factor, by record: 1 where it is largest."""
-    return weights.density().relative(scores(sample).astype(np.int64))
+    return weights.density().relative(cumulative_losses(sample).astype(np.int64))

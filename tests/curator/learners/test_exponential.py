@@ -13,7 +13,8 @@ from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
-from curator.learners.exponential import Exponential, _Conjunctions, _Stumps, choose
+from curator.learners.exponential import Exponential, _Conjunctions, _Stumps
+from curator.mechanisms.exponential import choose_level
 from curator.weights.reweighing import Reweighing
 
 
@@ -64,7 +65,7 @@ def test_counts_agree_with_brute_force_and_every_member_can_be_found(name):
 def test_choice_follows_the_law():
     people = np.array([0, 2, 0, 7, 300, 0])
     acceptance_table = people * np.exp(-0.5 * 1.3 * np.arange(6))
-    drawn = np.bincount([choose(people, 1.3, RandomSource.seeded(i)) for i in range(20_000)], minlength=6)
+    drawn = np.bincount([choose_level(people, 1.3, RandomSource.seeded(i)) for i in range(20_000)], minlength=6)
     kept = people > 0
     assert not drawn[~kept].any()
     assert chisquare(drawn[kept], 20_000 * acceptance_table[kept] / acceptance_table.sum()).pvalue > 1e-6
@@ -73,7 +74,7 @@ def test_choice_follows_the_law():
 def test_choice_far_from_zero_does_not_underflow():
     people = np.zeros(10**6, dtype=np.int64)
     people[999_990] = 3
-    assert choose(people, 50.0, RandomSource.seeded(1)) == 999_990
+    assert choose_level(people, 50.0, RandomSource.seeded(1)) == 999_990
 
 
 def test_replacing_one_draw_changes_no_probability_by_more_than_epsilon():

@@ -7,7 +7,6 @@ import tempfile
 
 import numpy as np
 import pytest
-from deploy.estimators import TransferClassifier
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -15,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from common.core.errors import BadFit, FitFailed
 from referee.audit.audit import audit
-from tandem.estimators import running
+from tandem.estimators import TransferClassifier, running
 from tests.tandem.estimators.people import QUICK, square
 
 

@@ -6,11 +6,11 @@ import lzma
 import numpy as np
 import polars
 import pytest
-from common.tables import Category, TableSource, load
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.core.errors import BadData, BadMessage
+from common.people.tables import Category, TableSource, load
 from common.people.tables import files as reading
 
 DESCRIPTION = {
