@@ -97,7 +97,7 @@ def test_the_cluster_holds_the_same_people_in_the_same_order(one, two):
 @pytest.mark.parametrize(("kappa", "eta"), [(0.2, 0.1), (0.01, 3.0)], ids=["by rejection", "from a pile"])
 def test_a_killed_worker_changes_nothing_of_what_comes_out(one, two, monkeypatch, kappa, eta):
     told: list[str] = []
-    monkeypatch.setattr(two, "_tell", told.append)
+    monkeypatch.setattr(two, "_on_progress", told.append)
     assert reweighed(two, kappa, eta, kill=2) == reweighed(one, kappa, eta)
     assert [line for line in told if "its successor brings the same 10,001 people and repeats" in line]
 
