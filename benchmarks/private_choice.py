@@ -28,10 +28,10 @@ from common.privacy.theorems.private_selection import (
 )
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
+from common.vocabulary.learners.grids import combinations
 from common.vocabulary.losses import evaluate
 from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
-from curator.mechanisms.random_stopping import combinations
 from curator.weights.reweighing import Reweighing
 
 EPSILON, DELTA = 1.0, 1e-6

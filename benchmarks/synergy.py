@@ -46,7 +46,7 @@ def run(name: str, side: str, repetition: int) -> dict[str, Any]:
     began = time.perf_counter()
     outcome = conduct(chosen, seed, lambda number, hypothesis: None)
     took = time.perf_counter() - began
-    truth = asked.problem.judge(outcome.answer.wire(), asked, people)
+    truth = asked.problem.judge(outcome.answer.wire(), asked.alpha, people)
     return {
         "name": name,
         "side": side,
@@ -156,7 +156,7 @@ def theorem(repetitions: int) -> list[dict[str, Any]]:
                 )
                 for repetition in range(repetitions)
             )
-            judged = [asked.problem.judge(outcome.answer.wire(), asked, distribution) for outcome in outcomes]
+            judged = [asked.problem.judge(outcome.answer.wire(), asked.alpha, distribution) for outcome in outcomes]
             right.append(sum(truth["correct"] for truth in judged) / repetitions)
         found.append({"way": way, "right_under_D0": right[0], "right_under_D1": right[1], "runs": repetitions})
     return found

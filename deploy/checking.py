@@ -5,7 +5,7 @@ from __future__ import annotations
 from common.core.errors import BadInput, BadScenario
 from common.planning.plan import resolve
 from common.planning.planned_values import left_open
-from common.planning.problem_plans import shortfalls
+from common.planning.problems.base import shortfalls
 from common.scenario.scenario import Scenario
 from curator.learners.base import LEARNERS, parse_learner
 from referee.protocols.base import PROTOCOLS

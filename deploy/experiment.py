@@ -47,7 +47,7 @@ def complete(
     truth: dict[str, Any] | None = None
     if asked.problem is not None:
         if result["answer"] is not None and asked.target.distribution is not None:
-            truth = asked.problem.judge(result["answer"], asked, asked.target.distribution)
+            truth = asked.problem.judge(result["answer"], asked.alpha, asked.target.distribution)
     elif result["answer"] is not None and can_judge(asked):
         population = judge_crowd(asked, seed or 0)
         found = judge(parse_hypothesis(result["answer"]), population)

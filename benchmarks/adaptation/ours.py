@@ -26,12 +26,13 @@ from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.private_selection import mu_for_selection
 from common.privacy.theorems.stopping import NegativeBinomial
+from common.vocabulary.learners.grids import combinations
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
 from curator.learners.adaptation.discrepancy import discrepancy
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
 from curator.mechanisms.gaussian import noisy_sum
-from curator.mechanisms.random_stopping import choose, combinations
+from curator.mechanisms.random_stopping import choose
 
 DELTA = 0.01
 """The paper's."""

@@ -18,9 +18,10 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.domain_adaptation import StepNoise, step_noise
 from common.privacy.theorems.gaussian_dp import epsilon_of
+from common.vocabulary.learners.adaptation import Private
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
 from curator.learners.adaptation.discrepancy import private_discrepancy, sensitivity
-from curator.learners.adaptation.domains import Domains, Private, Side
+from curator.learners.adaptation.domains import Domains, Side
 from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
 from tests.curator.learners.adaptation.given import by_dca, divided
 

@@ -9,10 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from common.core.registry import Registry
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.learners.base import SETTINGS
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner
 from curator.weights.sampling import Sampler
@@ -43,10 +45,12 @@ class NoisyMean(Learner):
 @contextmanager
 def registered() -> Iterator[None]:
     """Have the learner in the vocabulary for a while."""
-    LEARNERS.names()
-    entries: dict[str, Any] = LEARNERS._entries
-    entries["noisy-mean"] = NoisyMean
+    vocabularies: tuple[Registry[Any], ...] = (SETTINGS, LEARNERS)
+    for vocabulary in vocabularies:
+        vocabulary.names()
+        vocabulary._entries["noisy-mean"] = NoisyMean
     try:
         yield
     finally:
-        del entries["noisy-mean"]
+        for vocabulary in vocabularies:
+            del vocabulary._entries["noisy-mean"]

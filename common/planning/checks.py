@@ -8,7 +8,7 @@ from common.core.errors import BadScenario
 from common.planning import formulas
 from common.planning.learners.base import planning_of, spent
 from common.planning.plan import Plan, plan, resolve
-from common.planning.problem_plans import shortfalls
+from common.planning.problems.base import shortfalls
 from common.privacy.calibration import MIN_SUPPORT
 from common.scenario.scenario import Scenario
 

@@ -10,7 +10,7 @@ from common.core.values import Value
 from common.planning import formulas
 from common.planning.learners.base import Task, lemma, planning_of
 from common.planning.planned_values import ERRATA, PAPER, PlannedValue, fixed, follow, left_open
-from common.planning.problem_plans import planned_values, resolve_problem
+from common.planning.problems.base import planned_values, resolve_problem
 from common.scenario.problems.base import Problem
 from common.scenario.scenario import ONCE, Scenario
 from common.statistics import evidence

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from common.core.errors import BadMessage, BadScenario
 from common.core.registry import Vocabulary
-from common.core.values import Value
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event
 from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.learners.base import LearnerSettings
 from common.vocabulary.records import Records
 from curator.weights.sampling import Sampler
 
@@ -43,17 +42,12 @@ class Sizes(NamedTuple):
         return self.dimension * self.itemsize + 1
 
 
-class Learner(Value):
-    """A learner with its public settings, as a frozen value.
+class Learner(LearnerSettings):
+    """A learner: its public settings, and how it learns with them. Its class derives from that of the settings.
 
     A learner sees records only through draws from mu (a :class:`~curator.weights.sampling.Sampler`), so that the
     subsampling lemmas apply to everything it does.
     """
-
-    name: str
-
-    by_choice: ClassVar[frozenset[str]] = frozenset()
-    """Which hypotheses it may give that are accepted only by choice (``Hypothesis.by_choice``)."""
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Refuse a sample that it cannot learn from, before anything is charged; sees the features' type and number.
@@ -91,16 +85,6 @@ class Learner(Value):
         return 0
 
     @abstractmethod
-    def event(self, sampling: float) -> Event:
-        """Declare what one call costs, before it runs.
-
-        Parameters
-        ----------
-        sampling
-            Upper bound s on the total variation between mu and mu' of neighbouring samples (1/(kappa n) at most).
-        """
-
-    @abstractmethod
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
     ) -> Hypothesis:
@@ -122,8 +106,8 @@ class Learner(Value):
 LEARNERS: Vocabulary[Learner] = Vocabulary("learner", "curator.learners", "name")
 
 
-def parse_learner(settings: Any) -> Learner:
-    """Validate a learner from its settings.
+def parse_learner(settings: LearnerSettings | Any) -> Learner:
+    """Return the learner of these settings, or of their JSON form.
 
     Raises
     ------
@@ -131,6 +115,6 @@ def parse_learner(settings: Any) -> Learner:
         If the name is unknown or a setting is wrong.
     """
     try:
-        return LEARNERS.parse(settings)
+        return LEARNERS.parse(settings.wire() if isinstance(settings, LearnerSettings) else settings)
     except BadMessage as error:
         raise BadScenario(f"learner: {error.detail}") from None

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Self
+from typing import Any
 
 import numpy as np
-from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, Gaussian, PrivateSelection
-from common.privacy.theorems.stopping import StoppingDistribution
 from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.losses import Loss, count, grain
+from common.vocabulary.learners.chosen import ChosenSettings
+from common.vocabulary.losses import count, grain
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes, parse_learner
 from curator.mechanisms.gaussian import noisy_sum
-from curator.mechanisms.random_stopping import choose, combinations
+from curator.mechanisms.random_stopping import choose
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
 
-MAX_CANDIDATES = 256
-
 
 @LEARNERS.register("chosen")
-class ChosenLearner(Learner):
+class ChosenLearner(ChosenSettings, Learner):
     """The best of K runs of a learner, each with settings drawn from a public grid, by a private score.
 
     The sample is split by place: a share of the places, evenly spread, is for validation, the others are for
@@ -43,76 +38,10 @@ class ChosenLearner(Learner):
     numbers of iterations out of the grid where somebody else can read the clock.
 
     The hypothesis comes from the training part alone; it is not fitted again on everybody, which would cost once more.
-
-    Attributes
-    ----------
-    learner
-        Settings of the learner that is run, without ``mu``. It must learn from the sample itself and declare
-        Gaussian releases of at most ``mu`` in all.
-    grid
-        Values to try, by setting of that learner; every combination is a candidate.
-    law
-        Of K.
-    mu
-        Of one run: given to the learner as its ``mu``, and spent on its score.
-    validation
-        Share of the places for validation, in (0, 1).
-    judges
-        ``held-out``: as above. ``public``: for a public sample of the people that the hypothesis is for (reverse
-        adaptation); it is split in the place of the private sample, all of which is for training, and scores on public
-        records are post-processing and need no noise.
-    loss
-        What is scored: the loss that agents test.
-    cut
-        Losses above are counted as this much, in scores only. The noise of a score is cut/mu, so that a public bound on
-        the losses that matter (squared residuals of a tenth: .01) makes it as much smaller. Mistakes are not cut.
     """
 
-    name: Literal["chosen"] = "chosen"
-    learner: dict[str, Any]
-    grid: dict[str, tuple[Any, ...]] = Field(min_length=1)
-    law: StoppingDistribution
-    mu: float = Field(gt=0, le=1e6)
-    validation: float = Field(default=0.2, gt=0, lt=1)
-    judges: Literal["held-out", "public"] = "held-out"
-    loss: Loss = "zero-one"
-    cut: float = Field(default=1.0, gt=0, le=1)
-
-    @model_validator(mode="after")
-    def _candidates_fit(self) -> Self:
-        size = math.prod(map(len, self.grid.values()))
-        if not 1 <= size <= MAX_CANDIDATES:
-            raise ValueError(f"the grid must have 1 to {MAX_CANDIDATES} combinations, found {size}")
-        fixed = sorted({"name", "mu"} & set(self.grid)) + sorted({"mu"} & set(self.learner))
-        if fixed:
-            raise ValueError(f"{fixed[0]} is the same for all candidates and given outside of the grid and the learner")
-        for settings in combinations(self.grid):
-            self._check_candidate(settings)
-        return self
-
-    def _check_candidate(self, settings: dict[str, Any]) -> None:
-        try:
-            candidate = self._candidate(settings)
-        except BadScenario as wrong:
-            raise ValueError(f"the candidate {settings}: {wrong.detail}") from None
-        event = candidate.event(1.0)
-        if not isinstance(event, Gaussian):
-            raise ValueError(
-                f"{candidate.name} declares {event.kind} events, and only learners with Gaussian releases from the "
-                f"sample itself can be chosen from: take cnvx-adap or ncnvx-adap"
-            )
-        if math.sqrt(event.count) * event.mu > self.mu * (1.0 + 1e-12):
-            raise ValueError(
-                f"a run of {candidate.name} is {event.count} times {event.mu}-GDP, more than mu = {self.mu}"
-            )
-        if candidate.by_choice:
-            raise ValueError(f"{candidate.name} gives hypotheses that not everybody accepts: it cannot be chosen from")
-
-    def _candidate(self, settings: dict[str, Any]) -> Learner:
-        return parse_learner({**self.learner, **settings, "mu": self.mu})
-
     def _candidates(self) -> list[Learner]:
-        return [self._candidate(settings) for settings in combinations(self.grid)]
+        return [parse_learner(settings) for settings in self.candidates]
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Refuse what one of the candidates refuses."""
@@ -152,10 +81,6 @@ class ChosenLearner(Learner):
         """Say which of the places begin..begin+size-1 are for validation: a public rule, whatever is in them."""
         edges = np.floor(np.arange(begin, begin + size + 1) * self.validation)
         return np.asarray(edges[1:] > edges[:-1])
-
-    def event(self, sampling: float) -> Event:
-        """One choice among releases from the sample itself, whatever its weights are."""
-        return PrivateSelection(mu=self.mu, law=self.law)
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None

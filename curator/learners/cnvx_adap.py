@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
-
 import numpy as np
-from pydantic import Field, model_validator
 
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.regressor import Regressor
+from common.vocabulary.learners.adaptation import CnvxAdapSettings
 from common.vocabulary.records import Records
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
 from curator.learners.adaptation.learning import AdaptationLearner
@@ -19,26 +17,11 @@ from curator.weights.sampling import Sampler
 
 
 @LEARNERS.register("cnvx-adap")
-class CnvxAdap(AdaptationLearner, ConvexSettings):
+class CnvxAdap(CnvxAdapSettings, AdaptationLearner):
     """Regression on the curator's sample and a public one of another domain.
 
     See :mod:`curator.learners.adaptation.convex`.
-
-    Attributes
-    ----------
-    response
-        The feature that is predicted, in [0, 1] by its public bounds, behind those that are looked at: the algorithm
-        sees it as 2 y - 1, and what is released is a regressor. Null: the label, and a half-space.
     """
-
-    name: Literal["cnvx-adap"] = "cnvx-adap"
-    response: int | None = Field(default=None, ge=1, lt=1 << 17)
-
-    @model_validator(mode="after")
-    def _blind(self) -> Self:
-        if self.response is not None and self.response < self.features:
-            raise ValueError(f"response = {self.response} is among the {self.features} features that are looked at")
-        return self
 
     @property
     def wanted(self) -> int:

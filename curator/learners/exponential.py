@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Literal, Self
+from typing import Any
 
 import numpy as np
-from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Words
 from common.core.errors import BadData, BadScenario
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, SubsampledRelease
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.conjunction import Conjunction
-from common.vocabulary.hypotheses.linear import GREATEST
 from common.vocabulary.hypotheses.stump import Stump
+from common.vocabulary.learners.exponential import ExponentialSettings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.mechanisms.exponential import choose_level
@@ -29,7 +27,7 @@ _ONE = np.uint64(1)
 
 
 @LEARNERS.register("exponential")
-class Exponential(Learner):
+class Exponential(ExponentialSettings, Learner):
     """h with probability proportional to exp(-epsilon * mistakes(h) / 2), mistakes counted on m draws.
 
     Replacing one draw changes every count by at most 1, so this is epsilon-DP for a data set of m records
@@ -39,36 +37,7 @@ class Exponential(Learner):
     Counts are small integers: how many hypotheses have each count is all that the choice of a count needs,
     and within it all are alike. So one draw picks the count and one the hypothesis, exactly as |H| Gumbels
     would.
-
-    Attributes
-    ----------
-    hypotheses
-        ``conjunctions`` of ``literals`` features (0/1 features only), or ``stumps``.
-    draws
-        m.
-    epsilon
-        Of one call, for the m draws.
-    literals
-        s, 1 to 8. |H| = C(d, s), at most 2^31 (a second or so for every 2^27 of them).
-    low, high, cells
-        Stumps: thresholds are the ``cells`` numbers low, ..., high, equally spaced and public. |H| = 2 d
-        cells.
     """
-
-    name: Literal["exponential"] = "exponential"
-    hypotheses: Literal["conjunctions", "stumps"]
-    draws: int = Field(ge=1, le=10**7)
-    epsilon: float = Field(gt=0)
-    literals: int = Field(default=2, ge=1, le=8)
-    low: float = Field(default=-1.0, ge=-GREATEST)
-    high: float = Field(default=1.0, le=GREATEST)
-    cells: int = Field(default=64, ge=2, le=1 << 16)
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.low >= self.high:
-            raise ValueError(f"low = {self.low} must be below high = {self.high}")
-        return self
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Conjunctions want 0/1 features, stored as such, and as many as they have literals."""
@@ -86,10 +55,6 @@ class Exponential(Learner):
         """Return the bytes of the draws, twice while they are put together, and of the stumps' counts."""
         cells = 0 if self.hypotheses == "conjunctions" else sizes.dimension * self.cells
         return self.draws * (2 * sizes.width + 32) + 40 * cells
-
-    def event(self, sampling: float) -> Event:
-        """One epsilon-DP release from m independent draws."""
-        return SubsampledRelease(draws=self.draws, sampling=sampling, epsilon=self.epsilon, delta=0.0)
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, SubsampledRelease
 from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.learners.aggregation import SparseVector
+from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.learners.scikit import Classifier
-from curator.learners.teachers.aggregation import AnyAggregation, SparseVector
-from curator.learners.teachers.chunks import TOUCHED, Identity, chunk_of
+from curator.learners.teachers.aggregation import say
+from curator.learners.teachers.chunks import chunk_of
 from curator.learners.teachers.classes import Classes, ColumnClasses, LabelClasses
 from curator.learners.teachers.counts import count_votes
 from curator.learners.teachers.mistakes import estimated_mistakes
@@ -38,7 +38,7 @@ class Taught(NamedTuple):
 
 
 @LEARNERS.register("model-agnostic")
-class ModelAgnostic(Learner):
+class ModelAgnostic(ModelAgnosticSettings, Learner):
     """A_priv: teachers on disjoint chunks label public points privately, a student learns from these labels.
 
     Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), Algorithm 3, with the corrections
@@ -57,73 +57,15 @@ class ModelAgnostic(Learner):
 
     Where no label is said (bottom, or after the last one), the student is given a fair coin's, as in the paper; with C
     classes, one that is uniform among them. Several classes cost what two cost: one teacher changes two counts at most.
-
-    Attributes
-    ----------
-    chunks
-        k, public; more than there are records are refused. Accuracy: with n/k records a teacher of a class of dimension
-        V errs on about V k/n, so k <= n/(V m) makes all m answers of most teachers right (Remark 3's target accuracy
-        1/m); the noise wants k well above sigma, or the sparse vector's level.
-    by
-        ``slot`` or ``content``: what identifies a record (:mod:`curator.learners.teachers.chunks`). The latter costs
-        twice as much.
-    teacher, student
-        Classifiers of scikit-learn.
-    aggregation
-        ``gnmax``, noisy counts; ``sparse-vector``, the paper's; or ``stability``
-        (:mod:`curator.learners.teachers.aggregation`).
-    queries
-        m, the public points that are labelled: the first so many.
-    draws
-        m', or null.
-    protects
-        ``records`` or ``labels``.
-    classes
-        Columns in which the class stands, in the place of the label; null: the label. The student is then one binary
-        student a class, released as the ``argmax`` of what they say.
     """
 
-    by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
-
-    name: Literal["model-agnostic"] = "model-agnostic"
-    chunks: int = Field(ge=1, le=1 << 20)
-    by: Identity = "slot"
     teacher: Classifier
     student: Classifier
-    aggregation: AnyAggregation
-    queries: int = Field(ge=1, le=1 << 20)
-    draws: int | None = Field(default=None, ge=2, le=10**7)
-    protects: Literal["records", "labels"] = "records"
     classes: ColumnClasses | None = None
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.draws is None:
-            return self
-        if self.protects == "labels":
-            raise ValueError("draws are weighted by labels, too: with protects: labels leave draws out")
-        if self.aggregation.guarantee() is None:
-            raise ValueError("with draws, give the aggregation's epsilon and delta; the noise follows")
-        if self._teaching(self.draws) < self.chunks:
-            raise ValueError(f"{self.chunks} chunks are more than the {self._teaching(self.draws)} draws that teach")
-        return self
-
-    @property
-    def touched(self) -> int:
-        """Teachers that one record may change."""
-        return TOUCHED[self.by]
 
     @property
     def _classes(self) -> Classes:
         return LabelClasses() if self.classes is None else self.classes
-
-    @property
-    def _sets_aside(self) -> bool:
-        return isinstance(self.aggregation, SparseVector) and self.aggregation.estimate is not None
-
-    def _teaching(self, people: int) -> int:
-        """Return how many of so many records teach: half of them where the others are set aside."""
-        return people // 2 if self._sets_aside else people
 
     # Before anything is charged -------------------------------------------------------------------------------------
 
@@ -147,7 +89,7 @@ class ModelAgnostic(Learner):
     def check_people(self, people: int) -> None:
         """Refuse more chunks than records, and an aggregation that cannot keep to what it states."""
         given = people if self.draws is None else self.draws
-        teaching = self._teaching(given - given // 2 if self.protects == "labels" else given)
+        teaching = self.teaching(given - given // 2 if self.protects == "labels" else given)
         self.aggregation.check(self.queries, self.chunks, teaching, self.touched)
         if self.chunks > teaching:
             raise BadScenario(f"{self.chunks} chunks are more than the {teaching} records that teach: lower chunks")
@@ -162,21 +104,8 @@ class ModelAgnostic(Learner):
         A vote is a byte, and twice that while they are counted.
         """
         taught = sizes.people if self.draws is None else self.draws
-        cast = self.chunks * (self.queries + (MAX_SET_ASIDE if self._sets_aside else 0))
+        cast = self.chunks * (self.queries + (MAX_SET_ASIDE if self.sets_aside else 0))
         return taught * (3 * sizes.width + 32) + 2 * cast
-
-    # What it costs --------------------------------------------------------------------------------------------------
-
-    def event(self, sampling: float) -> Event:
-        """Declare m answers."""
-        guarantee = self.aggregation.guarantee()
-        if self.draws is None or guarantee is None:
-            return self.answers_event(self.queries)
-        return SubsampledRelease(draws=self.draws, sampling=sampling, epsilon=guarantee[0], delta=guarantee[1])
-
-    def answers_event(self, count: int) -> Event:
-        """Declare ``count`` answers asked of the sample itself."""
-        return self.aggregation.event(count, self.queries, self.touched)
 
     # The work -------------------------------------------------------------------------------------------------------
 
@@ -221,7 +150,8 @@ class ModelAgnostic(Learner):
             source.derive("votes"),
             classes=kinds.of(taught.records),
         )
-        return self.aggregation.say(
+        return say(
+            self.aggregation,
             count_votes(cast[:, : len(points)], kinds.number),
             self.queries,
             self.touched,
@@ -243,8 +173,8 @@ class ModelAgnostic(Learner):
         records = _everybody(sampler) if self.draws is None else sampler.draws(self.draws, source.derive("draws"))
         if self.protects == "labels":
             records = Records(records.features[len(records) // 2 :], records.labels[len(records) // 2 :])
-        aside, teaching = None, self._teaching(len(records))
-        if self._sets_aside:
+        aside, teaching = None, self.teaching(len(records))
+        if self.sets_aside:
             last = teaching + min(len(records) - teaching, self.chunks, MAX_SET_ASIDE)
             aside = Records(records.features[teaching:last], records.labels[teaching:last])
             records = Records(records.features[:teaching], records.labels[:teaching])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.learners.adaptation import NcnvxAdapSettings
 from common.vocabulary.records import Records
 from curator.learners.adaptation.learning import AdaptationLearner
 from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
@@ -14,13 +13,11 @@ from curator.weights.sampling import Sampler
 
 
 @LEARNERS.register("ncnvx-adap")
-class NcnvxAdap(AdaptationLearner, NonconvexSettings):
+class NcnvxAdap(NcnvxAdapSettings, AdaptationLearner):
     """Labels by the curator's sample and a public one of another domain.
 
     See :mod:`curator.learners.adaptation.nonconvex`.
     """
-
-    name: Literal["ncnvx-adap"] = "ncnvx-adap"
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None

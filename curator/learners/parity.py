@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Self
+from typing import Any
 
 import numpy as np
-from pydantic import Field, model_validator
 
-from common.core.errors import BadInput, BadScenario
+from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, SubsampledRelease
-from common.privacy.theorems.klnrs import Rule, rates
+from common.privacy.theorems.klnrs import rates
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.parity import MAX_FEATURES, Parity
+from common.vocabulary.learners.parity import ParitySettings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner
 from curator.numerics.equations import Equations
@@ -26,7 +25,7 @@ BOTTOM = Constant(label=-1)
 
 
 @LEARNERS.register("parity")
-class ParityLearner(Learner):
+class ParityLearner(ParitySettings, Learner):
     """Solve the records' equations <x, a> = [label is +1], privately, in disjoint blocks, and take the majority.
 
     Each block (``Algorithm A`` of KLNRS 2011, Section 4.2; used once by Kohen & Sheffet, Appendix B) says bottom
@@ -39,29 +38,7 @@ class ParityLearner(Learner):
     answers: the most frequent one, the earliest of several; :data:`BOTTOM` if there is none. The truth solves every
     system, so all blocks of full rank agree on it, while one of deficient rank errs at random; the vote saves
     testing up to ``blocks`` candidates on agents.
-
-    Attributes
-    ----------
-    epsilon
-        Of one call.
-    rule
-        ``tight`` or ``printed``: which p, and how often bottom.
-    blocks
-        R, at least 1.
     """
-
-    name: Literal["parity"] = "parity"
-    epsilon: float = Field(gt=0)
-    rule: Rule = "tight"
-    blocks: int = Field(default=1, ge=1, le=1024)
-
-    @model_validator(mode="after")
-    def _has_rates(self) -> Self:
-        try:
-            rates(self.rule, self.epsilon)
-        except BadInput as error:
-            raise ValueError(error.detail) from None
-        return self
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Parities want 0/1 features, stored as such, and at most as many as a parity may have."""
@@ -69,10 +46,6 @@ class ParityLearner(Learner):
             raise BadScenario(
                 f"parities want 0/1 features, at most {MAX_FEATURES} of them, found {dimension} of type {dtype}"
             )
-
-    def event(self, sampling: float) -> Event:
-        """One pure release from the sample itself: no draws, so no amplification either."""
-        return SubsampledRelease(draws=1, sampling=1.0, epsilon=self.epsilon, delta=0.0)
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None

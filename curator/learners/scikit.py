@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import ValidationError, model_validator
 
 from common.core.arrays import AnyArray, Indices, Singles
 from common.core.errors import BadScenario
-from common.core.values import Value, explain
+from common.core.values import explain
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, NonPrivate
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.learners import scikit as settings
 from common.vocabulary.records import Records
 from curator.export.hypotheses import as_hypothesis
 from curator.learners.base import LEARNERS, Learner, Sizes
@@ -38,33 +38,8 @@ def classifiers() -> dict[str, type[Any]]:
     return dict(all_estimators("classifier"))
 
 
-class Classifier(Value):
-    """A classifier of scikit-learn with its constructor's arguments.
-
-    Attributes
-    ----------
-    classifier
-        The class's name.
-    parameters
-        Numbers, strings, booleans, null; a classifier ({"classifier": ..., "parameters": ...}); lists of numbers, or
-        of classifiers (``VotingClassifier`` and ``StackingClassifier`` take such a list as ``estimators``).
-        ``random_state`` comes from the curator's source wherever it is not given.
-    """
-
-    classifier: str = Field(max_length=64)
-    parameters: dict[str, bool | int | float | str | Classifier | list[int | float | Classifier] | None] = Field(
-        default_factory=dict
-    )
-
-    @field_validator("classifier")
-    @classmethod
-    def _known(cls, classifier: str) -> str:
-        if classifier not in classifiers():
-            known = ", ".join(sorted(classifiers()))
-            raise ValueError(f"scikit-learn has no such classifier; it has: {known}")
-        if classifier in SEVERAL:
-            raise ValueError(f"{classifier} predicts several labels at once; people have one")
-        return classifier
+class Classifier(settings.Classifier):
+    """A classifier of scikit-learn with its constructor's arguments, which it accepts."""
 
     @model_validator(mode="after")
     def _has_parameters(self) -> Self:
@@ -73,18 +48,7 @@ class Classifier(Value):
 
     def build(self, seed: int) -> Any:
         """Return the classifier, not yet fitted; everything random in it starts from the seed."""
-        arguments = {name: _argument(value, seed) for name, value in self.parameters.items()}
-        if isinstance(arguments.get("estimators"), list):
-            arguments["estimators"] = [(f"e{place}", inner) for place, inner in enumerate(arguments["estimators"])]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what scikit-learn deprecates still works
-                model = classifiers()[self.classifier](**arguments)
-        except TypeError as error:
-            raise ValueError(f"{self.classifier}: {error}") from None
-        if "random_state" in model.get_params(deep=False) and "random_state" not in self.parameters:
-            model.set_params(random_state=seed)
-        return model
+        return build(self, seed)
 
     def written(self, records: Records, source: RandomSource) -> Hypothesis:
         """Fit it to records and write its model down as data; if all have one label, that label is the hypothesis.
@@ -147,14 +111,41 @@ class Classifier(Value):
             raise BadScenario(f"{self.classifier}: its model cannot be sent as data: {error}") from None
 
 
+def build(classifier: settings.Classifier, seed: int) -> Any:
+    """Return a classifier, not yet fitted; everything random in it starts from the seed.
+
+    Raises
+    ------
+    ValueError
+        If scikit-learn has none of that name, or with these arguments; or one that predicts several labels.
+    """
+    name = classifier.classifier
+    if name not in classifiers():
+        raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(classifiers()))}")
+    if name in SEVERAL:
+        raise ValueError(f"{name} predicts several labels at once; people have one")
+    arguments = {key: _argument(value, seed) for key, value in classifier.parameters.items()}
+    if isinstance(arguments.get("estimators"), list):
+        arguments["estimators"] = [(f"e{place}", inner) for place, inner in enumerate(arguments["estimators"])]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what scikit-learn deprecates still works
+            model = classifiers()[name](**arguments)
+    except TypeError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if "random_state" in model.get_params(deep=False) and "random_state" not in classifier.parameters:
+        model.set_params(random_state=seed)
+    return model
+
+
 def _argument(value: Any, seed: int) -> Any:
-    if isinstance(value, Classifier):
-        return value.build(seed)
+    if isinstance(value, settings.Classifier):
+        return build(value, seed)
     return [_argument(item, seed) for item in value] if isinstance(value, list) else value
 
 
 @LEARNERS.register("scikit")
-class Scikit(Learner, Classifier):
+class Scikit(settings.ScikitSettings, Classifier, Learner):
     """A scikit-learn classifier, trained on m draws.
 
     Models travel as data, never as pickles: those with a linear decision function as a half-space
@@ -163,19 +154,7 @@ class Scikit(Learner, Classifier):
     ``GaussianNB``, ``MLPClassifier``, ``SVC``, ``StackingClassifier``, ...), for which the parties that evaluate it
     need the extra ``onnx`` and a policy that accepts graphs. Neighbours and kernels carry draws in their graphs: a
     graph has at most 1 MiB, that is about 130000 numbers.
-
-    Attributes
-    ----------
-    classifier, parameters
-        As of a :class:`Classifier`.
-    draws
-        m.
     """
-
-    by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
-
-    name: Literal["scikit"] = "scikit"
-    draws: int = Field(ge=2, le=10**7)
 
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of the draws, twice while they are put together, and of the classifier's copy in doubles.
@@ -183,10 +162,6 @@ class Scikit(Learner, Classifier):
         A classifier whose model grows faster than its records, as a kernel's does, takes more.
         """
         return self.draws * (2 * sizes.width + 8 * sizes.dimension + 64)
-
-    def event(self, sampling: float) -> Event:
-        """No guarantee at all."""
-        return NonPrivate()
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from common.core.arrays import AnyArray, Floats
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, NonPrivate, SubsampledSteps
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.learners.sgd import SgdSettings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner
 from curator.learners.gradient_steps import LOSSES, Rule, coordinates, descend
@@ -40,7 +38,7 @@ _MANY_CELLS = 3 << 19
 
 
 @LEARNERS.register("sgd")
-class Sgd(Learner):
+class Sgd(SgdSettings, Learner):
     """Projected SGD, one fresh draw and one Gaussian vector a step (Algorithm 3 of Kohen & Sheffet).
 
     With y = (x, intercept), margin m = <h, y>, g the gradient of the loss at the draw, clipped to L2 norm L
@@ -65,59 +63,7 @@ class Sgd(Learner):
     the noise of the last step still reaches eight last places of the largest coordinate that there can be. Rounding
     errors then have no bias, and add less than 2e-3 to the noise's variance. Iterates are summed up in single precision
     within a block, and blocks in double.
-
-    Attributes
-    ----------
-    loss
-        ``logistic`` ln(1 + e^{-lm}); ``hinge`` max(0, 1 - lm); ``perceptron`` max(0, -lm), which is the
-        paper's with the sign put right (at lm = 0 it takes the slope -l, so that a start at 0 is not stuck).
-    steps
-        R.
-    clip
-        L, public. Neighbouring draws' gradients lie in a ball of this radius around 0.
-    noise
-        sigma / L, up to 2^17; 0 is not private.
-    diameter
-        D: of the ball; for the box it only scales the steps (the box itself measures sqrt(dim)).
-    domain
-        ``ball`` or ``box``. The box with a negative intercept is the paper's class of ellipses (Appendix D):
-        <w, x> > b with all of w and b in [0, 1], where the features are squares.
-    regularization
-        lambda >= 0.
-    lasso
-        Weight >= 0 of the L1 norm that every proximal step adds to the loss (ISTA's soft threshold); the Lasso
-        of Appendix D. ``last`` gives the sparse iterate; an average is sparse only where all its iterates are.
-    intercept
-        c, the value of the feature appended to every record: m = <w, x> + c h_last; 0 for none. If it is
-        negative, h_last = b / abs(c) stands for the threshold itself.
-    start
-        Every coordinate of the public start.
-    output
-        ``average`` of all iterates, ``suffix`` (average of the last half) or ``last``.
-    warm
-        Begin at the previously released hypothesis (public), where there is one, instead of ``start``.
     """
-
-    name: Literal["sgd"] = "sgd"
-    loss: Literal["logistic", "hinge", "perceptron"] = "logistic"
-    steps: int = Field(ge=1, le=10**10)
-    clip: float = Field(default=1.0, gt=0)
-    noise: float = Field(ge=0, le=1 << 17)
-    diameter: float = Field(gt=0)
-    domain: Literal["ball", "box"] = "ball"
-    regularization: float = Field(default=0.0, ge=0)
-    lasso: float = Field(default=0.0, ge=0)
-    intercept: float = 1.0
-    start: float = 0.0
-    output: Literal["average", "suffix", "last"] = "average"
-    warm: bool = False
-
-    def event(self, sampling: float) -> Event:
-        """R subsampled Gaussian steps of ratio u = 2 L / sigma = 2 / noise (replace-one neighbours)."""
-        if self.noise == 0.0:
-            return NonPrivate()
-        # Up to the next double: a ratio rounded down would claim more noise than there is.
-        return SubsampledSteps(count=self.steps, sampling=sampling, ratio=math.nextafter(2.0 / self.noise, math.inf))
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, product
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.private_selection import AnyLaw
 from common.privacy.theorems.stopping import weights
+from common.vocabulary.learners.grids import combinations
 
 Output = TypeVar("Output")
 
@@ -24,11 +25,6 @@ class Chosen(Generic[Output]):
 
     output: Output
     settings: dict[str, Any]
-
-
-def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of a grid's values, the last key's fastest."""
-    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
 def choose(

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from common.planning.checks import violations
 from common.planning.plan import plan, rows, rows_of
-from common.planning.problem_plans import planned_values
+from common.planning.problems.base import planned_values
 from common.scenario.scenario import Scenario
 from referee.audit.audit import Audit
 from referee.view.report import guarantee

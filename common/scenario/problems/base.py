@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, SerializeAsAny
 
 from common.core.registry import Vocabulary
 from common.core.values import Value
 from common.people.distributions.base import Distribution
-from common.planning.planned_values import PlannedValue
-
-if TYPE_CHECKING:
-    from common.scenario.scenario import Scenario
 
 
 class Problem(Value):
     """What a protocol of the hybrid model is to find out, as public numbers, in a frozen value.
 
-    The problem says which features of a record mean what, how many people a guarantee takes, and what a right answer
-    is. Curator and agents have people of the same distribution.
+    The problem says which features of a record mean what, and what a right answer is; how many people a guarantee takes
+    is in :mod:`common.planning.problems`. Curator and agents have people of the same distribution.
     """
 
     name: str
-    releases: ClassVar[dict[str | None, int]] = {}
-    """Among how many releases the curator's epsilon is divided, by the side that is alone; one by default."""
 
     @property
     @abstractmethod
@@ -33,23 +27,25 @@ class Problem(Value):
         """Number of features of a record."""
 
     @abstractmethod
-    def plan(self, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
-        """Return every number of a run: ``n``, ``agents``, and settings of the curator's learner, by name.
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
+        """Return what only a simulation can know of an answer: ``correct``, and the numbers that say why.
 
         Parameters
         ----------
-        paper
-            Whether to compute as the paper does.
+        answer
+            Its JSON form.
+        alpha
+            The scenario's accuracy.
+        people
+            What T is.
 
         Raises
         ------
-        BadScenario, BadInput
-            If there is no such number: says what would have to change.
+        BadMessage
+            If the answer is not one to this problem.
+        BadScenario
+            If the truth about such people is not known.
         """
-
-    @abstractmethod
-    def judge(self, answer: dict[str, Any], scenario: Scenario, people: Distribution) -> dict[str, Any]:
-        """Return what only a simulation can know of an answer: ``correct``, and the numbers that say why."""
 
 
 PROBLEMS: Vocabulary[Problem] = Vocabulary("problem", "common.scenario.problems", "name")

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
-from scipy.special import ndtri
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.people.distributions.base import Distribution
 from common.people.distributions.zipf_items import ZipfItems
-from common.planning.planned_values import ERRATA, PlannedValue, follow
 from common.privacy.rounding import down
 from common.scenario.problems.base import PROBLEMS, Problem
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
 from common.vocabulary.mechanisms.laplace import Laplace
-
-if TYPE_CHECKING:
-    from common.scenario.scenario import Scenario
 
 SPURIOUS = 0.01
 """Expected number of listed values that nobody holds."""
@@ -93,45 +88,7 @@ class Blender(Problem):
         rates = q + shares * (p - q)
         return np.asarray(rates * (1.0 - rates) / (answers * (p - q) ** 2))
 
-    def plan(self, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
-        """Return n and agents, beta/2 for each side, by the normal law.
-
-        *n.* Of n/2 people n heavy/2 on average hold an item that must be listed; with noise, that is above the
-        threshold, with probability 1 - beta/2 for all 1/heavy such items at once. *Agents.* The combined estimates of
-        all listed shares are within ``precise`` with probability 1 - beta/2 even without the curator's part.
-        """
-        epsilon, oracle = scenario.curator.epsilon, scenario.agents.mechanism
-        if epsilon is None:
-            raise BadScenario("curator.epsilon: the curator lists privately, give one")
-        if not isinstance(oracle, FrequencyOracle):
-            raise BadScenario(f"agents.mechanism: {oracle.name} is no frequency oracle: take olh, hadamard or krr")
-        noise = self.noise(epsilon)
-        least, ratio = threshold(self.bits, noise), noise.ratio
-        quantile = -float(ndtri(scenario.beta / 2.0 * self.heavy))
-
-        def people() -> int:
-            n = 2
-            while (
-                n * self.heavy / 2.0 - quantile * math.sqrt(n * self.heavy / 2.0 + 2.0 * ratio / (1.0 - ratio) ** 2)
-                < least
-            ):
-                n = max(n + 1, int(1.001 * n))
-            return n
-
-        def answers() -> int:
-            z = -float(ndtri(scenario.beta / (4.0 * self.most)))
-            worst = float(self.told(np.array([0.5]), 1, oracle, self.most + 1)[0])
-            return math.ceil(worst * (z / self.precise) ** 2 / (1.0 - scenario.agents.dropout))
-
-        text = "n h/2 - z sqrt(n h/2 + Var Z) >= threshold, Phi(-z) = beta h/2"
-        return {
-            "n": follow(scenario.curator.n, people, text, ERRATA + "synergy"),
-            "agents": follow(
-                scenario.agents.count, answers, "Var (z/precise)^2, Phi(-z) = beta/(4 most)", ERRATA + "synergy"
-            ),
-        }
-
-    def judge(self, answer: dict[str, Any], scenario: Scenario, people: Distribution) -> dict[str, Any]:
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return how many heavy items are missing, and the largest error of a listed share."""
         told = Head.parse(answer)
         if not isinstance(people, ZipfItems):

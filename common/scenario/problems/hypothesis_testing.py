@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
-from scipy.special import ndtri
 
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.people.distributions.base import Distribution
 from common.people.distributions.biased_coins import BiasedCoins
-from common.planning.planned_values import ERRATA, PlannedValue, follow
 from common.scenario.problems.base import PROBLEMS, Problem
 from common.vocabulary.mechanisms.laplace import Laplace
-
-if TYPE_CHECKING:
-    from common.scenario.scenario import Scenario
 
 
 class Decision(Value):
@@ -77,42 +71,7 @@ class HypothesisTesting(Problem):
         shift = (2.0 * truth - 1.0) * self.bias / 2.0
         return Evidence(value=ones - answers / 2.0, shift=answers * shift, variance=answers * (0.25 - shift**2))
 
-    def plan(self, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
-        """Return n and agents that decide rightly together with probability 1 - beta, each one half of the evidence.
-
-        By the normal law: each side's shift^2/variance is z^2/2, Phi(-z) = beta. Alone either is wrong with probability
-        Phi(-z/sqrt(2)): the hybrid helps no more than a second helping of the same side would (Theorem 6.2).
-        """
-        epsilon = scenario.curator.epsilon
-        if epsilon is None:
-            raise BadScenario("curator.epsilon: the curator counts privately, give one")
-        wanted = float(ndtri(scenario.beta)) ** 2 / 2.0
-        truth = scenario.agents.bit_mechanism.truth
-
-        def people() -> int:
-            # shift^2/variance grows with n.
-            n = 1
-            while (found := self.counted(0, n, epsilon)).shift ** 2 < wanted * found.variance:
-                n = max(n + 1, int(1.001 * n))
-            return n
-
-        def answers() -> int:
-            one = self.told(0, 1, truth)
-            return math.ceil(wanted * one.variance / one.shift**2 / (1.0 - scenario.agents.dropout))
-
-        return {
-            "n": follow(scenario.curator.n, people, "shift^2/variance = z^2/2, Phi(-z) = beta", ERRATA + "synergy"),
-            "agents": follow(
-                scenario.agents.count, answers, "shift^2/variance = z^2/2, Phi(-z) = beta", ERRATA + "synergy"
-            ),
-        }
-
-    def stand_in(self, scenario: Scenario) -> int:
-        """Return how many agents the reduction of a curator alone simulates: those that the hybrid would ask."""
-        rule = self.plan(scenario, False)["agents"].rule
-        return int(rule or 0)
-
-    def judge(self, answer: dict[str, Any], scenario: Scenario, people: Distribution) -> dict[str, Any]:
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return which it is."""
         told = Decision.parse(answer)
         if not isinstance(people, BiasedCoins):

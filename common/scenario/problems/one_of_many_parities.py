@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
-from scipy.special import ndtri
 
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.people.distributions.base import Distribution
 from common.people.distributions.parities.one_of_many_parities import OneOfManyParities as People
-from common.planning.planned_values import ERRATA, PlannedValue, follow
 from common.scenario.problems.base import PROBLEMS, Problem
-from common.scenario.problems.parities import parity_figures
 from common.vocabulary.hypotheses.features import FeatureSet
-
-if TYPE_CHECKING:
-    from common.scenario.scenario import Scenario
 
 HOLD = 0.5
 """Share of the people who hold a share; the others hold a record of every parity."""
@@ -61,29 +54,7 @@ class OneOfManyParities(Problem):
         """Length of x, 2^d, one, and the lengths of t and s_t."""
         return self.c + (1 << self.d) + 1 + self.share_bits + self.d
 
-    def plan(self, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
-        """Return n and agents, beta/2 for each side.
-
-        *Agents.* The estimated share of (t, s_t) has mean 1/(2(m+1)), that of (t, s) for another s mean 0; each is a
-        mean of n terms of variance at most 1/(2p-1)^2, and two of them are uncorrelated. We take the normal tail: s
-        beats s_t with probability Phi(-sqrt(n) (2p-1)/(2 sqrt(2) (m+1))), and no s beats any s_t with 1 - beta/2, by a
-        union bound over (m+1) (2^d - 1) pairs.
-        """
-        width = 1.0 / (2.0 * scenario.agents.bit_mechanism.truth - 1.0)
-        beta = scenario.beta / 2.0
-
-        def answers() -> int:
-            quantile = -float(ndtri(beta / (self.shares * ((1 << self.d) - 1))))
-            wanted = 2.0 * (quantile * self.shares * width / HOLD) ** 2
-            return math.ceil(wanted / (1.0 - scenario.agents.dropout))
-
-        text = "2 (2 z (m+1)/(2p-1))^2, Phi(-z) = beta/(2 (m+1) (2^d - 1))"
-        return {
-            **parity_figures(scenario, self.c, beta, useful=1.0 - HOLD),
-            "agents": follow(scenario.agents.count, answers, text, ERRATA + "synergy"),
-        }
-
-    def judge(self, answer: dict[str, Any], scenario: Scenario, people: Distribution) -> dict[str, Any]:
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return the parity that was wanted."""
         told = Wanted.parse(answer)
         if not isinstance(people, People):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -13,19 +12,10 @@ from common.core.values import Value
 from common.numerics.randomness import subseed
 from common.people.distributions.base import Distribution
 from common.people.distributions.parities.parity_threshold import ParityXorThreshold as People
-from common.planning.planned_values import ERRATA, PlannedValue, follow
-from common.planning.spanning import blocks, escapes
-from common.privacy.rounding import down
-from common.privacy.theorems.klnrs import Rule, rates
+from common.privacy.theorems.klnrs import Rule
 from common.scenario.problems.base import PROBLEMS, Problem
-from common.statistics.cdf_levels import agents_needed, ladder
 from common.vocabulary.hypotheses.features import FeatureSet
 from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.mechanisms.hadamard import HadamardResponse
-from common.vocabulary.queries.item import ItemQuery
-
-if TYPE_CHECKING:
-    from common.scenario.scenario import Scenario
 
 JUDGED = 1 << 17
 """Fresh people on whom an answer is judged."""
@@ -80,56 +70,7 @@ class ParityXorThreshold(Problem):
         """Length of x and of y."""
         return self.c + self.b
 
-    def shape(self, epsilon: float, beta: float) -> tuple[int, int]:
-        """Return the number of parts, and the people of each in every block.
-
-        A block of ranks costs epsilon/blocks, as replacing one record may change all blocks of its part. In each but
-        the block with the threshold all parts have full rank and one of them answers, with probability 1 - beta.
-        """
-        kept, answers = rates(self.rule, down(epsilon / self.blocks))
-        return blocks(kept * escapes(self.c + 1, 1.0, None), 1.0 - answers, beta / self.blocks)
-
-    def plan(self, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
-        """Return n, with beta/2 for the curator, and agents, with beta/4 for them and for the sample's ranks each.
-
-        The block with the threshold may be wrong as a whole, 1/K of all people. The two blocks beside it end where the
-        agents say, up to t, and where the people of a part do, up to d (Dvoretzky, Kiefer and Wolfowitz; Massart 1990,
-        for all parts at once): whoever lies between may be predicted wrongly. So alpha = 1/K + 2 (t + d).
-
-        Raises
-        ------
-        BadScenario
-            If there is no epsilon, or 1/K + 2 d is above alpha.
-        """
-        epsilon, oracle = scenario.curator.epsilon, scenario.agents.mechanism
-        if epsilon is None:
-            raise BadScenario("curator.epsilon: parities are learned privately, give one")
-        if not isinstance(oracle, HadamardResponse):
-            raise BadScenario(f"agents.mechanism: the distribution function takes hadamard, found {oracle.name}")
-        parts, rows = self.shape(epsilon, scenario.beta / 2.0)
-        ranks = math.sqrt(math.log(8.0 * parts / scenario.beta) / (2.0 * rows * self.blocks))
-        left = (scenario.alpha - 1.0 / self.blocks) / 2.0 - ranks
-        if left <= 0.0:
-            raise BadScenario(
-                f"alpha = {scenario.alpha:g} must be above 1/blocks + 2 d = {1.0 / self.blocks + 2.0 * ranks:.3g}: "
-                "more blocks, or a larger alpha"
-            )
-
-        def answers() -> int:
-            query = ItemQuery(first=self.c, bits=self.b, prefixes=ladder(self.b))
-            tau = left + 0.5 / self.blocks  # of which half a step is not an error of a quantile
-            needed, _ = agents_needed(query, oracle, tau, scenario.beta / 4.0, self.blocks - 1)
-            return math.ceil(needed / (1.0 - scenario.agents.dropout))
-
-        text = "R K m, m the least with P(sum_i Geometric(p q_i) > m) <= (beta' - b^R)/R at epsilon/K"
-        return {
-            "n": follow(scenario.curator.n, lambda: parts * rows * self.blocks, text, ERRATA + "synergy"),
-            "agents": follow(
-                scenario.agents.count, answers, "t = (alpha - 1/K)/2 - d at all quantiles", ERRATA + "synergy"
-            ),
-        }
-
-    def judge(self, answer: dict[str, Any], scenario: Scenario, people: Distribution) -> dict[str, Any]:
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return the error on fresh people."""
         told = Piecewise.parse(answer)
         if not isinstance(people, People):
@@ -144,4 +85,4 @@ class ParityXorThreshold(Problem):
             predicted = Parity(features=features or ()).predict(np.ascontiguousarray(x[within]))
             wrong[within] = predicted != records.labels[within]
         error = float(wrong.mean())
-        return {"correct": error <= scenario.alpha, "error": error}
+        return {"correct": error <= alpha, "error": error}

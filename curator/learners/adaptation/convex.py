@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
+from common.vocabulary.learners.adaptation import ConvexFields
 from curator.learners.adaptation.discrepancy import Loss
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.libraries import one_thread
@@ -15,19 +16,11 @@ from curator.learners.adaptation.settings import AdaptationSettings, Prepared, c
 from curator.learners.adaptation.steps import Steps
 
 
-class ConvexSettings(AdaptationSettings):
-    """Settings of CnvxAdap.
-
-    Attributes
-    ----------
-    output
-        ``average`` of all iterates (Algorithm 1), ``suffix`` (of the last half) or ``last``; all cost the same.
-    """
+class ConvexSettings(ConvexFields, AdaptationSettings):
+    """Settings of CnvxAdap, and what follows from them."""
 
     loss: ClassVar[Loss] = "squared"
     convex: ClassVar[bool] = True
-
-    output: Literal["average", "suffix", "last"] = "average"
 
     @property
     def burn(self) -> int:

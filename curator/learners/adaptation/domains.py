@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadData, BadScenario
-
-Private = Literal["source", "target"]
+from common.vocabulary.learners.adaptation import Private
 
 
 @dataclass(frozen=True, repr=False, eq=False)

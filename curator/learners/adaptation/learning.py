@@ -3,59 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import Field, model_validator
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
-from common.privacy.events import Event, Gaussian, NonPrivate
 from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.linear import MAX_WEIGHTS, Linear
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.learners.adaptation import AdaptationSettings as PublicSettings
 from common.vocabulary.records import Records
-from curator.learners.adaptation.domains import Domains, Private, Side
-from curator.learners.adaptation.settings import AdaptationSettings, split
+from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.settings import AdaptationSettings
 from curator.learners.base import Learner, Sizes
 from curator.weights.sampling import Sampler
 
 S = TypeVar("S", bound=AdaptationSettings)
 
 
-class AdaptationLearner(Learner, AdaptationSettings):
+class AdaptationLearner(PublicSettings, Learner):
     """A learner on the sample itself and a public sample of another domain; the weights play no part.
 
     Both see x' = (x - center, 1) of the first ``features`` features x. Everything of the sample that is released is the
     hypothesis: mu-GDP in all (replace one record in its place).
-
-    Attributes
-    ----------
-    features
-        d: the first so many features are looked at.
-    center
-        Public, subtracted from every feature.
-    intercept
-        Whether x' ends with a constant 1.
-    private
-        The curator's people are the ``target``, and the public sample the source; or the other way round.
-    mu
-        Of one call; null for no privacy at all.
     """
-
-    features: int = Field(ge=1, le=MAX_WEIGHTS)
-    center: float = Field(default=0.5, ge=-1e6, le=1e6)
-    intercept: bool = True
-    private: Private = "target"
-    mu: float | None = Field(default=None, gt=0, le=1e6)
-
-    @model_validator(mode="after")
-    def _has_noise(self) -> Self:
-        if self.mu is not None:
-            try:
-                self.check_mu(split(self, self.mu)[1])
-            except BadScenario as wrong:
-                raise ValueError(wrong.detail) from None
-        return self
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Refuse records that have too few features."""
@@ -84,10 +55,6 @@ class AdaptationLearner(Learner, AdaptationSettings):
     def wanted(self) -> int:
         """Features that a record must have."""
         return self.features
-
-    def event(self, sampling: float) -> Event:
-        """One mu-GDP release from the sample itself, whatever the weights."""
-        return NonPrivate() if self.mu is None else Gaussian(count=1, mu=self.mu)
 
     def settings(self, kind: type[S]) -> S:
         """Return the algorithm's settings; ``norm`` is of x - center, and the algorithm's of x'."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, Self
-
-from pydantic import model_validator
+from typing import ClassVar
 
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
+from common.vocabulary.learners.adaptation import NonconvexFields
 from curator.learners.adaptation.discrepancy import Loss
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.libraries import one_thread
@@ -16,30 +15,12 @@ from curator.learners.adaptation.noisy_descent import Found, descend
 from curator.learners.adaptation.settings import AdaptationSettings, Prepared, course, prepare, scaled_steps
 from curator.learners.adaptation.steps import Steps
 
-MAX_SCORES = 512.0
-"""Lambda r: far beyond what a probability can be told from 0 by; larger ones would cost the discrepancy its digits."""
 
-
-class NonconvexSettings(AdaptationSettings):
-    """Settings of NCnvxAdap; responses are labels -1 and +1.
-
-    Attributes
-    ----------
-    output
-        ``random`` iterate (Algorithm 2), ``average`` of all or ``last``; all cost the same.
-    """
+class NonconvexSettings(NonconvexFields, AdaptationSettings):
+    """Settings of NCnvxAdap, and what follows from them; responses are labels -1 and +1."""
 
     loss: ClassVar[Loss] = "logistic"
     convex: ClassVar[bool] = False
-
-    output: Literal["random", "average", "last"] = "random"
-
-    @model_validator(mode="after")
-    def _scores_are_ordinary(self) -> Self:
-        scores = self.radius * self.norm
-        if scores > MAX_SCORES:
-            raise ValueError(f"radius * norm must be at most {MAX_SCORES:g} for the logistic loss, found {scores:g}")
-        return self
 
 
 def fit_nonconvex(domains: Domains, settings: NonconvexSettings, mu: float | None, source: RandomSource) -> Floats:

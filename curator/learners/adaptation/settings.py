@@ -3,74 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from pydantic import Field
-
-from common.core.errors import BadScenario
-from common.core.values import Value
 from common.numerics.randomness import RandomSource
-from common.privacy.rounding import down
 from common.privacy.theorems.domain_adaptation import StepNoise, scales_share, step_noise
+from common.vocabulary.learners.adaptation import MAX_SHARE, MIN_SHARE, AlgorithmSettings, split
 from curator.learners.adaptation.discrepancy import Loss, private_discrepancy
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.noisy_descent import HARD, Bounds, Course, sensitivities
 from curator.learners.adaptation.objective import default_sharpness
 from curator.learners.adaptation.steps import Steps, scaled
 
-MAX_NOISE = 2.0**20
-"""Greatest sqrt(T)/mu: a sensitivity is at most 2^23 whole numbers, and its noise then exact in double precision."""
-MIN_SHARE, MAX_SHARE = 1e-4, 0.99
-"""Of the private scales: with less, or more, one of the noises would be beyond all use."""
 
-
-class AdaptationSettings(Value):
-    """Settings of both algorithms.
-
-    Attributes
-    ----------
-    alpha
-        In (0, 1): what the source weighs in the reference p = (alpha/m, (1 - alpha)/n).
-    kappa_1, kappa_2, kappa_inf
-        At least 0 (lambda in problem (7)): against weights away from p, against few effective records, against single
-        large weights.
-    iterations
-        T.
-    radius
-        Lambda: ||w|| <= Lambda.
-    norm
-        r: features are scaled to ||x|| <= r.
-    discrepancy_share
-        Share of mu^2 that the estimate of the discrepancy gets.
-    scales_share
-        theta_2, share of each step that the private scales get; None for the division that minimizes the bound of
-        Theorem 4.3 (with its U = 1).
-    steps
-        ``scaled`` (default) or ``printed``; see the algorithms.
-    spread
-        With noise, ``scaled`` steps let a private scale wander so far in all, by noise.
-    sharpness
-        mu of the softmax in the place of the greatest weight; None for (m + n) ln(m + n).
-    calibration
-        ``tight``, or ``paper``: both parts of a step get the same share, as the printed noise has it.
-    """
+class AdaptationSettings(AlgorithmSettings):
+    """Settings of both algorithms, and what follows from them."""
 
     loss: ClassVar[Loss]
     convex: ClassVar[bool]
-
-    alpha: float = Field(gt=0, lt=1)
-    kappa_1: float = Field(default=1.0, ge=0, le=1e9)
-    kappa_2: float = Field(default=1.0, ge=0, le=1e9)
-    kappa_inf: float = Field(default=0.0, ge=0, le=1e9)
-    iterations: int = Field(default=15_000, ge=1, le=10**9)
-    radius: float = Field(default=1.0, gt=0, le=1e6)
-    norm: float = Field(default=1.0, gt=0, le=1e6)
-    discrepancy_share: float = Field(default=0.05, gt=0, lt=1)
-    scales_share: float | None = Field(default=None, ge=MIN_SHARE, le=MAX_SHARE)
-    steps: Literal["scaled", "printed"] = "scaled"
-    spread: float = Field(default=0.25, gt=0, le=1e6)
-    sharpness: float | None = Field(default=None, gt=0)
-    calibration: Literal["tight", "paper"] = "tight"
 
     @property
     def bounds(self) -> Bounds:
@@ -82,17 +31,6 @@ class AdaptationSettings(Value):
         if self.sharpness is not None:
             return self.sharpness
         return HARD if self.convex and self.steps == "printed" else default_sharpness(records)
-
-    def check_mu(self, mu: float) -> None:
-        """Refuse a mu of all iterations that asks for more noise than double precision has whole numbers for.
-
-        Raises
-        ------
-        BadScenario
-            Saying what it wants.
-        """
-        if math.sqrt(self.iterations) > MAX_NOISE * mu:
-            raise BadScenario(f"mu = {mu:g} is too small for {self.iterations} iterations: take fewer, or a larger mu")
 
     def noise(self, domains: Domains, mu: float) -> tuple[float, float]:
         """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``)."""
@@ -113,12 +51,6 @@ class AdaptationSettings(Value):
             )
         bounded = min(max(share, MIN_SHARE), MAX_SHARE)
         return step_noise(mu, self.iterations, bounded, joint=self.loss == "squared")
-
-
-def split(settings: AdaptationSettings, mu: float) -> tuple[float, float]:
-    """Return the mu of the discrepancy and of all iterations, whose squares sum to at most mu^2."""
-    share = settings.discrepancy_share
-    return down(mu * math.sqrt(share)), down(mu * math.sqrt(1.0 - share))
 
 
 class Prepared(NamedTuple):

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
 
 import numpy as np
 
 from common.core.arrays import Indices
+from common.vocabulary.learners.model_agnostic import Identity
 from common.vocabulary.records import Records
-
-Identity = Literal["slot", "content"]
-
-TOUCHED: dict[Identity, int] = {"slot": 1, "content": 2}
-"""Chunks that change when a record is replaced in its slot."""
 
 
 def chunk_of(records: Records, chunks: int, by: Identity, first: int = 0) -> Indices:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadScenario
 from common.core.values import Value, explain
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.argmax import MAX_CLASSES, Argmax, column_classes
+from common.vocabulary.hypotheses.argmax import Argmax, column_classes
 from common.vocabulary.hypotheses.base import Hypothesis, plain_kinds
 from common.vocabulary.hypotheses.linear import GREATEST, Linear
+from common.vocabulary.learners.model_agnostic import ClassColumns
 from common.vocabulary.records import Records
 from curator.learners.scikit import Classifier
 
@@ -77,23 +78,12 @@ class LabelClasses(Classes):
         return student.written(Records(points, (2 * classes - 1).astype(np.int8)), source)
 
 
-class ColumnClasses(Classes):
+class ColumnClasses(ClassColumns, Classes):
     """C classes that stand as one-hot columns among the features.
 
-    See :class:`common.vocabulary.hypotheses.argmax.Argmax`.
-
-    They take the place of labels: teachers and students look at features before them only.
-
-    Attributes
-    ----------
-    first
-        The first of these columns.
-    count
-        C, from 2 to 64.
+    See :class:`common.vocabulary.hypotheses.argmax.Argmax`. They take the place of labels: teachers and students look
+    at features before them only.
     """
-
-    first: int = Field(ge=1, lt=1 << 16)
-    count: int = Field(ge=2, le=MAX_CLASSES)
 
     def before(self, dimension: int) -> int:
         """Return how many features stand before the columns, for records of so many features.

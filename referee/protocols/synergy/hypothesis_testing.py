@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
+from common.planning.problems.hypothesis_testing import stand_in
 from common.scenario.problems.hypothesis_testing import Decision, Evidence, HypothesisTesting
 from common.scenario.scenario import Scenario
 from common.vocabulary.mechanisms.laplace import Laplace
@@ -64,7 +65,7 @@ def _simulated(problem: HypothesisTesting, scenario: Scenario, world: int, coins
     if scenario.alone == "agents":
         ones = int(coins.derive("people").bernoullis(rate, n).sum(dtype="int64"))
         return problem.counted(ones + int(Laplace(epsilon=share).noise(1, coins.derive("noise"))[0]), n, share)
-    mechanism, count = scenario.agents.bit_mechanism, problem.stand_in(scenario)
+    mechanism, count = scenario.agents.bit_mechanism, stand_in(problem, scenario)
     bits = coins.derive("people").bernoullis(rate, count)
     return problem.told(
         int(mechanism.randomize(bits, coins.derive("noise")).sum(dtype="int64")), count, mechanism.truth

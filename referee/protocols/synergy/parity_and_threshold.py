@@ -102,7 +102,7 @@ def _all_at_once(
     release, told, ones = yield Together(
         (learn, AskAgents(values, at_once(count - surveyed)), AskAgents(above, surveyed))
     )
-    cuts = problem.cuts(scenario)
+    cuts = problem.cuts(scenario.alpha)
     found = estimate_cdf(values, oracle, told, cuts).cuts
     reports_above = reports(above, ones)
     supports = reports_above.supports(oracle, np.zeros(1, dtype=np.uint64))

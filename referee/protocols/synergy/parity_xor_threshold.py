@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.core.values import Value, explain
+from common.planning.problems.parity_xor_threshold import shape
 from common.scenario.problems.parity_xor_threshold import ParityXorThreshold, Piecewise
 from common.scenario.scenario import Scenario
 from common.statistics.cdf import estimate_cdf
@@ -52,7 +53,7 @@ class ParityXorThresholdProtocol(Protocol):
         if not isinstance(problem, ParityXorThreshold) or not isinstance(oracle, FrequencyOracle):
             raise BadScenario("parity-xor-threshold needs its problem, and a frequency oracle: take hadamard")
         epsilon = scenario.curator.share
-        parts, _ = problem.shape(epsilon, scenario.beta / 2.0)
+        parts, _ = shape(problem, epsilon, scenario.beta / 2.0)
         learn = AskCurator(
             LearnParities(
                 features=problem.c, first=problem.c, bits=problem.b, blocks=problem.blocks, parts=parts,

@@ -27,8 +27,9 @@ from common.privacy.theorems.private_selection import (
     selection_rdp,
 )
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric, weights
+from common.vocabulary.learners.grids import combinations
 from curator.mechanisms.gaussian import noisy_sum
-from curator.mechanisms.random_stopping import choose, combinations, draw_count
+from curator.mechanisms.random_stopping import choose, draw_count
 
 LAWS: list[AnyLaw] = [
     geometric(5.0),

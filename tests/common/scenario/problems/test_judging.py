@@ -18,7 +18,7 @@ def people(name: str) -> Any:
 
 def judged(name: str, answer: dict[str, Any], **changes: Any) -> dict[str, Any]:
     scenario = small(name).model_copy(update=changes)
-    return scenario.problem.judge(answer, scenario, scenario.target.distribution)
+    return scenario.problem.judge(answer, scenario.alpha, scenario.target.distribution)
 
 
 def head(items: list[int], shares: list[float]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def test_the_truth_is_known_of_its_own_people_only(name):
     scenario = small(name)
     others = people("parity-chooses-secret" if name != "parity-chooses-secret" else "select-then-estimate")
     with pytest.raises(BadScenario, match="the truth of this problem is known of"):
-        scenario.problem.judge(RIGHT[name][0], scenario, others)
+        scenario.problem.judge(RIGHT[name][0], scenario.alpha, others)
 
 
 def test_a_head_says_what_is_missing_and_how_wrong_it_is():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from curator.learners.adaptation.domains import Domains, Private, Side
+from common.vocabulary.learners.adaptation import Private
+from curator.learners.adaptation.domains import Domains, Side
 
 
 def side(size: int, shift: float, seed: int, dimension: int = 4, labels: bool = False) -> Side:

@@ -9,11 +9,12 @@ import pytest
 from common.core.errors import BadInput, BadScenario
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.domain_adaptation import joint_step
+from common.vocabulary.learners.adaptation import split
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex, printed_steps, solve
 from curator.learners.adaptation.domains import Domains, Side
 from curator.learners.adaptation.noisy_descent import sensitivities
 from curator.learners.adaptation.objective import Objective
-from curator.learners.adaptation.settings import prepare, split
+from curator.learners.adaptation.settings import prepare
 from tests.curator.learners.adaptation.given import domains, replaced, side
 
 SOURCE = RandomSource.seeded(1)

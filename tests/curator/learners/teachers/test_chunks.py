@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from common.vocabulary.learners.model_agnostic import TOUCHED
 from common.vocabulary.records import Records
-from curator.learners.teachers.chunks import TOUCHED, chunk_of
+from curator.learners.teachers.chunks import chunk_of
 
 
 def people(n: int, seed: int = 1) -> Records:

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from common.core.errors import BadScenario
-from common.planning.problem_plans import planned_values, resolve_problem
+from common.planning.problems.base import PROBLEM_PLANNINGS, planned_values, resolve_problem
 from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario, load
 from deploy.checking import checked
@@ -169,4 +169,4 @@ def test_a_side_that_is_left_out_may_be_of_any_size(name):
 
 
 def test_every_problem_is_covered():
-    assert PROBLEMS.names() == NAMES
+    assert PROBLEMS.names() == PROBLEM_PLANNINGS.names() == NAMES

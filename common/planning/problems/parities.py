@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from common.core.errors import BadScenario
 from common.planning.planned_values import ERRATA, PlannedValue, fixed, follow
 from common.planning.spanning import blocks, escapes, rows_of
 from common.privacy.theorems.klnrs import Rule, rates
-
-if TYPE_CHECKING:
-    from common.scenario.scenario import Scenario
+from common.scenario.scenario import Scenario
 
 
 def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:

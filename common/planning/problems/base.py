@@ -1,15 +1,42 @@
-"""Fill in what a scenario with a problem leaves at ``plan``, from the problem's own plan."""
+"""What planning asks about a problem, and how a scenario's open numbers follow from the answer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Generic, TypeVar
 
 from common.core.errors import BadInput, BadScenario
+from common.core.registry import Registry
 from common.planning.planned_values import PlannedValue
 from common.scenario.problems.base import Problem
+from common.scenario.scenario import Scenario
 
-if TYPE_CHECKING:
-    from common.scenario.scenario import Scenario
+P = TypeVar("P", bound=Problem)
+
+
+class ProblemPlanning(ABC, Generic[P]):
+    """A problem as planning sees it."""
+
+    releases: ClassVar[dict[str | None, int]] = {}
+    """Among how many releases the curator's epsilon is divided, by the side that is alone; one by default."""
+
+    @abstractmethod
+    def plan(self, problem: P, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+        """Return every number of a run: ``n``, ``agents``, and settings of the curator's learner, by name.
+
+        Parameters
+        ----------
+        paper
+            Whether to compute as the paper does.
+
+        Raises
+        ------
+        BadScenario, BadInput
+            If there is no such number: says what would have to change.
+        """
+
+
+PROBLEM_PLANNINGS: Registry[type[ProblemPlanning[Any]]] = Registry("problem's planning", "common.planning.problems")
 
 
 def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[str, PlannedValue]:
@@ -21,7 +48,7 @@ def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[st
         If there is none.
     """
     try:
-        return problem.plan(scenario, paper)
+        return PROBLEM_PLANNINGS[problem.name]().plan(problem, scenario, paper)
     except BadInput as error:
         raise error if isinstance(error, BadScenario) else BadScenario(error.detail) from None
 
@@ -34,7 +61,7 @@ def resolve_problem(scenario: Scenario, problem: Problem) -> Scenario:
     Raises
     ------
     BadScenario
-        As for :func:`figures`; if a setting of the learner cannot be planned.
+        As for :func:`planned_values`; if a setting of the learner cannot be planned.
     """
     curator, agents = scenario.curator, scenario.agents
     learner = curator.learner
@@ -47,6 +74,7 @@ def resolve_problem(scenario: Scenario, problem: Problem) -> Scenario:
             raise BadScenario(f"curator.learner.{key} cannot be left at plan for the problem {problem.name}")
     count = 1 if scenario.alone == "curator" else int(found["agents"].value)
     settings = None if learner is None else {**learner, **{key: _number(found[key]) for key in wanted}}
+    releases = PROBLEM_PLANNINGS[problem.name].releases.get(scenario.alone, 1)
     return scenario.model_copy(
         update={
             "curator": curator.model_copy(
@@ -54,7 +82,7 @@ def resolve_problem(scenario: Scenario, problem: Problem) -> Scenario:
                     "n": int(found["n"].value),
                     "kappa": None if curator.kappa == "plan" else curator.kappa,
                     "eta": 1.0 if curator.eta == "plan" else curator.eta,
-                    "rounds": problem.releases.get(scenario.alone, 1) if curator.rounds == "plan" else curator.rounds,
+                    "rounds": releases if curator.rounds == "plan" else curator.rounds,
                     "learner": settings,
                 }
             ),
