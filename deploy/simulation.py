@@ -20,17 +20,15 @@ from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import TableRecordSource, open_records
 from common.scenario.scenario import Scenario, public_sample
 from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.operations import Learn, Operation
+from common.vocabulary.operations import Learn
 from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire.messages import OrderCommitment
-from curator.learners.base import parse_learner
-from curator.operations.base import HANDLERS, Workspace
+from curator.engine.engine import Engine
+from curator.engine.policy import Policy
 from curator.sample.base import Sample
 from curator.sample.placement import open_sample
 from curator.service.startup import check_room
-from curator.state.ledger_index import extended
-from curator.weights.reweighing import Reweighing
 from local_agent.answering import answer_together
 from referee.collection.order import Order, commitment, public_randomness, simulated
 from referee.protocols.base import PROTOCOLS, Outcome, learned
@@ -41,40 +39,24 @@ Hook = Callable[[int, Hypothesis], None]
 """Told of each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
 
 
-class LocalCurator:
-    """The curator's work: its operations, in the order in which they are asked for.
+def local_curator(scenario: Scenario, sample: Sample, seed: int) -> Engine:
+    """Return the curator's engine with nothing around it: what :class:`curator.service.curator.Curator` computes.
 
-    Draws the same sample and the same randomness as :class:`curator.service.curator.Curator` does for the same seed, so
-    it learns the same hypotheses from the same operations.
+    It has the same public sample and the same randomness as that one has for the same seed, so it learns the same
+    hypotheses from the same operations.
 
     Parameters
     ----------
     scenario
-        Resolved.
+        Resolved, as far as the curator's section goes.
     sample
         Its people, never reweighed.
     seed
         The run's.
     """
-
-    def __init__(self, scenario: Scenario, sample: Sample, seed: int) -> None:
-        policy = scenario.curator
-        kappa = None if policy.kappa is None else float(policy.kappa)
-        learner = None if policy.learner is None else parse_learner(policy.learner)
-        if learner is not None and scenario.problem is None:
-            learner.check(sample.dtype, sample.dimension)
-        public = public_sample(scenario, seed)
-        if learner is not None:
-            learner.check_public(public)
-            learner.check_people(len(sample))
-        self.workspace = Workspace(sample, Reweighing(len(sample), kappa, float(policy.eta)), learner, public=public)
-        self._randomness = RandomSource.seeded(seed, "curator")
-        self._lineage = ""
-
-    def perform(self, number: int, operation: Operation) -> dict[str, Any]:
-        """Carry out the operation with a number; return what is released."""
-        self._lineage = extended(self._lineage, str(number), operation.wire())
-        return HANDLERS[operation.kind]().run(operation, self.workspace, self._randomness.derive(self._lineage))
+    public_people = public_sample(scenario, seed)
+    policy = Policy.of(scenario, sample, public_people)
+    return Engine(policy, sample, RandomSource.seeded(seed, "curator"), public=public_people)
 
 
 class SimulatedAgents:
@@ -164,12 +146,12 @@ def conduct(
         check_room(scenario, Path(folder))
         sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
         opened.callback(sample.close)
-        local_curator, simulated_agents = LocalCurator(scenario, sample, seed), SimulatedAgents(scenario, seed, pool)
+        curator, simulated_agents = local_curator(scenario, sample, seed), SimulatedAgents(scenario, seed, pool)
 
         def exchange(number: int, step: AskCurator | AskAgents) -> Any:
             if isinstance(step, AskAgents):
                 return simulated_agents.answer(step.query, step.count)
-            release = local_curator.perform(number, step.operation)
+            release = curator.perform(str(number), step.operation)
             if isinstance(step.operation, Learn) and scenario.problem is None:
                 hook(step.operation.round, learned(release))
             return release

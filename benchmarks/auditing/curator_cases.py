@@ -263,7 +263,7 @@ class Resampling(Curator):
         self._performed += 1
         operation = parse_operation(signed.message["operation"])
         again = HANDLERS[operation.kind]().run(
-            operation, self._workspace, self._directory.randomness.derive(self._performed)
+            operation, self._engine.workspace, self._directory.randomness.derive(self._performed)
         )
         return self._directory.identity.sign(first.kind, {**first.message, "result": again})
 
@@ -317,7 +317,7 @@ def whole_run(scenario: Scenario, weights: type[Reweighing]) -> Subject:
 
     def subject(replaced: tuple[int, int, int], runs: int, source: RandomSource) -> AnyArray:
         counts = np.empty(runs)
-        with tempfile.TemporaryDirectory() as folder, patch("curator.service.curator.Reweighing", weights):
+        with tempfile.TemporaryDirectory() as folder, patch("curator.engine.workspace.Reweighing", weights):
             for run in range(runs):
                 with office(Curator, scenario, booleans(replaced), Path(folder), source.derive(run)) as local_curator:
                     counts[run] = converse(local_curator)

@@ -22,7 +22,7 @@ from common.scenario import scenario
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations import Learn, Reweigh
 from curator.sample.local import LocalSample
-from deploy.simulation import LocalCurator
+from deploy.simulation import local_curator
 from deploy.truth import judge
 from referee.protocols.base import learned
 
@@ -40,20 +40,21 @@ def repeat(point: str, seed: int) -> Measured:
     """Run Algorithm 1 with the given number of thousands until it halts or is given up."""
     thousands = int(point.removesuffix("K"))
     chosen = scenario.load("halfspace", [f"curator.n={thousands}000"])
-    chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"eta": chosen.alpha / 8.0})})
+    without_end = {"eta": chosen.alpha / 8.0, "rounds": 1 << 20}
+    chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update=without_end)})
     everybody = np.arange(thousands * 1000)
     people = open_records(chosen.source, None, subseed(seed, "source"), len(everybody)).records(everybody)
     oracle = open_records(chosen.target, None, subseed(seed, "target"), ORACLE).records(np.arange(ORACLE))
-    local_curator, numbers = LocalCurator(chosen, LocalSample.of(people), seed), itertools.count()
+    curator, numbers = local_curator(chosen, LocalSample.of(people), seed), map(str, itertools.count())
     losses: list[float] = []
     hypothesis: Hypothesis | None = None
     while True:
-        before, hypothesis = hypothesis, learned(local_curator.perform(next(numbers), Learn(round=len(losses) + 1)))
+        before, hypothesis = hypothesis, learned(curator.perform(next(numbers), Learn(round=len(losses) + 1)))
         # A small sample is soon separated as a whole: then the hypothesis stays.
         losses.append(losses[-1] if hypothesis == before else float(hypothesis.mistakes(oracle).mean()))
         if losses[-1] <= 2.0 * chosen.alpha or (thousands <= GIVEN_UP and stalled(losses)):
             break
-        local_curator.perform(next(numbers), Reweigh(hypothesis=hypothesis))
+        curator.perform(next(numbers), Reweigh(hypothesis=hypothesis))
     found = judge(hypothesis, open_records(chosen.target, None, subseed(seed, "truth"), JUDGES))
     means = [float(np.mean(losses[at : at + EVERY])) for at in range(0, len(losses), EVERY)]
     return {

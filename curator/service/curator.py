@@ -1,8 +1,9 @@
 """The curator: its own policy, its own accountant, its own ledger. Trusts nobody, the referee included.
 
-Every operation goes the same way: check the whole remaining budget, record the charge durably, run, store the result,
-release. All randomness of an operation is derived from the curator's durable secret and the operation's id, so work
-that a crash cut off is repeated bit for bit: there never is a second sample; a repeated request gets what was stored.
+Every operation goes the way of the engine (:mod:`curator.engine.engine`), to which the service adds what makes it
+binding: check the whole remaining budget, record the charge durably, run, store the result, release. All randomness of
+an operation is derived from the curator's durable secret and the operation's history, so work that a crash cut off is
+repeated bit for bit: there never is a second sample; a repeated request gets what was stored.
 """
 
 from __future__ import annotations
@@ -14,33 +15,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from common.core.errors import (
-    BadData,
-    BadInput,
-    BadScenario,
-    BudgetExceeded,
-    ConfigurationMismatch,
-    Conflict,
-    Forged,
-    PolicyRefused,
-)
+from common.core.errors import BadInput, BadScenario, BudgetExceeded, ConfigurationMismatch, Conflict, Forged
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, SubsampledRelease
 from common.scenario.scenario import Scenario, policy_digest
 from common.service.database import sqlite_url
-from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
-from common.vocabulary.operations import Operation, Reweigh, parse_operation
+from common.vocabulary.operations import Operation, Reweigh
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Signed, verify
-from curator.learners.base import Learner, parse_learner
-from curator.operations.base import HANDLERS, Workspace
+from curator.engine.engine import Engine
+from curator.engine.policy import Policy
+from curator.learners.base import Learner
 from curator.sample.base import Sample
 from curator.state.ledger import Charge, Holder, Ledger
 from curator.state.ledger_index import LedgerIndex
 from curator.state.state_directory import StateDirectory
-from curator.weights.reweighing import Reweighing
 
 
 def planned_events(
@@ -94,32 +85,19 @@ class Curator:
         seed: int | None = None,
         referee: str | None = None,
     ) -> None:
-        policy = scenario.curator
-        n, kappa, eta, rounds = policy.n, policy.kappa, policy.eta, policy.rounds
-        if isinstance(n, str) or isinstance(kappa, str) or isinstance(eta, str) or isinstance(rounds, str):
-            raise BadScenario("the curator needs a resolved scenario: a value is still at 'plan'")
+        section = scenario.curator
         if scenario.people == "real" and seed is not None:
             raise BadScenario("people are real: the curator's noise must not come from a seed")
-        if scenario.people == "real" and policy.epsilon is None:
+        if scenario.people == "real" and section.epsilon is None:
             raise BadScenario("people are real: the curator needs an epsilon and a delta")
-        if len(sample) != n:
-            raise BadData(f"the curator's policy is for n = {n} records, found {len(sample)}")
-        sample.check()
-        self._learner = None if policy.learner is None else parse_learner(policy.learner)
-        if self._learner is not None and scenario.problem is None:
-            self._learner.check(sample.dtype, sample.dimension)
-        if self._learner is not None:
-            self._learner.check_public(public)
-            self._learner.check_people(n)
-        share = None if policy.epsilon is None else policy.share
-        planned = planned_events(self._learner, share, n, kappa, eta, rounds)
-        self._budget = open_budget(policy.epsilon, policy.delta, planned)
+        self._policy = policy = Policy.of(scenario, sample, public)
+        share = None if section.epsilon is None else section.share
+        planned = planned_events(policy.learner, share, policy.n, policy.kappa, policy.eta, policy.rounds)
+        self._budget = open_budget(section.epsilon, section.delta, planned)
         self._lock = threading.Lock()
-        self._numbers = (kappa, eta)
-        self._rounds = rounds
         self._sample = sample
         self._public = public
-        self._policy = policy_digest(scenario)
+        self._digest = policy_digest(scenario)
         with ExitStack() as opened:
             opened.callback(sample.close)
             self._directory = StateDirectory(folder, seed)
@@ -128,7 +106,7 @@ class Curator:
             opened.callback(self._ledger.close)
             self._referee = self._pinned(referee)
             self._index = LedgerIndex(self._ledger)
-            self._workspace = self._rebuild()
+            self._engine = self._rebuilt()
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -145,10 +123,6 @@ class Curator:
                 f"this curator's budget belongs to referee {holder.referee[:16]}..., not to {str(referee)[:16]}..."
             )
         return holder.referee
-
-    @property
-    def _by_choice(self) -> frozenset[str]:
-        return frozenset() if self._learner is None else self._learner.by_choice
 
     @property
     def key(self) -> str:
@@ -178,7 +152,7 @@ class Curator:
         if configuration.referee != signed.key:
             raise ConfigurationMismatch("the configuration names another referee than the one that signed it")
         digest = configuration.fingerprint()
-        if policy_digest(configuration.scenario) != self._policy:
+        if policy_digest(configuration.scenario) != self._digest:
             raise ConfigurationMismatch(
                 "the run's curator section differs from this curator's own policy: start both from the same scenario"
             )
@@ -187,7 +161,7 @@ class Curator:
             if holder is None:
                 if self._referee not in (None, signed.key):
                     raise Forged("another referee was pinned meanwhile")
-                self._ledger.open_run(Holder(configuration.run, digest, self._policy, signed.key))
+                self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key))
             elif (holder.run, holder.digest) != (configuration.run, digest):
                 epsilon, delta = self.guarantee
                 raise BudgetExceeded(
@@ -215,11 +189,7 @@ class Curator:
             As :meth:`perform`.
         """
         request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee))
-        kind = hypothesis_kind(request.operation)
-        if kind is not None and kind not in ordinary_kinds() | self._by_choice:
-            # Before it is parsed: parsing is what this curator has not agreed to.
-            raise PolicyRefused(f"this curator's learner gives no hypothesis of kind {kind!r}, so it takes none")
-        operation = parse_operation(request.operation)
+        operation = self._policy.read(request.operation)
         holder = self._ledger.holder()
         if holder is None or (holder.run, holder.digest) != (request.run, request.digest):
             raise ConfigurationMismatch(f"run {request.run!r} with this configuration does not hold the budget")
@@ -257,6 +227,7 @@ class Curator:
     # The way of every operation -------------------------------------------------------------------------------------
 
     def _once(self, request: messages.Perform, operation: Operation) -> dict[str, Any]:
+        """Return what an operation released, carrying it out if that has not been done."""
         wanted = request.fingerprint()
         known = self._index.find(request.operation_id)
         if known is not None and known.request != wanted:
@@ -266,56 +237,41 @@ class Curator:
         unfinished = self._index.unfinished()
         if known is None and unfinished is not None:
             raise Conflict(f"operation {unfinished.operation_id} has not finished: ask for it again first")
-        act = HANDLERS[operation.kind]()
-        least = operation.min_features
-        if least > self._sample.dimension:
-            raise PolicyRefused(f"{operation.kind} needs {least} features, records have {self._sample.dimension}")
-        event = act.event(operation, self._workspace)
-        charge = Charge(request.operation_id, wanted, operation.wire(), event, None)
         if known is None:
-            self._budget.admit(self._index.events, event)
-            self._check_rounds(operation)
-            act.check(operation, self._workspace)
-            self._index.charge(request.run, charge)
-        # Keys and run names stay out of it, so that a seeded run is the same run in every deployment.
-        source = self._directory.randomness.derive(self._index.lineage(request.operation_id))
-        if isinstance(operation, Reweigh):
+            event = self._engine.admit(operation, lambda event: self._budget.admit(self._index.events, event))
+            known = Charge(request.operation_id, wanted, operation.wire(), event, None)
+            self._index.charge(request.run, known)
+        return self._carry_out(request.run, known, operation)
+
+    def _carry_out(self, run: str, charge: Charge, operation: Operation) -> dict[str, Any]:
+        """Run what was charged, and store what it releases."""
+        number, reweighs = charge.operation_id, isinstance(operation, Reweigh)
+        if reweighs:
             self._directory.checkpoints.settle()
         began = time.monotonic()
         try:
-            result = {**act.run(operation, self._workspace, source), "event": event.wire()}
-            self._index.finish(request.run, request.operation_id, result)
+            # Keys and run names stay out of its randomness: a seeded run is the same run in every deployment.
+            result = {**self._engine.run(number, operation), "event": charge.event.wire()}
+            self._index.finish(run, number, result)
+            self._engine.advance()
         except BaseException:
             # Memory may be ahead of the ledger now; only the ledger says what has happened.
-            self._workspace = self._rebuild()
+            self._engine = self._rebuilt()
             raise
-        if isinstance(operation, Reweigh):
-            updates, lineage = self._workspace.reweighing.updates, self._index.lineage(request.operation_id)
+        if reweighs:
+            updates, seconds = self._engine.workspace.reweighing.updates, time.monotonic() - began
             self._directory.checkpoints.offer(
-                updates, time.monotonic() - began, lineage, self._sample.cumulative_losses
+                updates, seconds, self._engine.lineage(number), self._sample.cumulative_losses
             )
         return result
 
-    def _check_rounds(self, operation: Operation) -> None:
-        done = self._index.count(operation.kind)
-        if done >= self._rounds:
-            raise PolicyRefused(
-                f"the policy allows {self._rounds} rounds, {done} {operation.kind!r} operations are done"
-            )
-
-    def _rebuild(self) -> Workspace:
-        """Return the workspace that the ledger's finished operations lead to."""
-        kappa, eta = self._numbers
-        finished = [(parse_operation(c.operation), c) for c in self._index if c.result is not None]
-        reweighs = [(operation, c) for operation, c in finished if isinstance(operation, Reweigh)]
-        stored = self._directory.checkpoints.load([self._index.lineage(c.operation_id) for _, c in reweighs])
-        done, cumulative_losses = stored if stored is not None else (0, None)
-        losses = [operation.loss for operation, _ in reweighs[:done]]
-        reweighing = Reweighing.restore(self._sample, kappa, eta, losses, cumulative_losses)
-        workspace = Workspace(self._sample, reweighing, self._learner, public=self._public)
-        for operation, charge in finished:
-            if isinstance(operation, Reweigh) and done > 0:
-                done -= 1
-            elif charge.result is not None:
-                HANDLERS[operation.kind]().replay(operation, charge.result, workspace)
-        return workspace
+    def _rebuilt(self) -> Engine:
+        """Return the engine that the ledger's operations lead to."""
+        return Engine(
+            self._policy,
+            self._sample,
+            self._directory.randomness,
+            public=self._public,
+            past=self._index,
+            kept=self._directory.checkpoints.load,
+        )

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from common.core import canonical
 from common.privacy.events import Event, NoEvent
 from curator.state.ledger import Charge, Ledger
-
-
-def extended(lineage: str, operation_id: str, operation: dict[str, Any]) -> str:
-    """Return the digest of an operation and of everything before it, whose digest is ``lineage`` ("" for nothing)."""
-    return canonical.digest([lineage, operation_id, operation])
 
 
 class LedgerIndex:
@@ -34,9 +27,6 @@ class LedgerIndex:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._charges: dict[str, Charge] = {}
-        self._lineages: dict[str, str] = {}
-        self._counts: Counter[str] = Counter()
-        self._lineage = ""
         self.events: list[Event] = []
         for charge in ledger.charges():
             self._enter(charge)
@@ -53,18 +43,6 @@ class LedgerIndex:
         last = next(reversed(self._charges.values()), None)
         return last if last is not None and last.result is None else None
 
-    def count(self, kind: str) -> int:
-        """Return how many operations of a kind were charged."""
-        return self._counts[kind]
-
-    def lineage(self, operation_id: str) -> str:
-        """Return a digest of this operation and of everything charged before it.
-
-        It is what the operation's randomness is derived from: the same operation after the same history is repeated bit
-        for bit, and never with the same noise after another history, should somebody put an old ledger back.
-        """
-        return self._lineages[operation_id]
-
     def charge(self, run: str, charge: Charge) -> None:
         """Record a charge, durably first."""
         self._ledger.charge(run, charge)
@@ -77,8 +55,5 @@ class LedgerIndex:
 
     def _enter(self, charge: Charge) -> None:
         self._charges[charge.operation_id] = charge
-        self._counts[charge.operation["kind"]] += 1
-        self._lineage = extended(self._lineage, charge.operation_id, charge.operation)
-        self._lineages[charge.operation_id] = self._lineage
         if not isinstance(charge.event, NoEvent):
             self.events.append(charge.event)

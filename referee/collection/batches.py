@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices
 from common.vocabulary.packing import AnswerKind, answer_type, unpack_answers
+from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers
 from common.wire.messages import Assignment, pack_indices
 from common.wire.transcript import merkle_root
 from referee.collection.order import Order
-from referee.state.store import Cohort, Part, Participant, StoredReport
+from referee.state.values import Cohort, Part, Participant, StoredReport
 
 
 def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
@@ -83,7 +83,7 @@ def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], participa
     return Batch(np.concatenate(pieces), participants)
 
 
-def assign(batch: Batch, key: str, run: str, digest: str, number: int, query: Any) -> Assignment:
+def assign(batch: Batch, key: str, run: str, digest: str, number: int, query: Query) -> Assignment:
     """Return the one assignment that a participant gets for a question: live and in the audit the same."""
     return Assignment(
         run=run,

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-import numpy as np
-from numpy.typing import NDArray
-
-from common.core.errors import (
-    AlreadyAnswered,
-    BadMessage,
-    ConfigurationMismatch,
-    Conflict,
-    NotFound,
-    PatternViolation,
-    PeerUnavailable,
-)
+from common.core.errors import Conflict, NotFound, PeerUnavailable
 from common.scenario.scenario import parse
 from common.vocabulary.mechanisms.base import LocalRandomizer
-from common.vocabulary.packing import AnswerKind, pack_one, unpack_answers
 from common.vocabulary.queries.base import Query, parse_query
 from common.vocabulary.steps import Answers
 from common.wire import messages
-from common.wire.identity import Identity, Signed, verify
+from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
-from referee.collection.batches import Batch, assemble, assign, form_batch, report_root, take
-from referee.state.store import Cohort, Question, Store, StoredReport
+from referee.collection.asked import Asked
+from referee.collection.batches import Batch, assemble, form_batch, report_root, take
+from referee.collection.judging import (
+    Claim,
+    Refusal,
+    check_configuration,
+    closed,
+    judge,
+    read_individual,
+    read_packed,
+)
+from referee.state.store import Store
+from referee.state.values import Question
 
 GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
@@ -52,7 +51,7 @@ class Collection:
         self._store = store
         self._identity = identity
         self._arrived = threading.Condition()
-        self._batches: dict[tuple[str, int], Batch] = {}
+        self._asked: dict[tuple[str, int], Asked] = {}
         self._runs: dict[str, tuple[str, LocalRandomizer]] = {}
         self.rejected: Counter[str] = Counter()
         self.opened = 0
@@ -78,10 +77,10 @@ class Collection:
         PeerUnavailable
             If not one report came within ``PATIENCE`` deadlines.
         """
-        kind = self._agreed(run)[1].answer_kind(query.domain)
+        self._agreed(run)[1].answer_kind(query.domain)  # refuses before anybody is asked
         question = self._store.question(run, number) or self._open(run, number, query, count)
-        batch = self._batch(question)
-        waiting = batch.owners() if question.open else set()
+        asked = self._parsed(question)
+        waiting = asked.batch.owners() if question.open else set()
         began = time.monotonic()
         while waiting and not waiting <= (reported := self._store.reported(run, number)):
             left = deadline * (1 if reported else PATIENCE) - (time.monotonic() - began)
@@ -91,8 +90,8 @@ class Collection:
                 break
             wait(left)
         self._store.close_question(run, number)
-        self._batches.pop((run, number), None)
-        return assemble(batch, self._store.reports(run, number), kind)
+        self._asked.pop((run, number), None)
+        return assemble(asked.batch, self._store.reports(run, number), asked.kind)
 
     def wait(self, seconds: float) -> None:
         """Sleep until reports arrive, at most that long."""
@@ -121,38 +120,42 @@ class Collection:
             "query": query.wire(),
             "parts": [[p.cohort, p.start, p.stop] for p in parts],
         }
-        self._batches = {}
+        self._asked = {}
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
         self.opened += 1
         return question
 
-    def _batch(self, question: Question) -> Batch:
+    def _question(self, run: str, number: int) -> Asked | None:
+        """Return a question of a run as it was asked."""
+        known = self._asked.get((run, number))
+        if known is not None:
+            return known
+        question = self._store.question(run, number)
+        return None if question is None else self._parsed(question)
+
+    def _parsed(self, question: Question) -> Asked:
+        """Return a question as it was asked; kept while it takes answers, so that it is parsed once for all reports."""
         key = (question.run, question.question)
-        if key not in self._batches:
-            cohorts = {c.first: c for c in self._store.cohorts()}
+        digest, mechanism = self._agreed(question.run)
+        query = parse_query(question.query)
+        kind = mechanism.answer_kind(query.domain)
+        asked = Asked(question.run, digest, question.question, query, kind, lambda: self._batch(question))
+        return self._asked.setdefault(key, asked) if question.open else asked
 
-            def cohort(first: int) -> Cohort:
-                return cohorts[first]
-
-            self._batches[key] = form_batch(question.parts, cohort, tuple(self._store.participants()))
-        return self._batches[key]
+    def _batch(self, question: Question) -> Batch:
+        cohorts = {c.first: c for c in self._store.cohorts()}
+        return form_batch(question.parts, cohorts.__getitem__, tuple(self._store.participants()))
 
     # The agents' side -----------------------------------------------------------------------------------------------
 
     def assignment(self, participant: str) -> Signed | None:
         """Return the open question for a participant that it has not answered yet, if there is one."""
-        for question in self._store.open_questions():
-            batch = self._batch(question)
-            slots = batch.slots(participant)
-            if slots.size and self._store.report(question.run, question.question, participant) is None:
-                assignment = self._assignment(question, participant)
+        for run, number in self._store.open_questions():
+            asked = self._question(run, number)
+            if asked and asked.agents(participant) and self._store.report(run, number, participant) is None:
+                assignment = asked.assignment(participant)
                 return self._identity.sign(assignment.KIND, assignment.wire())
         return None
-
-    def _assignment(self, question: Question, participant: str) -> messages.Assignment:
-        digest = self._agreed(question.run)[0]
-        batch = self._batch(question)
-        return assign(batch, participant, question.run, digest, question.question, question.query)
 
     def accept(self, signed: Signed) -> None:
         """Take an individual agent's report; the same report again is accepted again.
@@ -162,8 +165,8 @@ class Collection:
         Refused, Forged, BadMessage, NotFound
             If it is not acceptable; nothing is changed and the reason is counted.
         """
-        report = messages.Report.parse(verify(signed, messages.Report.KIND))
-        self._take(signed, report, pack_one(report.answer, self._kind(report)), 1)
+        with _problems():
+            self._take(read_individual(signed))
 
     def accept_packed(self, signed: Signed, body: bytes) -> None:
         """Take a hosted population's report: signed header and packed body.
@@ -173,10 +176,8 @@ class Collection:
         Refused, Forged, BadMessage, NotFound
             If it is not acceptable; nothing is changed and the reason is counted.
         """
-        report = messages.PackedReport.parse(verify(signed, messages.PackedReport.KIND))
-        if hashlib.sha256(body).hexdigest() != report.body_sha256:
-            raise BadMessage("the packed body does not match the SHA-256 in its signed header")
-        self._take(signed, report, body, report.people)
+        with _problems():
+            self._take(read_packed(signed, body))
 
     def _agreed(self, run: str) -> tuple[str, LocalRandomizer]:
         """Return the digest of a run's configuration, and how its agents randomize; also right after a restart."""
@@ -188,50 +189,32 @@ class Collection:
             self._runs[run] = (configuration.fingerprint(), parse(configuration.scenario).agents.mechanism)
         return self._runs[run]
 
-    def _kind(self, report: messages.Report | messages.PackedReport) -> AnswerKind:
-        """Return what an answer to the question that a report names must be."""
-        digest, mechanism = self._agreed(report.run)
-        if report.digest != digest:
-            raise ConfigurationMismatch(
-                f"the report names configuration {report.digest[:12]}..., the run has {digest[:12]}..."
-            )
-        return mechanism.answer_kind(parse_query(self._question(report).query).domain)
-
-    def _question(self, report: messages.Report | messages.PackedReport) -> Question:
-        question = self._store.question(report.run, report.question)
-        if question is None:
-            raise NotFound(f"run {report.run!r} has no question {report.question}")
-        return question
-
-    def _take(self, signed: Signed, report: messages.Report | messages.PackedReport, body: bytes, people: int) -> None:
-        kind, question = self._kind(report), self._question(report)
-        if self._repeats(signed, report, body):
+    def _take(self, claim: Claim) -> None:
+        run, number = claim.report.run, claim.report.question
+        check_configuration(claim.report, self._agreed(run)[0])
+        asked = self._question(run, number)
+        if asked is None:
+            raise NotFound(f"run {run!r} has no question {number}")
+        known = self._store.report(run, number, claim.key)
+        accepted = judge(claim, asked, known, self._store.is_open(run, number))
+        if accepted is known:
             return
-        if not question.open:
-            raise PatternViolation(f"question {report.question} is closed")
-        assigned = len(self._batch(question).slots(signed.key))
-        if assigned == 0:
-            raise PatternViolation(f"this agent was not asked question {report.question}")
-        if people != assigned:
-            raise BadMessage(f"question {report.question} asked {assigned} agents of this participant, found {people}")
-        if report.assignment != self._assignment(question, signed.key).fingerprint():
-            raise ConfigurationMismatch(
-                f"the report answers another assignment than that of question {report.question}"
-            )
-        answered: NDArray[np.bool_] = unpack_answers(body, people, kind)[0]
-        stored = StoredReport(signed.key, report.report_id, int(answered.sum()), signed.wire(), body)
         try:
-            if not self._store.add_reports(report.run, report.question, [stored]):
-                raise PatternViolation(f"question {report.question} is closed")
+            if not self._store.add_reports(run, number, [accepted]):
+                raise closed(number)
         except Conflict:
             # Perhaps the same report came twice at the same moment.
-            if not self._repeats(signed, report, body):
+            known = self._store.report(run, number, claim.key)
+            if known is None or judge(claim, asked, known) is not known:
                 raise
         with self._arrived:
             self._arrived.notify_all()
 
-    def _repeats(self, signed: Signed, report: messages.Report | messages.PackedReport, body: bytes) -> bool:
-        known = self._store.report(report.run, report.question, signed.key)
-        if known is not None and (known.header != signed.wire() or known.body != body):
-            raise AlreadyAnswered(f"this agent has already answered question {report.question}")
-        return known is not None
+
+@contextmanager
+def _problems() -> Iterator[None]:
+    """Answer a refusal as the problem that it is."""
+    try:
+        yield
+    except Refusal as refusal:
+        raise refusal.problem from None

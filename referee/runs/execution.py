@@ -11,19 +11,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from common.core.errors import BadMessage, BadScenario, PeerMisbehaved, PeerUnavailable, Refused, TandemError
+from common.core.errors import BadMessage, BadScenario, PeerUnavailable, Refused, TandemError
 from common.scenario import scenario
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire import messages
-from common.wire.identity import Identity, Signed, verify
+from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
 from referee.collection.collection import Collection
 from referee.collection.order import commitment, public_randomness, simulated
 from referee.protocols.base import PROTOCOLS, Outcome
 from referee.protocols.driver import drive
+from referee.runs.operations import check_release, check_terms, operation_request
 from referee.runs.port import CuratorPort
 from referee.runs.results import result_document
-from referee.state.store import Cohort, Run, Store
+from referee.state.store import Store
+from referee.state.values import Cohort, Run
 
 ENROLMENT_PATIENCE = 300.0
 """Seconds to wait until as many agents are enrolled as a scenario wants."""
@@ -203,12 +205,7 @@ class Execution:
 
     def _ask_curator(self, number: int, step: AskCurator) -> dict[str, Any]:
         """Have an operation carried out, or find its stored release."""
-        request = messages.Perform(
-            run=self._run,
-            digest=self._configuration.fingerprint(),
-            operation_id=str(number),
-            operation=step.operation.wire(),
-        )
+        request = operation_request(self._run, self._configuration.fingerprint(), number, step.operation)
         stored = self._store.reply_entry(self._run, number)
         if stored is not None:
             return check_release(stored.body, request, self._curator_key)
@@ -230,39 +227,3 @@ class Execution:
         """Append a transcript entry that holds the reply to a step."""
         last = self._store.last_entry(self._run)
         self._store.add_entry(self._run, append(last, kind, body, self._identity), step)
-
-
-def check_release(body: dict[str, Any], request: messages.Perform, key: str) -> dict[str, Any]:
-    """Return the result in an operation's transcript entry if the curator signed it for exactly this request.
-
-    Raises
-    ------
-    Forged
-        If another key signed.
-    PeerMisbehaved
-        If it answers another request.
-    """
-    release = messages.Release.parse(verify(Signed.parse(body["release"]), messages.Release.KIND, key))
-    expected = (request.run, request.digest, request.operation_id, request.fingerprint())
-    if (release.run, release.digest, release.operation_id, release.request) != expected:
-        raise PeerMisbehaved(f"the curator's release does not answer operation {request.operation_id}")
-    return release.result
-
-
-def check_terms(signed: Signed, configuration: messages.Configuration) -> messages.Terms:
-    """Return the curator's terms if it signed them for exactly this configuration.
-
-    Raises
-    ------
-    Forged
-        If the signature does not verify.
-    PeerMisbehaved
-        If they are for another configuration, or promise something else than its scenario says.
-    """
-    terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
-    if (terms.run, terms.digest) != (configuration.run, configuration.fingerprint()):
-        raise PeerMisbehaved("the curator's terms are for another configuration")
-    agreed = configuration.scenario["curator"]
-    if (terms.n, terms.epsilon, terms.delta) != (agreed["n"], agreed["epsilon"], agreed["delta"]):
-        raise PeerMisbehaved("the curator's terms are not those of the scenario")
-    return terms

@@ -21,7 +21,8 @@ from referee.collection.collection import Collection
 from referee.protocols.base import PROTOCOLS
 from referee.runs.execution import Execution
 from referee.runs.port import CuratorPort
-from referee.state.store import Run, Store
+from referee.state.store import Store
+from referee.state.values import Run
 
 
 class Referee:

@@ -19,7 +19,7 @@ import yaml
 from common.core import canonical
 from common.core.errors import AuditFailed, BadMessage, NotFound
 from common.wire.state import write_durably
-from referee.state.store import StoredReport
+from referee.state.values import StoredReport
 
 _LENGTHS = struct.Struct("<QQ")
 

@@ -456,13 +456,13 @@ def test_real_losses_come_over_the_wire_and_survive_a_restart(bench):
     bench.open()
     for number, loss in enumerate(["zero-one", "hinge", "hinge"]):
         bench.perform(number, {**reweigh(), "loss": loss})
-    before = bench.curator._workspace.reweighing
+    before = bench.curator._engine.workspace.reweighing
     kept = np.concatenate(list(bench.curator._sample.cumulative_losses()))
     assert kept.max() > 255
     bench.curator.close()
     again = open_curator(bench.chosen, bench.folder / "curator", 1, None)
     np.testing.assert_array_equal(np.concatenate(list(again._sample.cumulative_losses())), kept)
-    assert again._workspace.reweighing.density().cut == before.density().cut
+    assert again._engine.workspace.reweighing.density().cut == before.density().cut
     again.close()
 
 

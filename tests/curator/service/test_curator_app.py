@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-import curator.service.app
 from common.core.errors import BudgetExceeded, Conflict, from_document
 from common.wire import messages
 from common.wire.identity import Identity
+from curator.service import app
 from curator.service.app import curator_app
 from tests.support import Bench, served
 
@@ -52,7 +52,7 @@ def test_an_operation_gets_its_release_and_the_same_again(bench, client):
 
 def test_a_running_operation_says_ask_again(bench, client, monkeypatch):
     """202 while it runs; the release once it is there; the work is done once."""
-    monkeypatch.setattr(curator.app, "PROMPT", 0.02)
+    monkeypatch.setattr(app, "PROMPT", 0.02)
     entered, leave, calls = threading.Event(), threading.Event(), []
     real = bench.curator.perform
 

@@ -22,7 +22,7 @@ from common.wire.transcript import Entry, append
 from referee.audit.audit import Audit, audit
 from referee.collection.batches import assign, report_root
 from referee.state.runfolder import pack_reports, unpack_reports
-from referee.state.store import StoredReport
+from referee.state.values import StoredReport
 from tests.support import Bench, leave_folder, tiny
 
 
@@ -456,8 +456,8 @@ def test_a_referee_that_asks_something_else_than_it_writes_down_is_caught(tmp_pa
     def lie(batch, key, run, digest, number, query):
         return assign(batch, key, run, digest, number, easy)
 
-    monkeypatch.setattr("referee.collection.collection.assign", lie)
-    with Bench(tmp_path / "bench") as bench:
+    with Bench(tmp_path / "bench") as bench, monkeypatch.context() as lying:
+        lying.setattr("referee.collection.asked.assign", lie)
         bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
     with pytest.raises(AuditFailed, match="was asked something else than the transcript says"):

@@ -373,6 +373,22 @@ def test_a_report_that_arrives_twice_at_the_same_moment_is_one_report(bench):
     assert during(bench, attack)["agents"]["rejected"] == 0
 
 
+def test_an_open_question_is_parsed_once_however_many_ask_and_report(bench, monkeypatch):
+    def attack() -> None:
+        with monkeypatch.context() as parsed:
+            parsed.setattr("referee.collection.collection.parse_query", lambda wire: pytest.fail("parsed again"))
+            asked = Attacker(bench).assignment()
+            report = messages.Report(
+                report_id="2" * 32, assignment="0" * 64, run="run", digest=asked.digest, question=1, answer=1
+            )
+            for _ in range(3):
+                with pytest.raises(PatternViolation, match="was not asked"):
+                    bench.referee.report(seal(Identity.create(), report))
+            bench.host.step()
+
+    assert during(bench, attack)["agents"]["rejected"] == 3
+
+
 def test_peer_unavailable_is_what_a_lonely_embedded_referee_says(tmp_path):
     from deploy.embedded import _work
 

@@ -65,7 +65,7 @@ def test_a_population_and_an_individual_say_their_items(tmp_path, mechanism):
         assert asked.agent.report is not None
         assert answers.asked == len(answers.values) == PEOPLE
         population = asked.bench.population._population.records(np.arange(PEOPLE - 1))
-        batch = asked.bench.referee.collection._batch(asked.bench.referee.store.question("run", 1))
+        batch = asked.bench.referee.collection._question("run", 1).batch
         slots = np.concatenate([batch.slots(p.key) for p in batch.participants])
         members = np.concatenate([batch.people(p.key) for p in batch.participants[:1]])
         features = np.concatenate([population.features[members], PERSON.features])

@@ -1,0 +1,1 @@
+"""What a curator does with its sample, without any I/O: checks, history, workspace."""

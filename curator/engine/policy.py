@@ -1,0 +1,80 @@
+"""What a curator's section of a scenario says about its work: numbers and a learner that fit its sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from common.core.errors import BadData, BadScenario, PolicyRefused
+from common.scenario.scenario import Scenario
+from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
+from common.vocabulary.operations import Operation, parse_operation
+from common.vocabulary.records import Records
+from curator.learners.base import Learner, parse_learner
+from curator.sample.base import Sample
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the curator agrees to do, whoever asks.
+
+    Attributes
+    ----------
+    n
+        Number of records.
+    kappa, eta
+        Of the weights; see :class:`~curator.weights.reweighing.Reweighing`.
+    rounds
+        Most operations of each kind.
+    learner
+        None where nothing is learned.
+    """
+
+    n: int
+    kappa: float | None
+    eta: float
+    rounds: int
+    learner: Learner | None
+
+    @classmethod
+    def of(cls, scenario: Scenario, sample: Sample, public: Records | None) -> Policy:
+        """Return the policy in a resolved scenario, which is for this private and this public sample.
+
+        Raises
+        ------
+        BadScenario
+            If a value is still at ``plan``, or the learner cannot learn from these samples.
+        BadData
+            If the sample has another size, or holds what is not a number.
+        """
+        section = scenario.curator
+        n, kappa, eta, rounds = section.n, section.kappa, section.eta, section.rounds
+        if isinstance(n, str) or isinstance(kappa, str) or isinstance(eta, str) or isinstance(rounds, str):
+            raise BadScenario("the curator needs a resolved scenario: a value is still at 'plan'")
+        if len(sample) != n:
+            raise BadData(f"the curator's policy is for n = {n} records, found {len(sample)}")
+        sample.check()
+        learner = None if section.learner is None else parse_learner(section.learner)
+        if learner is not None:
+            if scenario.problem is None:  # otherwise each operation says which features its learner sees
+                learner.check(sample.dtype, sample.dimension)
+            learner.check_public(public)
+            learner.check_people(n)
+        return cls(n, kappa, eta, rounds, learner)
+
+    def read(self, wire: Any) -> Operation:
+        """Return the operation that a message holds (JSON).
+
+        Raises
+        ------
+        PolicyRefused
+            If its hypothesis is of a kind that is taken only if the policy's own learner gives it.
+        BadMessage
+            If it is no operation.
+        """
+        kind = hypothesis_kind(wire)
+        by_choice = frozenset() if self.learner is None else self.learner.by_choice
+        if kind is not None and kind not in ordinary_kinds() | by_choice:
+            # Before it is parsed: parsing is what this curator has not agreed to.
+            raise PolicyRefused(f"this curator's learner gives no hypothesis of kind {kind!r}, so it takes none")
+        return parse_operation(wire)

@@ -1,0 +1,78 @@
+"""Who was enrolled, in which committed order agents are asked, and whether a question keeps to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.core.errors import AuditFailed
+from common.wire.messages import Configuration
+from referee.audit.place import Place
+from referee.collection.batches import Batch, form_batch
+from referee.collection.order import commitment
+from referee.state.values import Cohort, Part, Participant
+
+
+class Agents:
+    """The agents of a run: every one has one number, one owner and one place in one order, and is asked once.
+
+    Parameters
+    ----------
+    configuration
+        The run's, with the commitments to the orders.
+    participants
+        Key, first agent and number of agents of each, as the transcript lists them.
+    seeds
+        The seed of each order, by its first agent, as published when the run ended.
+    place
+        Where the audit stands.
+
+    Raises
+    ------
+    AuditFailed
+        If an agent has several numbers, owners or places, or a seed is not the one committed to.
+    """
+
+    def __init__(self, configuration: Configuration, participants: Any, seeds: dict[str, str], place: Place) -> None:
+        self._place = place
+        self._participants = tuple(Participant(k, int(f), int(a)) for k, f, a in participants)
+        place.words = "the numbers of agents"
+        self._check_numbers(configuration)
+        place.words = "the order of agents"
+        self._cohorts: dict[int, Cohort] = {}
+        for promised in configuration.order:
+            seed = seeds[str(promised.first)]
+            if commitment(seed) != promised.sha256:
+                raise AuditFailed(f"the seed of the order of agents {promised.first}... is not the one committed to")
+            self._cohorts[promised.first] = Cohort(promised.first, promised.agents, seed, promised.used)
+
+    def _check_numbers(self, configuration: Configuration) -> None:
+        after = 0
+        for participant in self._participants:
+            if participant.first != after or participant.agents < 1:
+                raise AuditFailed(f"agent {after} does not belong to exactly one participant")
+            after += participant.agents
+        if len({participant.key for participant in self._participants}) != len(self._participants):
+            raise AuditFailed("a participant is listed twice")
+        orders = sorted(configuration.order, key=lambda promised: promised.first)
+        for promised, limit in zip(orders, [*(p.first for p in orders[1:]), after], strict=True):
+            if promised.first + promised.agents > limit:
+                raise AuditFailed(f"agents {promised.first}... are in two orders, or not enrolled")
+
+    def take(self, parts: tuple[Part, ...], wanted: int) -> Batch:
+        """Return the agents of a question, which are taken: no later question may have them.
+
+        Raises
+        ------
+        AuditFailed
+            If they are not the next ones of the committed orders, as many as were wanted or as there are.
+        """
+        for part in parts:
+            cohort = self._cohorts[part.cohort]
+            if part.start != cohort.used or not part.start < part.stop <= cohort.agents:
+                raise self._place.failed("agents are not taken in the committed order")
+            self._cohorts[part.cohort] = Cohort(cohort.first, cohort.agents, cohort.seed, part.stop)
+        asked = sum(p.stop - p.start for p in parts)
+        left = sum(c.agents - c.used for c in self._cohorts.values())
+        if asked > wanted or (asked < wanted and left > 0):
+            raise self._place.failed(f"{wanted} agents were to be asked, {asked} were")
+        return form_batch(parts, self._cohorts.__getitem__, self._participants)

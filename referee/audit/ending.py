@@ -1,0 +1,96 @@
+"""What a run ends with: its result, what it cost, and the files beside the transcript."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from common.core import canonical
+from common.core.errors import AuditFailed
+from common.privacy.budget import cost
+from common.privacy.events import Event
+from common.scenario import scenario
+from common.scenario.scenario import Scenario
+from common.wire.messages import Terms
+from referee.audit.place import Place
+from referee.audit.replay import Replay
+from referee.protocols.base import Outcome
+from referee.runs.results import result_document
+from referee.state.runfolder import read_file
+
+
+def check_result(
+    chosen: Scenario, published: dict[str, Any], outcome: Outcome | None, terms: Terms | None, replay: Replay
+) -> None:
+    """Check that the signed result is what the transcript leads to; a run that was cut off has no answer.
+
+    Raises
+    ------
+    AuditFailed
+        Naming the first part of the result that is another one.
+    """
+    if outcome is not None and terms is None:
+        raise AuditFailed("a run ended by itself without the curator's terms")
+    agents, answers = published["agents"], replay.answers
+    asked = replay.asked + sum(int(b) - int(a) for e in replay.pending for _, a, b in e.body["parts"])
+    if agents["asked"] != asked or agents["answered"] < answers:
+        raise AuditFailed(f"{asked} agents were asked, {answers} answered, found {agents}")
+    if outcome is not None and agents["answered"] != answers:
+        raise AuditFailed(f"{answers} agents answered, found {agents['answered']}")
+    found = result_document(
+        chosen,
+        outcome,
+        status=outcome.status if outcome else str(published["status"]),
+        reason=outcome.reason if outcome else str(published["reason"]),
+        terms=terms,
+        agents=agents,
+        seconds={},
+    )
+    del found["seconds"]
+    for name in sorted(found.keys() | published.keys()):
+        if name not in found or canonical.encode(published.get(name)) != canonical.encode(found[name]):
+            raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
+
+
+def check_cost(events: list[Event], terms: Terms | None) -> tuple[float, float]:
+    """Recompute what the declared events cost; return the curator's published guarantee, which must hold it.
+
+    Raises
+    ------
+    AuditFailed
+        If they cost more.
+    """
+    if terms is None:
+        return 0.0, 0.0
+    if terms.epsilon is None or terms.delta is None:
+        return math.inf, 1.0
+    spent = cost([(event, 1) for event in events], terms.delta) if events else 0.0
+    if spent > terms.epsilon:
+        raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {terms.epsilon:g}")
+    # What a run that stopped by itself has spent is no guarantee; the cap is.
+    return terms.epsilon, terms.delta
+
+
+def check_files(folder: Path, chosen: Scenario, published: dict[str, Any], place: Place) -> None:
+    """Check that the scenario's and the result's files say what was signed.
+
+    Raises
+    ------
+    AuditFailed
+        Naming the file that does not.
+    """
+    place.words = "scenario.yaml"
+    try:
+        tree = yaml.safe_load(read_file(folder, "scenario.yaml").decode("utf-8"))
+    except yaml.YAMLError:
+        raise AuditFailed("scenario.yaml is not YAML: it was changed") from None
+    if scenario.parse(tree) != chosen:
+        raise AuditFailed("scenario.yaml differs from the signed configuration")
+    place.words = "result.json"
+    stored = canonical.decode(read_file(folder, "result.json"))
+    for name, value in published.items():
+        if canonical.encode(stored.get(name)) != canonical.encode(value):
+            raise AuditFailed(f"result.json: {name} differs from the signed transcript")

@@ -1,0 +1,171 @@
+"""Replay a transcript: its replies are fed to a fresh generator, which must ask the same and end the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from common.core.errors import AuditFailed
+from common.privacy.events import Event, NoEvent, parse_event
+from common.scenario.scenario import Scenario
+from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.steps import Answers, AskAgents, AskCurator
+from common.wire.identity import Signed, verify
+from common.wire.messages import MAX_AGENTS_PER_QUESTION, Configuration, Perform
+from common.wire.transcript import Entry
+from referee.audit.agents import Agents
+from referee.audit.place import Place
+from referee.audit.reports import read_reports
+from referee.collection.asked import Asked
+from referee.collection.batches import Batch, assemble, report_root
+from referee.collection.order import public_randomness
+from referee.protocols.base import PROTOCOLS, Outcome
+from referee.protocols.driver import drive
+from referee.runs.operations import check_release, operation_request
+from referee.state.values import Part
+
+
+class _Over(Exception):
+    """A run that was cut off goes no further."""
+
+
+class Replay:
+    """One replay of one transcript.
+
+    Parameters
+    ----------
+    configuration, chosen
+        The run's configuration, and the scenario in it.
+    curator
+        The key of the curator that signed the terms.
+    agents
+        The run's.
+    entries
+        The transcript.
+    reports
+        Reads the file of the reports on a question.
+    place
+        Where the audit stands.
+
+    Attributes
+    ----------
+    pending
+        Entries that no message of the protocol has asked for.
+    reports, asked, answers, operations
+        Counts of what was checked.
+    events
+        What the curator declared of its operations, as far as they cost something.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        chosen: Scenario,
+        curator: str | None,
+        agents: Agents,
+        entries: Sequence[Entry],
+        reports: Callable[[int], bytes],
+        place: Place,
+    ) -> None:
+        self._configuration = configuration
+        self._digest = configuration.fingerprint()
+        self._scenario = chosen
+        self._curator = curator
+        self._agents = agents
+        self._lines = len(entries)
+        self._read = reports
+        self._place = place
+        self.pending = list(entries[2:-1])
+        self.reports = self.asked = self.answers = self.operations = 0
+        self.events: list[Event] = []
+
+    def run(self, *, cut_off: bool) -> Outcome | None:
+        """Return how the protocol ends on the transcript's replies; None where the run did not end by itself.
+
+        Raises
+        ------
+        AuditFailed
+            If the transcript is none of this protocol's.
+        """
+        protocol = PROTOCOLS[self._scenario.protocol]()
+        public = public_randomness(self._configuration.scenario, self._configuration.order)
+        script, pattern = protocol.script(self._scenario, public), protocol.agreed(self._scenario)
+        try:
+            outcome = drive(script, pattern, self._until_cut if cut_off else self._exchange, lambda note: None)
+        except _Over:
+            return None
+        if cut_off:
+            raise AuditFailed(f"the protocol ends with {outcome.status!r} on these answers, the result hides it")
+        self._place.words = "the result"
+        if self.pending:
+            line = self.pending[0].index + 1
+            raise AuditFailed(f"transcript line {line}: the protocol had ended before this message")
+        return outcome
+
+    def _until_cut(self, number: int, step: AskCurator | AskAgents) -> Any:
+        """Exchange a message up to the last one; only an open question may be left."""
+        if not self.pending:
+            raise _Over
+        if isinstance(step, AskAgents) and len(self.pending) == 1 and self.pending[0].kind == "question":
+            self._batch(self.pending[0], number, step)
+            raise _Over
+        return self._exchange(number, step)
+
+    def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
+        return self._operation(number, step) if isinstance(step, AskCurator) else self._question(number, step)
+
+    def _next(self, kind: str, number: int) -> Entry:
+        if not self.pending or self.pending[0].kind != kind:
+            found = f"found {self.pending[0].kind!r}" if self.pending else "the transcript ends"
+            line = self.pending[0].index + 1 if self.pending else self._lines
+            raise AuditFailed(f"transcript line {line}: message {number} of the protocol is a {kind!r}, {found}")
+        entry = self.pending.pop(0)
+        self._place.words = f"transcript line {entry.index + 1} ({kind})"
+        return entry
+
+    def _operation(self, number: int, step: AskCurator) -> dict[str, Any]:
+        entry = self._next("operation", number)
+        request = operation_request(self._configuration.run, self._digest, number, step.operation)
+        sent = verify(Signed.parse(entry.body["request"]), Perform.KIND, self._configuration.referee)
+        if sent != request.wire():
+            raise self._place.failed("the request is not the one that the protocol makes here")
+        if self._curator is None:
+            raise self._place.failed("an operation of a curator that never agreed to the run")
+        result = check_release(entry.body, request, self._curator)
+        self.operations += 1
+        event = parse_event(result["event"])
+        if isinstance(event, NoEvent) and len(result) > 1:
+            raise self._place.failed("something was released that the curator declares to cost nothing")
+        if not isinstance(event, NoEvent):
+            self.events.append(event)
+        if "hypothesis" in result:
+            parse_hypothesis(result["hypothesis"])
+        return result
+
+    def _question(self, number: int, step: AskAgents) -> Answers:
+        batch = self._batch(self._next("question", number), number, step)
+        self.asked += len(batch.members)
+        answered = self._next("answers", number)
+        kind = self._scenario.agents.mechanism.answer_kind(step.query.domain)
+        asked = Asked(self._configuration.run, self._digest, number, step.query, kind, lambda: batch)
+        reports = read_reports(self._read(number), asked, self._place)
+        self.reports += len(reports)
+        answers = assemble(batch, reports, kind)
+        claimed = {name: answered.body[name] for name in ("question", "asked", "answered", "root")}
+        actual = {
+            "question": number,
+            "asked": len(batch.members),
+            "answered": len(answers.values),
+            "root": report_root(reports),
+        }
+        if claimed != actual:
+            raise self._place.failed(f"the reports of question {number} do not match: {claimed} against {actual}")
+        self.answers += len(answers.values)
+        return answers
+
+    def _batch(self, entry: Entry, number: int, step: AskAgents) -> Batch:
+        """Check a question, and return the agents that it goes to."""
+        if entry.body["query"] != step.query.wire() or entry.body["question"] != number:
+            raise self._place.failed("the question is not the one that the protocol asks here")
+        parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in entry.body["parts"])
+        return self._agents.take(parts, min(step.count, MAX_AGENTS_PER_QUESTION))

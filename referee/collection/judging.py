@@ -1,0 +1,194 @@
+"""Judge a report: one function, for the referee that takes it and for the audit that reads it again.
+
+What is judged is the signed header, the body, the question as it was asked and what is known of its reports so far. So
+an audit accepts exactly what a referee may accept; each says in words of its own why it refuses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+from common.core.errors import (
+    AlreadyAnswered,
+    BadMessage,
+    ConfigurationMismatch,
+    NotFound,
+    PatternViolation,
+    TandemError,
+)
+from common.vocabulary.packing import AnswerKind, pack_one, unpack_answers
+from common.wire.identity import Signed, verify
+from common.wire.messages import PackedReport, Report
+from referee.collection.asked import Asked
+from referee.state.values import StoredReport
+
+Reason = Literal[
+    "another body",
+    "another configuration",
+    "another question",
+    "already answered",
+    "closed",
+    "not asked",
+    "another number of agents",
+    "another assignment",
+]
+
+
+class Refusal(Exception):
+    """A report is not acceptable.
+
+    Attributes
+    ----------
+    reason
+        Its name.
+    problem
+        What a referee answers to whoever sent it.
+    """
+
+    def __init__(self, reason: Reason, problem: TandemError) -> None:
+        super().__init__(problem.detail)
+        self.reason = reason
+        self.problem = problem
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """A report that its participant has signed; whether it answers anything is not known yet.
+
+    Attributes
+    ----------
+    signed
+        As it came.
+    report
+        What it says.
+    body
+        The packed answers that came with it; None of an individual's, which are in the report itself.
+    """
+
+    signed: Signed
+    report: Report | PackedReport
+    body: bytes | None
+
+    @property
+    def key(self) -> str:
+        """The participant that signed it."""
+        return self.signed.key
+
+    @property
+    def people(self) -> int:
+        """Number of agents that it speaks for."""
+        return 1 if isinstance(self.report, Report) else self.report.people
+
+    def packed(self, kind: AnswerKind) -> bytes:
+        """Return the packed answers.
+
+        Raises
+        ------
+        BadMessage
+            If an individual's is none of the kind.
+        Refusal
+            If a body came with an individual's answer that is another one.
+        """
+        if isinstance(self.report, PackedReport):
+            return self.body or b""
+        packed = pack_one(self.report.answer, kind)
+        if self.body not in (None, packed):
+            raise Refusal("another body", BadMessage("the packed answer is not the one that was signed"))
+        return packed
+
+
+def read_individual(signed: Signed, body: bytes | None = None) -> Claim:
+    """Return what an individual agent claims; ``body`` is its packed answer, where it was kept.
+
+    Raises
+    ------
+    Forged, BadMessage
+        If it is not signed, or no report.
+    """
+    return Claim(signed, Report.parse(verify(signed, Report.KIND)), body)
+
+
+def read_packed(signed: Signed, body: bytes) -> Claim:
+    """Return what a hosted population claims.
+
+    Raises
+    ------
+    Forged, BadMessage
+        If it is not signed, or no packed report.
+    Refusal
+        If the body is another one than was signed.
+    """
+    report = PackedReport.parse(verify(signed, PackedReport.KIND))
+    if hashlib.sha256(body).hexdigest() != report.body_sha256:
+        problem = BadMessage("the packed body does not match the SHA-256 in its signed header")
+        raise Refusal("another body", problem)
+    return Claim(signed, report, body)
+
+
+def check_configuration(report: Report | PackedReport, digest: str) -> None:
+    """Refuse a report under another configuration than its run's.
+
+    Raises
+    ------
+    Refusal
+        If it is.
+    """
+    if report.digest != digest:
+        problem = ConfigurationMismatch(
+            f"the report names configuration {report.digest[:12]}..., the run has {digest[:12]}..."
+        )
+        raise Refusal("another configuration", problem)
+
+
+def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_open: bool = True) -> StoredReport:
+    """Return a report as it is to be stored, if it is an answer to the question; ``known`` itself if it repeats that.
+
+    Parameters
+    ----------
+    claim
+        Signed by its participant (:func:`read_individual`, :func:`read_packed`).
+    asked
+        The question.
+    known
+        What the participant has reported on it before.
+    still_open
+        Whether the question takes answers.
+
+    Raises
+    ------
+    Refusal, BadMessage
+        For the first reason of these: it is under another configuration, on another question, none of the answers that
+        the mechanism gives; another one than before; too late; by somebody who was not asked, for another number of
+        agents, to another assignment; answers that are packed wrongly.
+    """
+    report, key, number = claim.report, claim.key, asked.number
+    check_configuration(report, asked.digest)
+    if (report.run, report.question) != (asked.run, number):
+        problem: TandemError = NotFound(f"this is question {number} of run {asked.run!r}, not {report.question}")
+        raise Refusal("another question", problem)
+    body = claim.packed(asked.kind)
+    if known is not None:
+        if known.header != claim.signed.wire() or known.body != body:
+            problem = AlreadyAnswered(f"this agent has already answered question {number}")
+            raise Refusal("already answered", problem)
+        return known
+    if not still_open:
+        raise Refusal("closed", closed(number))
+    assigned = asked.agents(key)
+    if assigned == 0:
+        raise Refusal("not asked", PatternViolation(f"this agent was not asked question {number}"))
+    if claim.people != assigned:
+        problem = BadMessage(f"question {number} asked {assigned} agents of this participant, found {claim.people}")
+        raise Refusal("another number of agents", problem)
+    if report.assignment != asked.fingerprint(key):
+        problem = ConfigurationMismatch(f"the report answers another assignment than that of question {number}")
+        raise Refusal("another assignment", problem)
+    answered = int(unpack_answers(body, assigned, asked.kind)[0].sum())
+    return StoredReport(key, report.report_id, answered, claim.signed.wire(), body)
+
+
+def closed(number: int) -> PatternViolation:
+    """Return the problem of a report that comes too late."""
+    return PatternViolation(f"question {number} is closed")

@@ -1,0 +1,132 @@
+"""How runs stand, and their transcripts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from common.core.errors import Conflict, NotFound
+from common.wire.transcript import Entry
+from referee.state.tables import Tables
+from referee.state.values import Cohort, Run
+
+
+class RunQueries(Tables):
+    """Runs and transcript entries."""
+
+    # Runs -----------------------------------------------------------------------------------------------------------
+
+    def create_run(self, run: str, request: str, scenario: dict[str, Any], seed: int | None) -> Run:
+        """Create a run; the same request again returns it as it stands.
+
+        Raises
+        ------
+        Conflict
+            If the name is taken by another request.
+        """
+        table = self._table("runs")
+        new = {"run": run, "request": request, "scenario": json.dumps(scenario), "seed": seed, "status": "waiting"}
+        while True:
+            try:
+                known = self.run(run)
+            except NotFound:
+                try:
+                    with self._engine.begin() as connection:
+                        newest = connection.execute(select(func.coalesce(func.max(table.c.position), 0))).scalar_one()
+                        connection.execute(insert(table).values(**new, position=int(newest) + 1))
+                except IntegrityError:
+                    continue  # another request took the name or the position: look again
+                return self.run(run)
+            if known.request != request:
+                raise Conflict(f"run {run!r} exists with another scenario or seed")
+            return known
+
+    def run(self, run: str) -> Run:
+        """Return a run.
+
+        Raises
+        ------
+        NotFound
+            If there is none of that name.
+        """
+        table = self._table("runs")
+        with self._engine.connect() as connection:
+            row = connection.execute(select(table).where(table.c.run == run)).first()
+        if row is None:
+            raise NotFound(f"there is no run {run!r}")
+        return _run(row)
+
+    def unfinished(self) -> list[Run]:
+        """Return runs that are waiting or running, oldest first."""
+        table = self._table("runs")
+        with self._engine.connect() as connection:
+            query = select(table).where(table.c.status.in_(("waiting", "running"))).order_by(table.c.position)
+            return [_run(row) for row in connection.execute(query).all()]
+
+    def finish(self, run: str, status: str, result: dict[str, Any], entry: Entry | None) -> None:
+        """Record a run's end, with its last transcript entry if it got so far."""
+        runs, questions = self._table("runs"), self._table("questions")
+        with self._engine.begin() as connection:
+            connection.execute(update(runs).where(runs.c.run == run).values(status=status, result=json.dumps(result)))
+            connection.execute(update(questions).where(questions.c.run == run).values(open=False))
+            if entry is not None:
+                connection.execute(self._insert_entry(run, entry, None))
+
+    def configure(self, run: str, configuration: dict[str, Any], cohort: Cohort | None, entry: Entry) -> None:
+        """Fix a run's configuration, its new cohort and its first transcript entry, all or nothing."""
+        with self._engine.begin() as connection:
+            if cohort is not None:
+                connection.execute(
+                    insert(self._table("cohorts")).values(
+                        first=cohort.first, agents=cohort.agents, seed=cohort.seed, used=cohort.used
+                    )
+                )
+            runs = self._table("runs")
+            connection.execute(
+                update(runs).where(runs.c.run == run).values(configuration=json.dumps(configuration), status="running")
+            )
+            connection.execute(self._insert_entry(run, entry, None))
+
+    # Transcript -----------------------------------------------------------------------------------------------------
+
+    def add_entry(self, run: str, entry: Entry, step: int | None = None) -> None:
+        """Append an entry to a run's transcript; ``step`` marks it as the reply to that step of the protocol."""
+        with self._engine.begin() as connection:
+            connection.execute(self._insert_entry(run, entry, step))
+
+    def entries(self, run: str) -> list[str]:
+        """Return the transcript's lines."""
+        table = self._table("entries")
+        with self._engine.connect() as connection:
+            query = select(table.c.line).where(table.c.run == run).order_by(table.c.index)
+            return list(connection.execute(query).scalars())
+
+    def last_entry(self, run: str) -> Entry | None:
+        """Return the newest entry of a run's transcript."""
+        table = self._table("entries")
+        with self._engine.connect() as connection:
+            query = select(table.c.line).where(table.c.run == run).order_by(table.c.index.desc()).limit(1)
+            line = connection.execute(query).scalar()
+        return None if line is None else Entry.parse(json.loads(line))
+
+    def reply_entry(self, run: str, step: int) -> Entry | None:
+        """Return the entry that holds the reply to a step of the protocol, if it was given already."""
+        table = self._table("entries")
+        with self._engine.connect() as connection:
+            line = connection.execute(select(table.c.line).where(table.c.run == run, table.c.step == step)).scalar()
+        return None if line is None else Entry.parse(json.loads(line))
+
+
+def _run(row: Row[Any]) -> Run:
+    return Run(
+        run=row.run,
+        request=row.request,
+        scenario=json.loads(row.scenario),
+        seed=row.seed,
+        status=row.status,
+        configuration=None if row.configuration is None else json.loads(row.configuration),
+        result=None if row.result is None else json.loads(row.result),
+    )

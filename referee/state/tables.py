@@ -1,0 +1,38 @@
+"""The referee's database: its schema, and what more than one group of queries writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine, MetaData, Table, insert
+
+from common.service.database import open_database
+from common.wire.transcript import Entry
+
+
+class Tables:
+    """The tables of a database.
+
+    Parameters
+    ----------
+    url
+        SQLAlchemy URL; the schema is brought up to date.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine: Engine = open_database(url, "referee.state.migrations")
+        metadata = MetaData()
+        metadata.reflect(self._engine)
+        self._tables: dict[str, Table] = dict(metadata.tables)
+
+    def close(self) -> None:
+        """Release every connection."""
+        self._engine.dispose()
+
+    def _table(self, name: str) -> Table:
+        return self._tables[name]
+
+    def _insert_entry(self, run: str, entry: Entry, step: int | None) -> Any:
+        return insert(self._table("entries")).values(
+            run=run, index=entry.index, step=step, kind=entry.kind, line=entry.line()
+        )

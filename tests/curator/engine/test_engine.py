@@ -1,0 +1,186 @@
+"""The engine: in which order an operation is checked, run and left behind; what the past leads to."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from common.core.errors import BadData, BadScenario, BudgetExceeded, PolicyRefused
+from common.numerics.randomness import RandomSource
+from common.privacy.events import NoEvent
+from common.vocabulary.operations import Operation, parse_operation
+from common.vocabulary.records import Records
+from curator.engine.engine import Engine
+from curator.engine.policy import Policy
+from curator.operations.learn import LearnHandler
+from curator.sample.local import LocalSample
+from tests.support import tiny
+
+HYPOTHESIS = {"kind": "linear", "weights": [1.0] * 8, "threshold": 0.0}
+LEARN = parse_operation({"kind": "learn", "round": 1})
+REWEIGH = parse_operation({"kind": "reweigh", "hypothesis": HYPOTHESIS})
+TOO_WIDE = parse_operation({"kind": "reweigh", "hypothesis": {**HYPOTHESIS, "weights": [1.0] * 9}})
+SCRIPT = [LEARN, REWEIGH, LEARN, REWEIGH, LEARN]
+
+
+class Entry(NamedTuple):
+    operation_id: str
+    operation: dict[str, Any]
+    result: dict[str, Any] | None
+
+
+@cache
+def records() -> Records:
+    found = RandomSource.seeded(5, "people").uniforms(1200 * 8).reshape(1200, 8)
+    labels = np.where(found.sum(axis=1) > 4.0, 1, -1)
+    return Records((found / 8.0).astype(np.float32), labels.astype(np.int8))
+
+
+def engine(past: list[Entry] | None = None, seed: int = 1, **more: Any) -> Engine:
+    sample = LocalSample.of(records())
+    policy = Policy.of(tiny(), sample, None)
+    return Engine(policy, sample, RandomSource.seeded(seed, "curator"), past=past or [], **more)
+
+
+def perform_all(given: Engine, script: list[Operation], first: int = 0) -> list[Entry]:
+    return [Entry(str(n), o.wire(), given.perform(str(n), o)) for n, o in enumerate(script, first)]
+
+
+def weights(given: Engine) -> Any:
+    return np.concatenate(list(given.workspace.sample.cumulative_losses()))
+
+
+# Admission ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_it_costs_is_asked_after_the_features_and_before_rounds_and_handler(monkeypatch):
+    asked: list[Any] = []
+
+    def broke(event: Any) -> None:
+        asked.append(event)
+        raise BudgetExceeded("nothing is left")
+
+    given = engine()
+    with pytest.raises(PolicyRefused, match="needs 9 features"):
+        given.admit(TOO_WIDE, broke)
+    assert asked == []
+    monkeypatch.setattr(LearnHandler, "check", lambda *_: pytest.fail("checked"))
+    with pytest.raises(BudgetExceeded):
+        given.admit(LEARN, broke)
+    monkeypatch.undo()
+    for number in range(3):
+        given.perform(str(number), REWEIGH)
+    with pytest.raises(BudgetExceeded):
+        given.admit(REWEIGH, broke)
+    with pytest.raises(PolicyRefused, match="allows 3 rounds, 3 'reweigh'"):
+        given.admit(REWEIGH, asked.append)
+    assert asked == [engine().admit(LEARN), NoEvent(), NoEvent()]
+
+
+def test_admission_changes_nothing():
+    given, undisturbed = engine(), engine()
+    given.perform("0", REWEIGH)
+    undisturbed.perform("0", REWEIGH)
+    for _ in range(5):
+        given.admit(LEARN)
+        given.admit(REWEIGH)
+    np.testing.assert_array_equal(weights(given), weights(undisturbed))
+    assert given.perform("1", LEARN) == undisturbed.perform("1", LEARN)
+
+
+# One after the other ------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_taken_until_the_engine_is_told_to_go_on():
+    given = engine()
+    given.run("0", LEARN)
+    for act in (lambda: given.admit(LEARN), lambda: given.run("1", LEARN), lambda: given.run("0", LEARN)):
+        with pytest.raises(RuntimeError, match="not finished"):
+            act()
+    given.advance()
+    given.perform("1", REWEIGH)
+
+
+def test_an_engine_whose_operation_failed_takes_no_other(monkeypatch):
+    given = engine()
+    given.perform("0", LEARN)
+
+    def fails(*_: Any) -> None:
+        raise OSError(28, "no space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(LearnHandler, "run", fails)
+        with pytest.raises(OSError, match="no space left"):
+            given.run("1", LEARN)
+    with pytest.raises(RuntimeError, match="not finished"):
+        given.run("1", LEARN)
+
+
+def test_one_operation_has_one_release_under_each_seed_and_number():
+    first = engine().perform("0", LEARN)
+    assert engine().perform("0", LEARN) == first
+    assert engine(seed=2).perform("0", LEARN) != first
+    assert engine().perform("1", LEARN) != first
+
+
+# The past -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cut", range(len(SCRIPT)))
+@pytest.mark.parametrize("unfinished", [False, True])
+def test_the_past_leads_to_the_same_workspace_and_the_same_releases(cut, unfinished):
+    """Also where the last operation was charged, and perhaps half done, before the power went."""
+    whole = engine()
+    past = perform_all(whole, SCRIPT)
+    left = past[: cut + 1]
+    if unfinished:
+        left[-1] = left[-1]._replace(result=None)
+    again = engine(left)
+    begin = cut if unfinished else cut + 1
+    assert perform_again(again, SCRIPT[begin:], begin, unfinished) == past[begin:]
+    np.testing.assert_array_equal(weights(again), weights(whole))
+
+
+def perform_again(given: Engine, script: list[Operation], first: int, unfinished: bool) -> list[Entry]:
+    """Take up an operation that was admitted already, and go on."""
+    done = []
+    if unfinished:
+        done = [Entry(str(first), script[0].wire(), given.run(str(first), script[0]))]
+        given.advance()
+    return done + perform_all(given, script[len(done) :], first + len(done))
+
+
+def test_kept_weights_spare_the_reweighs_before_them(monkeypatch):
+    whole = engine()
+    past = perform_all(whole, SCRIPT)
+    kept = list(whole.workspace.sample.cumulative_losses())
+    asked: list[list[str]] = []
+
+    def find(lineages: list[str]) -> Any:
+        asked.append(lineages)
+        return 2, kept
+
+    monkeypatch.setattr("curator.operations.reweigh.ReweighHandler.replay", lambda *_: pytest.fail("computed again"))
+    again = engine(past, kept=find)
+    assert asked == [[whole.lineage("1"), whole.lineage("3")]]
+    np.testing.assert_array_equal(weights(again), np.concatenate(kept))
+    assert again.workspace.reweighing.updates == 2
+    assert again.workspace.previous == whole.workspace.previous
+
+
+# The policy ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_for_its_sample():
+    sample = LocalSample.of(records())
+    policy = Policy.of(tiny(), sample, None)
+    assert (policy.n, policy.kappa, policy.eta, policy.rounds) == (1200, 0.2, 0.2, 3)
+    assert policy.learner is not None
+    with pytest.raises(BadData, match="n = 1199 records, found 1200"):
+        Policy.of(tiny("curator.n=1199"), sample, None)
+    open_still = tiny().model_copy(update={"curator": tiny().curator.model_copy(update={"rounds": "plan"})})
+    with pytest.raises(BadScenario, match="'plan'"):
+        Policy.of(open_still, sample, None)
