@@ -48,7 +48,7 @@ demo: install ## run the scenario "ball" as real processes on this machine, then
 	  '                                               the same in containers, on networks of their own' \
 	  '  README.md                                    everything else'
 
-bench: install ## the benchmarks that are one file each, one after the other
+bench: install ## the benchmarks that are one file each, one after the other: hours
 	@failed=; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || failed="$$failed $$name"; done; \
 	test -z "$$failed" || { echo "not as it should be:$$failed" >&2; exit 1; }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.records import Records
 from curator.numerics.equations import Equations
+from deploy.attempts import Attempts, NoAnswer
 from deploy.base import OnProgress
 from deploy.embedded import Embedded
 from deploy.truth import judge_crowd, loss
@@ -32,12 +34,8 @@ Finding = tuple[float, str]
 _OPTIMUM_PEOPLE = 200_000
 
 
-class NoAnswer(Exception):
-    """A baseline came to nothing; says why."""
-
-
 def run_baselines(
-    asked: Scenario, result: dict[str, Any], seed: int | None, on_progress: OnProgress
+    asked: Scenario, result: dict[str, Any], seed: int | None, folder: Path, attempts: Attempts, on_progress: OnProgress
 ) -> dict[str, dict[str, float | str]]:
     """Run the baselines that a scenario names.
 
@@ -46,12 +44,18 @@ def run_baselines(
     asked
         The scenario as it was asked for, before planning: a baseline with one round needs a plan of its own.
     result
-        The hybrid run's result: agents alone get as many agents as it asked. A baseline that comes to nothing is left
-        out, and told of.
+        The hybrid run's result: agents alone get as many agents as it asked.
     seed
         The run's seed; baselines draw other people.
+    folder
+        The run's folder: a baseline works in a directory of its own below it, since there is room for a run there.
+        (The directory for temporary files is often in memory.)
+    attempts
+        Keeps the reason for each baseline that cannot run or comes to nothing; those are left out.
+    watch
+        Told of each baseline as it begins.
     """
-    ways: dict[str, Callable[[Scenario, dict[str, Any], int], Finding]] = {
+    ways: dict[str, Callable[[Scenario, dict[str, Any], int, Path], Finding]] = {
         "curator-only": _curator_only,
         "agents-only": _agents_only,
         "agents-once": _agents_once,
@@ -60,34 +64,31 @@ def run_baselines(
     found: dict[str, dict[str, float | str]] = {}
     for name in asked.baselines:
         on_progress(f"baseline {name}", {})
-        try:
-            value, note = ways[name](asked, result, subseed(seed or 0, f"baseline {name}") % (1 << 31))
-        except NoAnswer as nothing:
-            on_progress(f"baseline {name} is left out: {nothing}", {})
-        else:
-            found[name] = {"loss_on_target": value, "note": note}
+        own = subseed(seed or 0, f"baseline {name}") % (1 << 31)
+        finding = attempts.attempt(name, f"baseline {name}", partial(ways[name], asked, result, own, folder))
+        if finding is not None:
+            found[name] = {"loss_on_target": finding[0], "note": finding[1]}
     return found
 
 
-def _curator_only(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
+def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, folder: Path) -> Finding:
     """Spend the curator's whole budget on one round: a private learner on the biased sample, no reweighing."""
     alone = resolve(_changed(asked, {"curator": {"rounds": 1}}))
-    return _loss_of(
-        alone, seed
-    ), "one round on the curator's sample, nothing reweighed; planned noise spends the whole budget on it"
+    note = "one round on the curator's sample, nothing reweighed; planned noise spends the whole budget on it"
+    return _loss_of(alone, seed, folder), note
 
 
-def _agents_only(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
+def _agents_only(asked: Scenario, result: dict[str, Any], seed: int, folder: Path) -> Finding:
     """Learn in the local model, in many steps, from as many agents as the hybrid run asked."""
-    return _local(asked, result, seed, "local-gradient-descent", "local gradient descent")
+    return _local(asked, result, seed, folder, "local-gradient-descent", "local gradient descent")
 
 
-def _agents_once(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
+def _agents_once(asked: Scenario, result: dict[str, Any], seed: int, folder: Path) -> Finding:
     """Learn in the local model without interaction from as many agents as the hybrid run asked."""
-    return _local(asked, result, seed, "local-averages", "a discriminant from averages, asked once,")
+    return _local(asked, result, seed, folder, "local-averages", "a discriminant from averages, asked once,")
 
 
-def _local(asked: Scenario, result: dict[str, Any], seed: int, protocol: str, words: str) -> Finding:
+def _local(asked: Scenario, result: dict[str, Any], seed: int, folder: Path, protocol: str, words: str) -> Finding:
     count = max(2, int(result["agents"]["asked"]))
     chosen = resolve(asked)
     learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1000.0, "diameter": 1.0}
@@ -96,10 +97,10 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, protocol: str, wo
     alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": {"count": count}})
     epsilon = chosen.agents.mechanism.guarantee[0]
     privacy = f"epsilon {epsilon:g}" if math.isfinite(epsilon) else "no privacy"
-    return _loss_of(alone, seed), f"{words} with {count:,} agents ({privacy}), no curator"
+    return _loss_of(alone, seed, folder), f"{words} with {count:,} agents ({privacy}), no curator"
 
 
-def _optimum(asked: Scenario, result: dict[str, Any], seed: int) -> Finding:
+def _optimum(asked: Scenario, result: dict[str, Any], seed: int, folder: Path) -> Finding:
     """Fit people of T without any privacy, and judge what comes out on others."""
     if asked.target.table is not None:
         population = judge_crowd(asked, seed)
@@ -134,10 +135,10 @@ def _parity(records: Records) -> Parity:
     return Parity(features=tuple(np.flatnonzero(solution).tolist()))
 
 
-def _loss_of(scenario: Scenario, seed: int) -> float:
-    with tempfile.TemporaryDirectory(prefix="tandem-baseline-") as folder:
+def _loss_of(scenario: Scenario, seed: int, folder: Path) -> float:
+    with tempfile.TemporaryDirectory(prefix="baseline-", dir=folder) as state:
         seed_or_none = seed if scenario.people == "simulated" else None
-        finished = Embedded(Path(folder)).run(scenario, seed_or_none, "baseline", lambda text, numbers: None)
+        finished = Embedded(Path(state)).run(scenario, seed_or_none, "baseline", lambda text, numbers: None)
     answer = finished.result["answer"]
     if answer is None:
         raise NoAnswer(f"{finished.result['status']}, {finished.result['reason']}")

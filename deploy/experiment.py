@@ -8,6 +8,7 @@ from typing import Any
 
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import parse_hypothesis
+from deploy.attempts import Attempts
 from deploy.base import OnProgress
 from deploy.truth import can_judge, judge, judge_crowd, loss
 
@@ -39,34 +40,65 @@ def complete(
 ) -> dict[str, Any]:
     """Return the result with truth, peak memory and the run folder's path.
 
+    What of the truth and of the baselines cannot be found out is left out, and its reason stands in the truth's
+    ``left_out``: a run that has its answer gives it, whatever becomes of what it is compared with.
+
     Parameters
     ----------
     asked
         The scenario as it was asked for, before planning. Where its people are not at hand, truth is null.
+    folder
+        The run's folder, in which baselines work.
     """
     truth: dict[str, Any] | None = None
-    if asked.problem is not None:
-        if result["answer"] is not None and asked.target.distribution is not None:
-            truth = asked.problem.judge(result["answer"], asked.alpha, asked.target.distribution)
-    elif result["answer"] is not None and can_judge(asked):
-        population = judge_crowd(asked, seed or 0)
-        found = judge(parse_hypothesis(result["answer"]), population)
-        truth = {
-            "loss_on_target": found.loss,
-            "loss_on_negative": found.on_negative,
-            "loss_on_positive": found.on_positive,
-            "people": len(population),
-            **({"mean_squared_error": found.squared} if asked.agents.loss == "squared" else {}),
-        }
-        if "tasks" in result:
-            truth["tasks"] = [loss(parse_hypothesis(task["answer"]), population) for task in result["tasks"]]
-        if asked.people == "real":
-            truth["note"] = "found out from the people's own records: outside every guarantee"
-        if asked.baselines:
-            # Only here: scikit-learn takes most of a second to import, and most runs do without it.
-            from deploy.baselines import run_baselines
-
-            truth["baselines"] = run_baselines(asked, result, seed, on_progress)
-            truth["reading"] = reading(result["iterations"], truth["loss_on_target"], truth["baselines"])
+    if result["answer"] is not None:
+        if asked.problem is not None and asked.target.distribution is not None:
+            truth = _of_a_problem(result, asked, on_progress)
+        elif asked.problem is None and can_judge(asked):
+            truth = _of_a_hypothesis(result, asked, seed, folder, on_progress)
     used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {**result, "truth": truth, "peak_memory_bytes": 1024 * used, "run": str(folder)}
+
+
+def _of_a_problem(result: dict[str, Any], asked: Scenario, on_progress: OnProgress) -> dict[str, Any]:
+    attempts, problem, people = Attempts(on_progress), asked.problem, asked.target.distribution
+    if problem is None or people is None:
+        raise AssertionError("only a problem about simulated people has a truth of its own")
+    found = attempts.attempt("correct", "the truth", lambda: problem.judge(result["answer"], asked.alpha, people))
+    return {**(found or {}), **_left_out(attempts)}
+
+
+def _of_a_hypothesis(
+    result: dict[str, Any], asked: Scenario, seed: int | None, folder: Path, on_progress: OnProgress
+) -> dict[str, Any]:
+    attempts = Attempts(on_progress)
+    truth = attempts.attempt("loss_on_target", "the true loss", lambda: _losses(result, asked, seed or 0)) or {}
+    if asked.baselines:
+        # Only here: scikit-learn takes most of a second to import, and most runs do without it.
+        from deploy.baselines import run_baselines
+
+        truth["baselines"] = run_baselines(asked, result, seed, folder, attempts, on_progress)
+        if "loss_on_target" in truth:
+            truth["reading"] = reading(result["iterations"], truth["loss_on_target"], truth["baselines"])
+    return {**truth, **_left_out(attempts)}
+
+
+def _losses(result: dict[str, Any], asked: Scenario, seed: int) -> dict[str, Any]:
+    population = judge_crowd(asked, seed)
+    found = judge(parse_hypothesis(result["answer"]), population)
+    truth: dict[str, Any] = {
+        "loss_on_target": found.loss,
+        "loss_on_negative": found.on_negative,
+        "loss_on_positive": found.on_positive,
+        "people": len(population),
+        **({"mean_squared_error": found.squared} if asked.agents.loss == "squared" else {}),
+    }
+    if "tasks" in result:
+        truth["tasks"] = [loss(parse_hypothesis(task["answer"]), population) for task in result["tasks"]]
+    if asked.people == "real":
+        truth["note"] = "found out from the people's own records: outside every guarantee"
+    return truth
+
+
+def _left_out(attempts: Attempts) -> dict[str, Any]:
+    return {"left_out": attempts.left_out} if attempts.left_out else {}

@@ -31,7 +31,7 @@ from referee.service.app import referee_app
 from referee.service.client import CuratorClient
 from referee.service.referee import Referee, public
 from referee.service.runner import Runner
-from referee.state.runfolder import write_run
+from referee.state.runfolder import write_result, write_run
 from referee.view import show
 from referee.view.report import History, write_report
 
@@ -90,9 +90,12 @@ def run_command(
             shown(text, numbers)
 
         finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
+        # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
+        answered = {**finished.result, "truth": None, "run": str(folder)}
+        write_run(folder, public(chosen), answered, finished.transcript, finished.reports)
         result = complete(finished.result, asked, facts["seed"], folder, on_progress)
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
-    write_run(folder, public(chosen), result, finished.transcript, finished.reports)
+    write_result(folder, result)
     write_report(folder, chosen, result, history)
     if as_json:
         typer.echo(json.dumps(result))

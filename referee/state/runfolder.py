@@ -68,6 +68,11 @@ def write_run(
     write_durably(folder / "transcript.jsonl", transcript.encode())
     for question, raw in reports:
         write_durably(folder / "reports" / f"{question}.reports", raw)
+    write_result(folder, result)
+
+
+def write_result(folder: Path, result: dict[str, Any]) -> None:
+    """Write a run folder's result document, in place of the one that is there."""
     write_durably(folder / "result.json", (json.dumps(result, indent=2) + "\n").encode())
 
 

@@ -12,6 +12,8 @@ from common.wire.state import write_durably
 
 History = list[dict[str, float]]
 """The numbers of each round, as the protocol noted them."""
+TRUTHS = {"loss_on_target": "true loss on T", "correct": "in truth"}
+"""How a truth that was left out is called; a baseline is called by its name."""
 
 
 def write_report(folder: Path, scenario: Scenario, result: dict[str, Any], history: History) -> None:
@@ -45,7 +47,7 @@ def draw(folder: Path, scenario: Scenario, result: dict[str, Any], rounds: Histo
         level = scenario.accuracy.halt_below * scenario.alpha
         axes.axhline(level, color="#1b7f3b", linestyle="--", label=f"halts when shown to be below {level:g}")
     truth = result["truth"]
-    if truth is not None:
+    if truth is not None and "loss_on_target" in truth:
         true_loss = truth.get("mean_squared_error", truth["loss_on_target"])
         axes.axhline(true_loss, color="#b3261e", label=f"true loss of the answer, {true_loss:.3f}")
         styles = {"curator-only": ":", "agents-only": (0, (1, 4)), "agents-once": (0, (4, 4)), "optimum": "-."}
@@ -83,7 +85,7 @@ def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bo
     if result["truth"] is not None and "correct" in result["truth"]:
         lines.append(f"| answer | `{json.dumps(result['answer'])}` |")
         lines.append(f"| in truth | `{json.dumps(result['truth'])}` |")
-    elif result["truth"] is not None:
+    elif result["truth"] is not None and "loss_on_target" in result["truth"]:
         lines.append(f"| true loss on T | {result['truth']['loss_on_target']:.4f} |")
         if "mean_squared_error" in result["truth"]:
             lines.append(f"| true squared loss on T | {result['truth']['mean_squared_error']:.5f} |")
@@ -93,9 +95,11 @@ def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bo
         for number, value in enumerate(result["truth"].get("tasks", []), start=1):
             rounds_of = result["tasks"][number - 1]["iterations"]
             lines.append(f"| task {number}: true loss on T, rounds | {value:.4f}, {rounds_of} |")
+    if result["truth"] is not None:
         for name, found in result["truth"].get("baselines", {}).items():
             lines.append(f"| true loss, {name} | {found['loss_on_target']:.4f} ({found['note']}) |")
-    if result["truth"] is not None:
+        for name, why in result["truth"].get("left_out", {}).items():
+            lines.append(f"| {TRUTHS.get(name, f'true loss, {name}')} | left out: {why.replace('|', '/')} |")
         if result["truth"].get("note"):
             lines += ["", f"True losses are {result['truth']['note']}."]
         if result["truth"].get("reading"):

@@ -20,7 +20,7 @@ from common.planning.plan import plan, rows, rows_of
 from common.planning.problems.base import planned_values
 from common.scenario.scenario import Scenario
 from referee.audit.audit import Audit
-from referee.view.report import guarantee
+from referee.view.report import TRUTHS, guarantee
 
 _OUT = Console()
 _ERR = Console(stderr=True)
@@ -108,6 +108,8 @@ def result(document: dict[str, Any]) -> None:
             table.add_row(f"  {name}", f"{baseline['loss_on_target']:.4f}  {baseline['note']}")
         if document["truth"].get("reading"):
             table.add_row("  reading", document["truth"]["reading"])
+    for name, why in (document["truth"] or {}).get("left_out", {}).items():
+        table.add_row(f"  {TRUTHS.get(name, name)}", f"left out: {why}")
     agents = document["agents"]
     table.add_row(
         "agents",

@@ -3,40 +3,48 @@
 import pytest
 
 from common.scenario.scenario import load
+from deploy.attempts import Attempts
 from deploy.baselines import run_baselines
 from tests.support import tiny
 
 
+def ignore(text, numbers):
+    """Nobody watches."""
+
+
 @pytest.mark.parametrize(("name", "loss"), [("agents-only", 0.31), ("agents-once", 0.1)])
-def test_agents_alone_get_as_many_agents_as_the_hybrid_run_asked(name, loss):
+def test_agents_alone_get_as_many_agents_as_the_hybrid_run_asked(name, loss, tmp_path):
     rates = "[{features: [17], source: 0.95, target: 0.6}]"
     few = [f"{side}.distribution.{what}" for side in ("source", "target") for what in ("d=20", f"rates={rates}")]
     chosen = load("sparse", [f"baselines=[{name}]", "agents.mechanism={name: none}", *few])
-    found = run_baselines(chosen, {"agents": {"asked": 60_000}}, 1, lambda text, numbers: None)
+    found = run_baselines(chosen, {"agents": {"asked": 60_000}}, 1, tmp_path, Attempts(ignore), ignore)
     assert list(found) == [name]
     assert "60,000 agents (no privacy)" in found[name]["note"]
     # The constant answer misses 30%, and thirty steps of descent do not come far from it.
     assert found[name]["loss_on_target"] < loss
 
 
-def test_a_run_that_asked_nobody_has_its_baselines_all_the_same():
+def test_a_run_that_asked_nobody_has_its_baselines_all_the_same(tmp_path):
     chosen = tiny("baselines=[agents-once]")
-    found = run_baselines(chosen, {"agents": {"asked": 0}}, 1, lambda text, numbers: None)
+    found = run_baselines(chosen, {"agents": {"asked": 0}}, 1, tmp_path, Attempts(ignore), ignore)
     assert 0.3 < found["agents-once"]["loss_on_target"] < 0.7
 
 
-def test_the_optimum_is_that_of_the_hypotheses_in_question():
+def test_the_optimum_is_that_of_the_hypotheses_in_question(tmp_path):
     # No half-space is better than a coin for a parity of many features.
     chosen = load("parity", ["baselines=[optimum]"])
-    found = run_baselines(chosen, {}, 1, lambda text, numbers: None)
+    found = run_baselines(chosen, {}, 1, tmp_path, Attempts(ignore), ignore)
     assert found["optimum"]["loss_on_target"] == 0.0
 
 
-def test_a_baseline_without_an_answer_is_left_out_and_told_of():
-    told = []
+def test_a_baseline_without_an_answer_is_left_out_and_told_of(tmp_path):
+    told: list[str] = []
+    attempts = Attempts(lambda text, numbers: told.append(text))
     chosen = load(
         "ball-nonprivate", ["baselines=[agents-once]", "source.distribution.norm=null", "target.distribution.norm=null"]
     )
-    found = run_baselines(chosen, {"agents": {"asked": 1000}}, 1, lambda text, numbers: told.append(text))
+    found = run_baselines(chosen, {"agents": {"asked": 1000}}, 1, tmp_path, attempts, ignore)
     assert found == {}
+    assert attempts.left_out["agents-once"].startswith("refused, local averages need records of bounded norm")
+    assert not any(tmp_path.iterdir())  # what a baseline worked with is gone
     assert "agents-once is left out: refused, local averages need records of bounded norm" in told[-1]

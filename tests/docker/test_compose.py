@@ -1,4 +1,4 @@
-"""The compose file, for real: images are built, networks made, a scenario run to its result."""
+"""The compose file, for real: its documented commands exactly as they are printed, with their defaults."""
 
 import errno
 import json
@@ -14,15 +14,19 @@ from typing import Any
 
 import pytest
 
+from common.scenario.scenario import load
+from deploy.checking import checked
+
 ROOT = Path(__file__).parents[2]
 BASE = "python:3.11-slim-bookworm"
-PEOPLE = 40_000
-SETTINGS = {
-    "TANDEM_SCENARIO": "ball",
-    "TANDEM_SET": f"curator.n=50000 curator.rounds=3 curator.learner.steps=2000 agents.count={PEOPLE} baselines=[]",
-    "TANDEM_SEED": "7",
-}
 SERVICES = ("curator", "referee", "local_agent")
+HOSTS = 4
+UP = "docker compose up --build --exit-code-from run"
+UP_FOUR = f"docker compose up --build --exit-code-from run --scale local_agent={HOSTS}"
+AUDIT = "docker compose run --rm --no-deps run referee audit /runs/ball-1"
+DOWN = "docker compose down --volumes"
+DOCUMENTED = (UP, UP_FOUR, AUDIT, DOWN)
+"""The documents' commands that this file runs; a test of the documents finds them there."""
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("docker")]
 
@@ -33,19 +37,31 @@ def command(*words: str, seconds: float = 60, **variables: str) -> subprocess.Co
     )
 
 
-def succeed(*words: str, seconds: float = 60) -> str:
-    done = command(*words, seconds=seconds, **SETTINGS)
-    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    return done.stdout
-
-
 def works(*words: str) -> bool:
     return shutil.which(words[0]) is not None and command(*words, seconds=300).returncode == 0
 
 
+@dataclass(frozen=True)
+class Compose:
+    """The Compose command of this machine, on a project of its own beside any that is up already."""
+
+    name: tuple[str, ...]
+    project: str
+
+    def call(self, printed: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run a command as it is printed, with the name that Compose has here."""
+        words = printed.removeprefix("docker compose ").split()
+        return command(*self.name, *words, seconds=seconds, COMPOSE_PROJECT_NAME=self.project)
+
+    def succeed(self, printed: str, seconds: float = 120) -> str:
+        done = self.call(printed, seconds)
+        assert done.returncode == 0, f"{printed}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        return done.stdout
+
+
 @pytest.fixture(scope="module")
-def compose() -> tuple[str, ...]:
-    """The Compose command of this machine, if there is an engine to go with it; the image is built."""
+def compose() -> Iterator[Compose]:
+    """Compose, if there is an engine to go with it."""
     if not works("docker", "info"):
         pytest.skip("no Docker engine answers on this machine (docker info fails)")
     found = next((c for c in (("docker", "compose"), ("docker-compose",)) if works(*c, "version")), None)
@@ -53,40 +69,56 @@ def compose() -> tuple[str, ...]:
         pytest.skip("there is a Docker engine, but neither `docker compose` nor `docker-compose`")
     if not works("docker", "image", "inspect", BASE) and not works("docker", "pull", "--quiet", BASE):
         pytest.skip(f"the base image {BASE} is neither on this machine nor can it be pulled")
-    succeed(*found, "build", seconds=900)
-    return found
+    project = Compose(found, f"tandem-test-{secrets.token_hex(4)}")
+    try:
+        yield project
+    finally:
+        project.call(f"{DOWN} --timeout 5")
 
 
 @dataclass
 class Project:
-    """A compose project that is up and whose run has ended."""
+    """A compose project whose run has ended, and whose services are up once more."""
 
-    hosts: int
     containers: dict[str, list[str]]
-    status: int
-    output: str
+    first: dict[str, Any]
+    again: dict[str, Any]
 
     @property
     def running(self) -> list[str]:
         return [container for service in SERVICES for container in self.containers[service]]
 
-    def result(self) -> Any:
-        (line,) = self.output.splitlines()
-        return json.loads(line)
+
+def result_in(output: str) -> dict[str, Any]:
+    """Return the result in what `up` shows: the one JSON document of the service `run`, behind its name."""
+    (line,) = (line for line in output.splitlines() if '{"scenario": ' in line)
+    found: dict[str, Any] = json.loads(line[line.index("{") :])
+    return found
 
 
-@pytest.fixture(scope="module", params=[1, 4], ids=["one host", "four hosts"])
-def project(request: pytest.FixtureRequest, compose: tuple[str, ...]) -> Iterator[Project]:
-    call = (*compose, "--project-name", f"tandem-test-{secrets.token_hex(4)}")
+@pytest.fixture(scope="module")
+def people() -> int:
+    return int(checked(load("ball")).agents.count)
 
-    try:
-        succeed(*call, "up", "--detach", "--scale", f"local_agent={request.param}", seconds=300)
-        containers = {s: succeed(*call, "ps", "--all", "-q", s).split() for s in (*SERVICES, "run")}
-        status = int(succeed("docker", "wait", *containers["run"], seconds=300))
-        output = command("docker", "logs", *containers["run"]).stdout
-        yield Project(request.param, containers, status, output)
-    finally:
-        command(*call, "down", "--volumes", "--timeout", "5", seconds=120)
+
+@pytest.fixture(scope="module")
+def ended(compose: Compose) -> tuple[dict[str, Any], str]:
+    """What the default command shows, and an audit of what it left; all else is forgotten."""
+    found = result_in(compose.succeed(UP, seconds=1500)), compose.succeed(AUDIT)
+    compose.succeed(DOWN)
+    return found
+
+
+@pytest.fixture(scope="module")
+def project(compose: Compose, ended: tuple[dict[str, Any], str]) -> Project:
+    """Four population hosts, afresh: to the end of the run, and then `up` again, after which the services stay."""
+    first = result_in(compose.succeed(UP_FOUR, seconds=1500))
+    compose.succeed(f"docker compose up --detach --scale local_agent={HOSTS}", seconds=300)
+    containers = {s: compose.succeed(f"docker compose ps --all -q {s}").split() for s in (*SERVICES, "run")}
+    (run,) = containers["run"]
+    assert command("docker", "wait", run, seconds=600).stdout.strip() == "0"
+    again = json.loads(command("docker", "logs", run).stdout.splitlines()[-1])
+    return Project(containers, first, again)
 
 
 def python(container: str, code: str) -> str:
@@ -112,22 +144,40 @@ else:
     return python(container, code) == "yes"
 
 
-def test_the_run_prints_its_result_and_succeeds(project: Project) -> None:
-    assert project.status == 0, project.output
-    result = project.result()
-    assert result["status"] in ("done", "exhausted")
+def test_the_default_command_prints_a_result_that_an_audit_verifies(
+    ended: tuple[dict[str, Any], str], people: int
+) -> None:
+    result, audit = ended
+    assert result["status"] == "done"
     assert result["answer"] is not None
-    assert 0 < result["agents"]["answered"] <= result["agents"]["asked"] <= PEOPLE * project.hosts
+    assert 0 < result["agents"]["answered"] <= result["agents"]["asked"] <= people
+    assert result["agents"]["enrolled"] == people
+    assert audit.startswith("verified /runs/ball-1: ended done")
 
 
-def test_every_host_brings_its_own_people(project: Project) -> None:
-    assert len(project.containers["local_agent"]) == project.hosts
-    assert project.result()["agents"]["enrolled"] == PEOPLE * project.hosts
+def test_every_baseline_runs_with_the_defaults(ended: tuple[dict[str, Any], str]) -> None:
+    truth = ended[0]["truth"]
+    assert "left_out" not in truth
+    assert set(truth["baselines"]) == set(load("ball").baselines)
+
+
+def test_four_hosts_bring_four_times_as_many_people(project: Project, people: int) -> None:
+    assert project.first["status"] == "done"
+    assert project.first["agents"]["enrolled"] == HOSTS * people
+    assert len(project.containers["local_agent"]) == HOSTS
     places = sorted(
         json.loads(python(agent, "print(open('/state/enrolment/claim.json').read())"))["first"]
         for agent in project.containers["local_agent"]
     )
-    assert places == [PEOPLE * host for host in range(project.hosts)]
+    assert places == [people * host for host in range(HOSTS)]
+
+
+def test_up_again_takes_the_same_run_up(project: Project) -> None:
+    changing = {"seconds", "peak_memory_bytes", "truth"}
+    assert {k: v for k, v in project.again.items() if k not in changing} == {
+        k: v for k, v in project.first.items() if k not in changing
+    }
+    assert project.again["truth"]["loss_on_target"] == project.first["truth"]["loss_on_target"]
 
 
 def test_agents_reach_the_referee_and_never_the_curator(project: Project) -> None:

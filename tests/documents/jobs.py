@@ -1,0 +1,124 @@
+"""What a documented command is run as: steps in a shell, what they must show, values for ``DIRECTORY`` and the like."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.documents.reading import ROOT
+from tests.documents.running import Clone, Done
+
+Value = str | Callable[[Clone], str]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A printed command, run.
+
+    Attributes
+    ----------
+    command
+        Exactly as it is printed.
+    shows
+        Regular expressions that its output has to match, taken as one line.
+    values
+        What is put where the document says ``DIRECTORY`` and the like.
+    varies
+        Parts of printed output that may differ from one machine or run to another; all else must be as printed.
+    until
+        It goes on by itself: the next step begins as soon as it says this, or at once if this is empty.
+    check
+        A closer look at what it left.
+    """
+
+    command: str
+    shows: tuple[str, ...] = ()
+    values: Mapping[str, Value] = field(default_factory=dict)
+    status: int = 0
+    varies: str | None = None
+    until: str | None = None
+    check: Callable[[Clone, Done], None] | None = None
+    seconds: float = 400.0
+
+    def line(self, clone: Clone) -> str:
+        """Return the command with values for what stands for something."""
+        text = self.command
+        for name, value in self.values.items():
+            assert name in text
+            text = text.replace(name, value if isinstance(value, str) else value(clone))
+        return text
+
+
+@dataclass(frozen=True)
+class Job:
+    """Steps that are run in order, in one copy of the project and one environment.
+
+    Attributes
+    ----------
+    prepare
+        Provides the files and services that a reader has by then, while the steps run.
+    ports
+        Ports that it needs, since the document names them.
+    needs
+        A program that not every environment has.
+    alone
+        It changes the copy, which then serves nothing else.
+    """
+
+    steps: tuple[Step, ...]
+    prepare: Callable[[Clone], AbstractContextManager[None]] = lambda clone: nullcontext()
+    ports: tuple[int, ...] = ()
+    needs: str | None = None
+    alone: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return what a test of it is called."""
+        return " ; ".join(step.command for step in self.steps)[:80]
+
+
+def job(
+    command: str,
+    *shows: str,
+    prepare: Callable[[Clone], AbstractContextManager[None]] = lambda clone: nullcontext(),
+    needs: str | None = None,
+    alone: bool = False,
+    **rest: Any,
+) -> Job:
+    """Return the job of a single command."""
+    return Job((Step(command, shows, **rest),), prepare, needs=needs, alone=alone)
+
+
+def finished(command: str, *shows: str, status: str = "done", **rest: Any) -> Job:
+    """Return the job of a run that must end with its result."""
+    return job(command, f"status {status}: ", "Verify it: referee audit runs/", *shows, **rest)
+
+
+def newest(clone: Clone) -> str:
+    """Return the run folder that was left last."""
+    return clone.newest_run()
+
+
+def data(name: str = "") -> Callable[[Clone], str]:
+    """Return what finds the public data sets: below ``TANDEM_DATA``, or in ``../shared/data`` beside the project."""
+
+    def find(clone: Clone) -> str:
+        folder = Path(os.environ.get("TANDEM_DATA", ROOT.parent / "shared" / "data")) / name
+        if not folder.is_dir():
+            pytest.skip(f"there is no folder {folder}: set TANDEM_DATA to that of the public data sets")
+        return str(folder)
+
+    return find
+
+
+def result(clone: Clone) -> dict[str, Any]:
+    """Return the result document of the run that was left last."""
+    document: dict[str, Any] = json.loads((clone.folder / newest(clone) / "result.json").read_text())
+    return document

@@ -1,0 +1,275 @@
+"""Which documented command is run when, and what it must show. A command that stands in no row here fails a test.
+
+A new command gets a row: in ``QUICK`` if it takes seconds, in ``SLOW`` (marker ``slow``) if up to a minute, else in
+``PARSED``; the document then says how long. A row whose command no document prints fails as well.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import polars
+import yaml
+
+from common.scenario.scenario import load
+from tests.docker.test_compose import DOCUMENTED
+from tests.documents.jobs import Job, Step, data, finished, job, newest, result
+from tests.documents.reading import ROOT, blocks, commands
+from tests.documents.running import Clone, Done, wait_for
+
+# What a reader has before a command ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _smallest_scenario(clone: Clone) -> Iterator[None]:
+    (block,) = (b for b in blocks(ROOT / "docs" / "scenarios.md") if b.lines[0].startswith("name: renewals"))
+    (clone.folder / "FILE.yaml").write_text(block.text)
+    yield
+
+
+@contextmanager
+def _me(clone: Clone) -> Iterator[None]:
+    (clone.folder / "me.json").write_text('{"features": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], "label": 1}')
+    yield
+
+
+CLUSTER = "127.0.0.1:6399"
+
+
+@contextmanager
+def _a_cluster(clone: Clone) -> Iterator[None]:
+    """Provide a Ray cluster of this machine alone, and a scenario that is small and held by two workers."""
+    sizes = ["curator.n=1200", "curator.kappa=0.2", "curator.epsilon=60", "curator.learner.steps=300"]
+    tree = load("ball", [*sizes, "curator.storage.workers=2"]).wire()
+    (clone.folder / "scenario.yaml").write_text(yaml.safe_dump(tree))
+    port = CLUSTER.partition(":")[2]
+    start = f"ray start --head --block --port {port} --num-cpus 2 --include-dashboard false --disable-usage-stats"
+    with tempfile.TemporaryDirectory(prefix="ray-") as folder, clone.background(f"{start} --temp-dir {folder}") as said:
+        wait_for(said, "Ray runtime started")
+        yield
+
+
+# What commands leave ------------------------------------------------------------------------------------------------
+
+
+def _as_on_the_front_page(clone: Clone, done: Done) -> None:
+    """Compare the losses of this run with its row in README's table."""
+    (row,) = re.findall(r"\| `ball` \|[^|]*\|(.*)\|", (ROOT / "README.md").read_text())
+    printed = [float(cell.split()[0]) for cell in row.split("|")]
+    truth = result(clone)["truth"]
+    others = {name: found["loss_on_target"] for name, found in truth["baselines"].items()}
+    found = [others["curator-only"], min(others["agents-only"], others["agents-once"]), truth["loss_on_target"]]
+    # How many answers the tests take, and so the agents alone get, differs from processor to processor.
+    for here, there, tolerance in zip([*found, others["optimum"]], printed, (0.03, 0.1, 0.03, 0.003), strict=True):
+        assert abs(here - there) <= tolerance
+
+
+def _both_labels(clone: Clone, done: Done) -> None:
+    assert len(result(clone)["truth"]["tasks"]) == 2
+
+
+def _what_the_demo_prints(clone: Clone, done: Done) -> None:
+    printed = [command.text for command in commands() if command.document == "Makefile" and command.text[:5] != "make "]
+    assert printed
+    for text in printed:
+        assert text.replace("$folder", newest(clone)) in done.output
+
+
+def _reweighing_helps(clone: Clone, done: Done) -> None:
+    alone, reweighed = (float(share) for share in re.findall(r"errs on ([\d.]+)%", done.output))
+    assert reweighed < 0.7 * alone
+
+
+def _adapting_helps(clone: Clone, done: Done) -> None:
+    alone, adapted = (float(error) for error in re.findall(r"squared error ([\d.]+)", done.output))
+    assert adapted < 0.9 * alone
+
+
+def _as_in_the_page(clone: Clone, done: Done) -> None:
+    assert done.output == (ROOT / "docs" / "protocols.md").read_text()
+
+
+def _nothing_changed(clone: Clone, done: Done) -> None:
+    assert all(
+        (clone.folder / page.relative_to(ROOT)).read_bytes() == page.read_bytes() for page in ROOT.glob("*/*.py")
+    )
+
+
+def _no_environment(clone: Clone, done: Done) -> None:
+    assert not (clone.folder / ".venv").exists()
+
+
+def _two_tables(clone: Clone, done: Done) -> None:
+    tables = [
+        polars.read_csv(clone.folder / "examples" / "own_data" / f"{name}.csv") for name in ("testers", "customers")
+    ]
+    assert all({"visits", "months", "plan", "renews"} <= set(table.columns) for table in tables)
+
+
+# The rows -----------------------------------------------------------------------------------------------------------
+
+QUICK: tuple[Job, ...] = (
+    job(
+        "make help", *(rf"\b{target}\b" for target in ("install", "check", "format", "test", "demo", "bench", "clean"))
+    ),
+    job("referee list", "ball A ball that .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
+    job("referee plan ball", "Where they come from: .* violated accuracy: steps = "),
+)
+
+SLOW: tuple[Job, ...] = (
+    Job(
+        (
+            Step("referee run ball --seed 2", ("status done: ",), check=_as_on_the_front_page),
+            Step("referee audit runs/...", ("^verified runs/ball-",), {"runs/...": newest}),
+        )
+    ),
+    finished("referee run ball --deployment processes", "baseline optimum"),
+    Job(
+        (
+            Step(
+                "make demo", ("status done: ", "verified runs/demo-", "Where to look next"), check=_what_the_demo_prints
+            ),
+            Step("ls $folder", ("reports result.json scenario.yaml state transcript.jsonl",), {"$folder": newest}),
+            Step(".venv/bin/referee list", ("referee run NAME",)),
+            Step(".venv/bin/referee plan ball", ("Where they come from",)),
+            Step(
+                ".venv/bin/referee run ball --set agents.mechanism.epsilon=1",
+                ("each agent has epsilon = 1, delta = 0",),
+            ),
+        )
+    ),
+    job("make format", "files left unchanged", check=_nothing_changed, alone=True),
+    job("make clean", check=_no_environment, alone=True),
+    Job(
+        (
+            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step("curator serve ball --seed 1", until=""),
+            Step("local-agent host ball --seed 1", until=""),
+            Step("referee serve &", until="listens on"),
+            Step("local-agent answer me.json --epsilon 0.5", until="is enrolled and waits for its question"),
+            Step(
+                "referee run ball --seed 1 --deployment http://127.0.0.1:8000", ("status done: ", "15,541,333 enrolled")
+            ),
+        ),
+        _me,
+        ports=(8000, 8001),
+    ),
+    finished("referee run adult --set data=DIRECTORY", values={"DIRECTORY": data("adult")}, status="(done|exhausted)"),
+    finished("referee run domain-adaptation", "squared loss on T, true 0.0"),
+    finished("referee run domain-adaptation-nonconvex"),
+    finished("referee run reverse-adaptation"),
+    finished("referee run domain-adaptation --set data=DIRECTORY", values={"DIRECTORY": data("wind")}),
+    Job(
+        (
+            Step(".venv/bin/python examples/own_data/make_people.py", check=_two_tables),
+            Step(".venv/bin/referee run examples/own_data/scenario.yaml", ("status (done|exhausted): ",)),
+        )
+    ),
+    job(".venv/bin/python examples/estimators/renewals.py", varies=r"[\d.]+(?:e-\d+)?", check=_reweighing_helps),
+    job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=_adapting_helps),
+    finished("referee run hand-over", check=_both_labels),
+    finished("referee run model-agnostic"),
+    finished("referee run model-agnostic-transfer", status="(done|exhausted)"),
+    finished("referee run model-agnostic --set data=DIRECTORY", values={"DIRECTORY": data("adult")}),
+    finished("referee run model-agnostic-classes"),
+    job("referee plan model-agnostic", "sigma"),
+    job("referee plan FILE.yaml", "violated|keeps every bound", prepare=_smallest_scenario),
+    job("referee plan parity-chooses-secret", "n, people of the curator|where they come from|Where they come from"),
+    finished("referee run parity-chooses-secret --seed 1", "in truth correct"),
+    finished("referee run parity-chooses-secret --seed 1 --set alone=agents", "in truth wrong"),
+    finished("referee run parity", "loss on T, true 0.0000"),
+    finished("referee run ball-lasso"),
+    *(
+        job(f"referee run {words}", status=status, varies=r"[\d.]+ [GMT]iB are available")
+        for words, status in (
+            ("ball-lasso --seed 1 --set curator.n=4000000000", 2),
+            ("ball-lasso --seed 1 --set curator.n=4000000000 --set curator.storage.place=disk --output /srv/run", 2),
+            ("halfspace --seed 1 --set curator.storage.numbers=fixed --set source.distribution.norm=null", 2),
+            ("parity --seed 1 --set curator.storage.numbers=fixed", 1),
+        )
+    ),
+    finished("referee run ball --set curator.storage.workers=2", needs="ray"),
+    Job(
+        (
+            Step(
+                "RAY_AUTH_MODE=token RAY_ADDRESS=HOST:PORT curator serve scenario.yaml",
+                values={"HOST:PORT": CLUSTER},
+                until="listens on",
+            ),
+        ),
+        _a_cluster,
+        ports=(8001, int(CLUSTER.partition(":")[2])),
+        needs="ray",
+    ),
+    job("python -m referee.view.diagrams", check=_as_in_the_page),
+    job(
+        "python -m benchmarks.adaptation [--json] [--table N] [--figures] [--measure] [--data DIR] [--splits 10]",
+        "Table 1",
+        values={" [--json] [--table N] [--figures] [--measure] [--data DIR] [--splits 10]": ""},
+    ),
+)
+
+PARSED: dict[str, dict[str, str]] = {
+    "make bench": {},
+    "referee run halfspace": {},
+    "referee run ball-paper-nonprivate": {},
+    "referee run ball-paper-size": {},
+    "referee run ball-paper-size --seed 1": {},
+    **{f"python -m benchmarks.figures {number}": {} for number in (1, 2, 3)},
+    "python -m benchmarks.people [--runs 100] [--points NAME ...] [--json]": {},
+    "python -m benchmarks.people.reductions [--runs 30] [--json]": {},
+    "python -m benchmarks.parity [--repetitions 50] [--epsilon 0.5] [--most 6000000] [--json]": {},
+    "python -m benchmarks.hand_over [--runs 20] [--people 3000000] [--json]": {},
+    "python -m benchmarks.floors [--only GROUP] [--json]": {"GROUP": "answers"},
+    "python -m benchmarks.scaling [--most 1000000000] [--folder DIRECTORY] [--json]": {},
+    "python -m benchmarks.cluster [--json]": {},
+    "python -m benchmarks.audit --scale 10": {},
+    **{
+        f"python -m benchmarks.{name}": {}
+        for name in (
+            "repair", "adaptation_rates", "adaptation_speed", "private_choice", "model_agnostic", "synergy",
+            "synergy --theorem", "synergy --cost", "frequencies", "heavy_hitters", "adaptation.unconverged",
+        )
+    },
+}  # fmt: skip
+"""Takes long, and the document says so near it: only parsed. With values for what stands for something."""
+
+IN_CI = ("make install", "make check", "make test")
+"""What ``.ci/run`` itself runs, line by line."""
+
+CONTAINERS = DOCUMENTED
+"""Run by ``tests/docker``, where there is an engine."""
+
+EXTRAS = tuple(f"pip install 'tandem-hybrid[{extra}]'" for extra in ("onnx", "ray", "compare"))
+"""Installs from an index: the extra must exist."""
+
+NAMES = (
+    "kill -9",
+    "referee audit FOLDER",
+    "python -m benchmarks.NAME",
+    "python -m benchmarks.",
+    "ray start",
+)
+"""Text that names a command, and is none to be typed as it stands. Tables of benchmarks have a test of their own."""
+
+SHOWN = {
+    "paper        tight": "referee plan ball",
+    "the testers' model errs on": ".venv/bin/python examples/estimators/renewals.py",
+    "the public region's model": ".venv/bin/python examples/estimators/adapt.py",
+}
+"""Blocks that show what a command prints, by how they begin."""
+
+RECORDS = {"== in workers: done after 3 rounds": "benchmarks/results/cluster.txt"}
+"""Blocks that are taken from a record of a long run."""
+
+NO_CODE = {
+    "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "curator.py       checks"),
+    "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),
+    "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)", "epsilon = epsilon_G("),
+    "docs/people.md": ("(k-1) rho <= ",),
+    "docs/privacy.md": ("p = tanh(epsilon/2)",),
+}
+"""Formulas, drawings and lines of a log: blocks in which there is nothing to run."""

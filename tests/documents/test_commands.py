@@ -1,0 +1,84 @@
+"""Documented commands, run exactly as they are printed, show what the documents say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+from contextlib import ExitStack
+
+import pytest
+
+from tests.documents import table
+from tests.documents.jobs import Job, Step
+from tests.documents.reading import Block, blocks, commands, pages, tokens
+from tests.documents.running import Clone, Done, wait_for
+
+PRINTED = commands()
+
+
+@pytest.mark.parametrize("job", table.QUICK, ids=lambda job: job.name)
+def test_quick_commands(copy: Clone, job: Job) -> None:
+    carry_out(job, copy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "job", [job for job in table.SLOW if len(job.steps) == 1 and not job.alone], ids=lambda job: job.name
+)
+def test_commands_that_take_a_minute(copy: Clone, job: Job) -> None:
+    carry_out(job, copy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "job", [job for job in table.SLOW if len(job.steps) > 1 or job.alone], ids=lambda job: job.name
+)
+def test_sequences_of_commands(own_copy: Clone, job: Job) -> None:
+    carry_out(job, own_copy)
+
+
+def carry_out(job: Job, clone: Clone) -> None:
+    for port in job.ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                pytest.skip(f"the documents name port {port}, on which somebody else listens here")
+    if job.needs is not None and shutil.which(job.needs, path=clone.environment["PATH"]) is None:
+        pytest.skip(f"{job.needs} is not installed")
+    with ExitStack() as background:
+        background.enter_context(job.prepare(clone))
+        for step in job.steps:
+            line = step.line(clone)
+            if step.until is not None:
+                said = background.enter_context(clone.background(line))
+                wait_for(said, step.until)
+                continue
+            done = clone.run(line, step.seconds)
+            assert done.status == step.status, f"{line}\n{done.output[-3000:]}"
+            for pattern in step.shows:
+                assert re.search(pattern, done.words), f"{line} does not show {pattern!r}\n{done.output[-3000:]}"
+            compare(step, done)
+            if step.check is not None:
+                step.check(clone, done)
+
+
+def compare(step: Step, done: Done) -> None:
+    """Find every line that a document prints as this command's output in what it printed now."""
+    shown = [line for printed in PRINTED if printed.text == step.command for line in printed.shows]
+    for start, command in table.SHOWN.items():
+        if command == step.command:
+            shown += [line for block in _blocks(start) for line in block.lines if line.strip()]
+    lines = [" ".join(tokens(line)) for line in done.output.splitlines()]
+    for line in shown:
+        text = " ".join(tokens(line))
+        pattern = re.escape(text)
+        if step.varies is not None:
+            pattern = f"(?:{step.varies})".join(re.escape(piece) for piece in re.split(step.varies, text))
+        assert any(re.search(pattern, found) for found in lines), f"no line of the output is {text!r}:\n{done.output}"
+
+
+def _blocks(start: str) -> list[Block]:
+    return [block for page in pages() for block in blocks(page) if block.text.strip().startswith(start)]

@@ -1,0 +1,134 @@
+"""Every command of every document is known, and those that take long say so and would be understood."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.documents import table
+from tests.documents.parsing import examples, named_only, options, understood
+from tests.documents.reading import ROOT, Block, Printed, blocks, commands, mentions, of_page, pages
+
+PRINTED = commands()
+RUN = {step.command for job in (*table.QUICK, *table.SLOW) for step in job.steps}
+ROWS = {*RUN, *table.PARSED, *table.IN_CI, *table.CONTAINERS, *table.EXTRAS, *table.NAMES}
+LONG = re.compile(r"\b(hours?|minutes?)\b")
+
+
+def without_a_row(printed: list[Printed]) -> list[str]:
+    known = {command for documents in table.NO_CODE.values() for command in documents}
+    return [
+        str(found)
+        for found in printed
+        if found.text not in ROWS and not named_only(found.text) and not _is_drawing(found, known)
+    ]
+
+
+def _is_drawing(found: Printed, known: set[str]) -> bool:
+    """Tell whether the command is a line of a drawing whose program names happen to begin a line."""
+    return any(start in found.beside and "<--" in start for start in known)
+
+
+def without_a_kind(found: list[Block]) -> list[str]:
+    starts = (*table.SHOWN, *table.RECORDS)
+    return [
+        str(block)
+        for block in found
+        if block.kind == "unknown"
+        and not block.text.strip().startswith((*starts, *table.NO_CODE.get(block.document, ())))
+    ]
+
+
+def test_every_printed_command_has_a_row() -> None:
+    assert without_a_row(PRINTED) == [], "give each a row in tests/documents/table.py"
+
+
+def test_every_block_is_known_for_what_it_is() -> None:
+    assert without_a_kind([block for page in pages() for block in blocks(page)]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "    referee run nobody-knows-this",
+        "Type `referee run ball --seed 77` and wait.",
+        "| `make new-target` | new |",
+        "Run `python -m\n  benchmarks.new` first.",
+        "```sh\ngit clone https://example.org/x\n```",
+        "```\nkubectl apply -f deploy.yaml\n```",
+        "    export A=b",
+        "    $ referee plan sparse\n    a line of output",
+    ],
+)
+def test_a_new_command_in_a_page_is_noticed(tmp_path: Path, text: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Title\n\n{text}\n\nMore.\n")
+    assert len(without_a_row(list(of_page(page)))) == 1
+
+
+@pytest.mark.parametrize("text", ["    frobnicate --all", "```\nhelm install tandem\n```", "```perl\nprint 1\n```"])
+def test_code_of_an_unknown_kind_is_noticed(tmp_path: Path, text: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Title\n\n{text}\n")
+    assert len(without_a_kind(blocks(page))) == 1
+
+
+def test_no_row_is_dead() -> None:
+    assert {printed.text for printed in PRINTED} >= ROWS
+    found = [block.text.strip() for page in pages() for block in blocks(page)]
+    for start in (*table.SHOWN, *table.RECORDS, *(start for starts in table.NO_CODE.values() for start in starts)):
+        assert any(text.startswith(start) for text in found), start
+    assert set(table.SHOWN.values()) <= RUN
+
+
+@pytest.mark.parametrize("command", table.PARSED)
+def test_what_takes_long_says_so_where_it_is_printed(command: str) -> None:
+    for printed in PRINTED:
+        if printed.text == command and not printed.document.startswith("Makefile"):
+            assert LONG.search(printed.beside), f"{printed}: say how many minutes or hours it takes"
+
+
+@pytest.mark.parametrize("command", sorted({*RUN, *table.PARSED, *table.EXTRAS}))
+def test_every_command_would_be_understood(command: str) -> None:
+    program = next(word for word in command.split() if "=" not in word).rpartition("/")[2]
+    if program in ("referee", "curator", "local-agent", "pip") or command.startswith("python -m benchmarks"):
+        text = command.removesuffix(" &")
+        for name, value in table.PARSED.get(command, {}).items():
+            text = text.replace(name, value)
+        if "[--table N]" not in text and "FILE.yaml" not in text:
+            understood(text)
+
+
+@pytest.mark.parametrize("command", sorted(set(examples())))
+def test_the_examples_of_the_commands_help_would_be_understood(command: str) -> None:
+    understood(command)
+
+
+def test_every_option_that_is_named_exists() -> None:
+    known = options()
+    for printed in mentions():
+        assert printed.text.split()[0] in known, str(printed)
+
+
+def test_the_tables_of_benchmarks_name_all_of_them_and_nothing_else() -> None:
+    rows = re.findall(r"^\| (`.*?`) \|", (ROOT / "README.md").read_text().partition("benchmarks.NAME")[2], re.MULTILINE)
+    named = {name.split()[0] for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    there = {path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py")}
+    there |= {path.parent.name for path in (ROOT / "benchmarks").glob("*/__main__.py")}
+    assert named == there
+    scale = (ROOT / "docs" / "scale.md").read_text().partition("| `python -m benchmarks.`")[2]
+    assert {name.split(".")[0].split()[0] for name in re.findall(r"^\| `([^`]+)`", scale, re.MULTILINE)} <= there
+
+
+def test_continuous_integration_runs_what_is_said_to_be_run_there() -> None:
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert set(table.IN_CI) <= set(lines)
+
+
+@pytest.mark.parametrize("start", table.RECORDS)
+def test_what_is_taken_from_a_record_stands_in_it(start: str) -> None:
+    (block,) = (b for page in pages() for b in blocks(page) if b.text.strip().startswith(start))
+    record = (ROOT / table.RECORDS[start]).read_text().splitlines()
+    assert {" ".join(line.split()) for line in block.lines} <= {" ".join(line.split()) for line in record}
