@@ -10,26 +10,34 @@ BENCHMARKS = $(filter-out __init__ __main__,$(patsubst benchmarks/%.py,%,$(wildc
 help: ## list what there is
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 10
 
-install: .venv/installed ## make the environment .venv
+install: .venv/installed ## make the environment .venv with what a run needs
 
+# Two stamps: what a run needs, and that with what tests and checks need. Neither installs again what the other one has.
 .venv/installed: pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "Tandem needs Python 3.11 or newer; say which with make PYTHON=..." >&2; exit 1; }
-	@echo "Installing into .venv, which takes a minute or two ..."
-	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,figures]'
+	@$(call install_with,figures)
 	@touch $@
 
-check: install ## format, lint, types, imports
+.venv/installed-dev: pyproject.toml constraints.txt
+	@$(call install_with,figures$(comma)dev)
+	@touch .venv/installed $@
+
+comma := ,
+define install_with
+test -n "$(PYTHON)" || { echo "Tandem needs Python 3.11 or newer; say which with make PYTHON=..." >&2; exit 1; }; \
+echo "Installing into .venv ..."; $(PYTHON) deploy/packaging/install.py .venv $(1)
+endef
+
+check: .venv/installed-dev ## format, lint, types, imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: install ## format the sources and mend what the linter can mend
+format: .venv/installed-dev ## format the sources and mend what the linter can mend
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-test: install ## all tests on two cores, with their coverage; what was skipped and why stands at the end
+test: .venv/installed-dev ## all tests on two cores, with their coverage; what was skipped and why stands at the end
 	$(BIN)/pytest -n 2 --dist loadgroup --ignore tests/audit --cov --cov-report term
 	$(BIN)/pytest -n 2 --dist loadgroup tests/audit # many trials: tracing them would take longer than they do
 
@@ -48,7 +56,7 @@ demo: install ## run the scenario "ball" as real processes on this machine, then
 	  '                                               the same in containers, on networks of their own' \
 	  '  README.md                                    everything else'
 
-bench: install ## the benchmarks that are one file each, one after the other: hours
+bench: .venv/installed-dev ## the benchmarks that are one file each, one after the other: hours
 	@failed=; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || failed="$$failed $$name"; done; \
 	test -z "$$failed" || { echo "not as it should be:$$failed" >&2; exit 1; }
 

@@ -1,4 +1,4 @@
-"""``curator``: the command of whoever holds the private sample."""
+"""``curator``: the command of whoever holds the private sample. It imports what it needs when it is run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from typing import Annotated
 
 import typer
 
-from common.planning.plan import resolve
-from common.scenario import scenario as scenarios
-from common.service.app import listen, serve
 from common.service.cli import application, end_with_stdin, fail_clearly
-from curator.service.app import curator_app
-from curator.service.startup import open_curator
 
 app = application(
     "The curator: holds the records of the people who trust it, and answers within a fixed privacy budget."
@@ -45,6 +40,12 @@ def serve_command(
 
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001
     """
+    from common.planning.plan import resolve
+    from common.scenario import scenario as scenarios
+    from common.service.app import listen, serve
+    from curator.service.app import curator_app
+    from curator.service.startup import open_curator
+
     end_with_stdin()
     chosen = resolve(scenarios.load(scenario, sets))
     with (

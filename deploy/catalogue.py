@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
-from common.core.registry import Registry
-from common.people.distributions.base import DISTRIBUTIONS
-from common.scenario.problems.base import PROBLEMS
-from common.vocabulary.hypotheses.base import HYPOTHESES
-from common.vocabulary.mechanisms.base import MECHANISMS
-from common.vocabulary.queries.base import QUERIES
-from curator.learners.base import LEARNERS
-from referee.protocols.base import PROTOCOLS
+from common.core.registry import declared
+from common.people import distributions
+from common.scenario import problems
+from common.vocabulary import hypotheses, mechanisms, queries
+from curator import learners
+from referee import protocols
+
+KINDS: dict[str, ModuleType] = {
+    "protocols": protocols,
+    "problems": problems,
+    "learners": learners,
+    "mechanisms": mechanisms,
+    "queries": queries,
+    "hypotheses": hypotheses,
+    "distributions": distributions,
+}
+"""The package that each kind is registered from."""
 
 
 def registered() -> dict[str, list[str]]:
     """Return the names of all protocols, problems, learners, mechanisms, queries, hypotheses and distributions."""
-    registries: dict[str, Registry[Any]] = {
-        "protocols": PROTOCOLS,
-        "problems": PROBLEMS,
-        "learners": LEARNERS,
-        "mechanisms": MECHANISMS,
-        "queries": QUERIES,
-        "hypotheses": HYPOTHESES,
-        "distributions": DISTRIBUTIONS,
-    }
-    return {noun: registry.names() for noun, registry in registries.items()}
+    return {noun: declared(package) for noun, package in KINDS.items()}

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import yaml
 
+import curator
+import local_agent
+import referee
 from common.core.errors import PeerUnavailable
 from common.scenario.scenario import Scenario
 from common.service.app import listen
@@ -189,17 +192,19 @@ class Processes:
         try:
             ports = [str(free_port()) for _ in range(2)]
             common = ["--state", str(self._state / "curator"), "--port", ports[0]]
-            start("curator", "curator.cli", "serve", str(chosen), *common, *seeds)
+            start("curator", f"{curator.__name__}.cli", "serve", str(chosen), *common, *seeds)
             address = f"http://127.0.0.1:{ports[0]}"
             common = ["--state", str(self._state / "referee"), "--port", ports[1], "--curator", address]
-            start("referee", "referee.cli", "serve", *common).wait_for("listens on")
+            start("referee", f"{referee.__name__}.cli", "serve", *common).wait_for("listens on")
             address = f"http://127.0.0.1:{ports[1]}"
             share = -(-int(scenario.agents.count) // self._hosts)
             sizes = ["--agents", str(share)] if self._hosts > 1 else []
             for number in range(self._hosts):
                 name = "agents" if self._hosts == 1 else f"agents-{number}"
                 common = ["--state", str(self._state / name), "--referee", address]
-                start(name, "local_agent.cli", "host", str(chosen), *common, *seeds, *sizes).wait_for("hosts")
+                start(name, f"{local_agent.__name__}.cli", "host", str(chosen), *common, *seeds, *sizes).wait_for(
+                    "hosts"
+                )
             parties["curator"].wait_for("listens on")
             self._started(parties)
             remote = Remote(address, tokens["TANDEM_OPERATOR_TOKEN"])

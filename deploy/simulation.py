@@ -29,7 +29,7 @@ from curator.engine.policy import Policy
 from curator.sample.base import Sample
 from curator.sample.placement import open_sample
 from curator.service.startup import check_room
-from local_agent.answering import answer_together
+from local_agent.population import answer_together
 from referee.collection.order import Order, commitment, public_randomness, simulated
 from referee.protocols.base import PROTOCOLS, Outcome, learned
 from referee.protocols.driver import drive

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 from opendp.measurements import make_randomized_response_bool
 from opendp.mod import enable_features
 
-from common.core import canonical
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import PolicyRefused
 from common.numerics.randomness import RandomSource
-from common.people.spec import RecordSource
 from common.vocabulary.mechanisms.base import LocalRandomizer, Mechanism
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words, within
 from common.vocabulary.mechanisms.warner import Warner
-from common.vocabulary.packing import answer_type
 from common.vocabulary.queries.base import FrequencyQuery, Query
 from common.vocabulary.records import Records
 
 enable_features("contrib")
-
-BLOCK = 1 << 18
-"""People of a crowd whose records are in memory at the same time."""
 
 CONSTANT = 0
 """What a value or an item becomes that cannot be computed; randomized and sent like any other."""
@@ -61,29 +53,6 @@ def randomize(
     if isinstance(query, FrequencyQuery) or not isinstance(mechanism, Mechanism):
         raise PolicyRefused(f"mechanism {mechanism.name!r} cannot randomize what query {query.kind!r} says")
     return mechanism.randomize(values, source)
-
-
-def answer_together(
-    query: Query,
-    mechanism: LocalRandomizer,
-    population: RecordSource,
-    people: Indices,
-    slots: Indices,
-    source: RandomSource,
-) -> AnyArray:
-    """Return the randomized answers of some people of a crowd, in their order, :data:`BLOCK` records at a time.
-
-    The randomness is keyed by who answers what: people answer once in their lives, so no two answers ever share random
-    bits, across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment.
-    """
-    what = canonical.digest([query.wire(), mechanism.wire()])
-    own = source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
-    answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
-    for begin in range(0, len(people), BLOCK):
-        block = slice(begin, min(begin + BLOCK, len(people)))
-        values = evaluate(query, population.records(people[block], query.columns), slots[block])
-        answers[block] = randomize(query, values, mechanism, slots[block], own)
-    return answers
 
 
 def randomize_one(

@@ -1,4 +1,7 @@
-"""``local-agent``: one person's agent, or a hosted population of many."""
+"""``local-agent``: one person's agent, or a hosted population of many.
+
+Each command imports what it needs itself: one person's agent is much lighter than a population.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,17 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from common.core.errors import BadData, BadInput, TandemError
-from common.planning.plan import resolve
-from common.scenario import scenario as scenarios
 from common.service.cli import application, end_with_stdin, fail_clearly
-from common.vocabulary.records import Records
-from common.wire.state import claim
-from local_agent.agent import Agent
-from local_agent.client import RefereeClient
-from local_agent.host import Host
-from local_agent.policy import Policy
-from local_agent.setup import open_population
+
+if TYPE_CHECKING:
+    from common.vocabulary.records import Records
+    from local_agent.client import RefereeClient
+    from local_agent.host import Host
 
 _AFTER_ERROR = 0.5
 """Seconds to wait before asking a referee again whose question was refused."""
@@ -68,6 +66,13 @@ def host_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
+    from common.planning.plan import resolve
+    from common.scenario import scenario as scenarios
+    from common.wire.state import claim
+    from local_agent.client import RefereeClient
+    from local_agent.host import Host
+    from local_agent.setup import open_population
+
     end_with_stdin()
     chosen = resolve(scenarios.load(scenario, sets))
     with closing(RefereeClient(referee, patience=patience)) as client:
@@ -101,6 +106,11 @@ def answer_command(
 
     Example: local-agent answer me.json --epsilon 0.5 --referee http://127.0.0.1:8000
     """
+    from local_agent.agent import Agent
+    from local_agent.client import RefereeClient
+    from local_agent.host import Host
+    from local_agent.policy import Policy
+
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"--epsilon must be positive and finite, found {epsilon}")
     person = read_record(record)
@@ -126,6 +136,10 @@ def read_record(path: Path) -> Records:
     BadData
         If the file is not such a record; says why, never what it holds.
     """
+    import numpy as np
+
+    from common.vocabulary.records import Records
+
     try:
         tree = json.loads(path.read_bytes())
         if tree["label"] not in (-1, 1):
@@ -141,6 +155,8 @@ def read_record(path: Path) -> Records:
 
 def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
     """Return the referee's key: the given one, or the one written at the first contact."""
+    from common.wire.state import claim
+
     return str(claim(state / "referee", {"referee": given or _written(state) or client.key()})["referee"])
 
 

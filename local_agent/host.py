@@ -9,12 +9,11 @@ from common.core.errors import TandemError
 from common.wire import messages
 from common.wire.identity import Signed, verify
 from local_agent.agent import Agent
-from local_agent.population import Population
-from local_agent.port import RefereePort
+from local_agent.port import Hosted, RefereePort
 
 
 class Host:
-    """Connects an :class:`Agent` or a :class:`Population` with a referee.
+    """Connects an :class:`Agent`, or a population of many, with a referee.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ class Host:
 
     def __init__(
         self,
-        answerer: Agent | Population,
+        answerer: Agent | Hosted,
         port: RefereePort,
         referee: str,
         delay: Callable[[], float] = lambda: 0.0,
@@ -51,7 +50,7 @@ class Host:
         """Enrol; returns the numbers that the agents got."""
         reply = self._port.enrol(self._answerer.enrolment(), token)
         enrolled = messages.Enrolled.parse(verify(reply, messages.Enrolled.KIND, self._referee))
-        if isinstance(self._answerer, Population):
+        if not isinstance(self._answerer, Agent):
             self._answerer.settle(enrolled.first)
         return enrolled
 

@@ -12,17 +12,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from common.core.arrays import Indices
+from common.core import canonical
+from common.core.arrays import AnyArray, Indices
 from common.core.errors import AlreadyAnswered, BadMessage
 from common.numerics.counter import fill_words, stream
 from common.numerics.randomness import RandomSource
 from common.people.spec import RecordSource
-from common.vocabulary.packing import pack_answers
+from common.vocabulary.mechanisms.base import LocalRandomizer
+from common.vocabulary.packing import answer_type, pack_answers
+from common.vocabulary.queries.base import Query
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import hold, write_durably
-from local_agent.answering import answer_together
+from local_agent.answering import evaluate, randomize
 from local_agent.policy import Policy, Question
+
+BLOCK = 1 << 18
+"""People of a crowd whose records are in memory at the same time."""
 
 
 class Population:
@@ -157,3 +163,26 @@ class Population:
         words = np.empty((len(people), 1), dtype=np.uint64)
         fill_words(stream(self._seed, 0), self._first + people, words)
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
+
+
+def answer_together(
+    query: Query,
+    mechanism: LocalRandomizer,
+    population: RecordSource,
+    people: Indices,
+    slots: Indices,
+    source: RandomSource,
+) -> AnyArray:
+    """Return the randomized answers of some people of a crowd, in their order, :data:`BLOCK` records at a time.
+
+    The randomness is keyed by who answers what: people answer once in their lives, so no two answers ever share random
+    bits, across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment.
+    """
+    what = canonical.digest([query.wire(), mechanism.wire()])
+    own = source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
+    answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
+    for begin in range(0, len(people), BLOCK):
+        block = slice(begin, min(begin + BLOCK, len(people)))
+        values = evaluate(query, population.records(people[block], query.columns), slots[block])
+        answers[block] = randomize(query, values, mechanism, slots[block], own)
+    return answers

@@ -1,14 +1,36 @@
-"""What an agent needs of a referee: five messages. A client implements it over HTTP; the referee itself, in process."""
+"""What stands on either side of a host: the referee, by five messages, and a population, without its people."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from common.wire.identity import Signed
+from common.wire.identity import Identity, Signed
+
+
+class Hosted(Protocol):
+    """A population as its host sees it (:class:`local_agent.population.Population`)."""
+
+    identity: Identity
+
+    def enrolment(self) -> Signed:
+        """Return the signed request to be enrolled."""
+        ...
+
+    def settle(self, first: int) -> None:
+        """Take the place in the whole population that the referee gave."""
+        ...
+
+    def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
+        """Return the signed header and the packed body of all answers."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+        ...
 
 
 class RefereePort(Protocol):
-    """The referee as agents see it."""
+    """The referee as agents see it. A client implements it over HTTP; the referee itself, in process."""
 
     def enrol(self, signed: Signed, token: str) -> Signed:
         """Enrol a participant; the same again gets the same answer."""

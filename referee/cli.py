@@ -1,4 +1,7 @@
-"""``referee``: run scenarios, plan them, serve, and audit what was run."""
+"""``referee``: run scenarios, plan them, serve, and audit what was run.
+
+Each command imports what it needs itself, so that none waits for what another one needs.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +12,16 @@ import secrets
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.core.errors import BadInput, BadScenario
-from common.scenario import scenario as scenarios
-from common.scenario.scenario import Scenario
-from common.service.app import listen, serve
 from common.service.cli import application, end_with_stdin, fail_clearly
-from common.wire.state import claim
-from deploy.base import Deployment
-from deploy.catalogue import registered
-from deploy.checking import checked
-from deploy.embedded import Embedded
-from deploy.experiment import complete
-from deploy.processes import Processes
-from deploy.remote import Remote
-from referee.audit.audit import audit
-from referee.service.app import referee_app
-from referee.service.client import CuratorClient
-from referee.service.referee import Referee, public
-from referee.service.runner import Runner
-from referee.state.runfolder import write_result, write_run
-from referee.view import show
-from referee.view.report import History, write_report
+
+if TYPE_CHECKING:
+    from common.scenario.scenario import Scenario
+    from deploy.base import Deployment
+    from referee.view.report import History
 
 app = application(
     "The referee: asks a curator and many local agents, keeps every budget, writes down the answer.\n\n"
@@ -71,6 +59,15 @@ def run_command(
 
     Example: referee run ball --seed 1 --deployment processes
     """
+    from common.core.errors import BadInput
+    from common.scenario import scenario as scenarios
+    from deploy.checking import checked
+    from deploy.experiment import complete
+    from referee.service.referee import public
+    from referee.state.runfolder import write_result, write_run
+    from referee.view import show
+    from referee.view.report import write_report
+
     asked = scenarios.load(scenario, sets)
     chosen = checked(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -110,11 +107,15 @@ def run_command(
 @fail_clearly
 def list_command(as_json: AsJson = False) -> None:
     """List the shipped scenarios, what each shows, and the protocols, mechanisms and learners there are."""
-    shipped = [scenarios.load(name) for name in scenarios.shipped()]
+    import scenarios
+    from deploy.catalogue import registered
+    from referee.view.listing import listing
+
+    shipped = [scenarios.heading(name) for name in scenarios.names()]
     if as_json:
         typer.echo(json.dumps([{"name": s.name, "title": s.title, "description": s.description} for s in shipped]))
     else:
-        show.listing(shipped, registered())
+        listing(shipped, registered())
 
 
 @app.command("plan")
@@ -124,6 +125,10 @@ def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson 
 
     Example: referee plan ball --set alpha=0.05
     """
+    from common.scenario import scenario as scenarios
+    from deploy.checking import checked
+    from referee.view import show
+
     chosen = scenarios.load(scenario, sets)
     checked(chosen)
     document = show.plans(chosen)
@@ -153,6 +158,13 @@ def serve_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
+    from common.core.errors import BadInput
+    from common.service.app import listen, serve
+    from referee.service.app import referee_app
+    from referee.service.client import CuratorClient
+    from referee.service.referee import Referee
+    from referee.service.runner import Runner
+
     end_with_stdin()
     purposes = ("enrolment", "operator", "individual")
     tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in purposes}
@@ -186,6 +198,9 @@ def audit_command(
 
     Example: referee audit runs/ball-20260101-120000
     """
+    from referee.audit.audit import audit
+    from referee.view import show
+
     found = audit(run, referee_key, curator_key)
     if as_json:
         typer.echo(json.dumps(show.audit_document(found)))
@@ -195,6 +210,8 @@ def audit_command(
 
 def _claimed(folder: Path, chosen: Scenario, seed: int | None) -> dict[str, Any]:
     """Bind the run folder to this scenario and seed; draw what is not given, the first time."""
+    from common.wire.state import claim
+
     facts: dict[str, Any] = {"scenario": chosen.fingerprint(), "seed": seed}
     if not (folder / "claim.json").exists():
         facts["run"] = f"{chosen.name}-{secrets.token_hex(4)}"
@@ -208,11 +225,19 @@ def _is_url(deployment: str) -> bool:
 
 
 def _deployment(name: str, state: Path, token: str) -> Deployment:
+    from common.core.errors import BadInput, BadScenario
+
     if name == "embedded":
+        from deploy.embedded import Embedded
+
         return Embedded(state)
     if name == "processes":
+        from deploy.processes import Processes
+
         return Processes(state)
     if _is_url(name):
+        from deploy.remote import Remote
+
         if not token:
             raise BadInput("a URL needs the operator token: set TANDEM_OPERATOR_TOKEN or give --token")
         return Remote(name, token)

@@ -1,1 +1,1 @@
-"""The public face of Tandem."""
+"""Tandem: hybrid-model differential privacy. The one name that an installed Tandem has."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
 from common.core.errors import BadInput, BadMessage
@@ -21,13 +25,14 @@ class Registry(Generic[T]):
     ----------
     noun
         What the entries are ("mechanism", "learner", ...), for messages.
-    package
-        The package whose modules register themselves; imported lazily, at first use.
+    module
+        ``__name__`` of the module that declares the registry. The other modules of its package register themselves;
+        they are imported lazily, at first use.
     """
 
-    def __init__(self, noun: str, package: str) -> None:
+    def __init__(self, noun: str, module: str) -> None:
         self.noun = noun
-        self._package = package
+        self._package = module.rpartition(".")[0]
         self._entries: dict[str, T] = {}
         self._loaded = False
 
@@ -70,19 +75,35 @@ class Registry(Generic[T]):
         return [(name, self[name]) for name in self.names()]
 
 
+_ENTRY = re.compile(r'\.register\("([^"]+)"\)')
+
+
+def declared(package: ModuleType) -> list[str]:
+    """Return the names that the modules of a package register, sorted; read off their files, without importing them."""
+    return sorted(name for source in _sources(resources.files(package)) for name in _ENTRY.findall(source))
+
+
+def _sources(folder: Traversable) -> Iterator[str]:
+    for place in folder.iterdir():
+        if place.is_dir():
+            yield from _sources(place)
+        elif place.name.endswith(".py"):
+            yield place.read_text("utf-8")
+
+
 class Vocabulary(Registry[type[V]], Generic[V]):
     """A registry of value types, each with a field that says which one it is: the words that a party understands.
 
     Parameters
     ----------
-    noun, package
+    noun, module
         As for :class:`Registry`.
     field
         The field that names the type in its JSON form.
     """
 
-    def __init__(self, noun: str, package: str, field: Literal["kind", "name"]) -> None:
-        super().__init__(noun, package)
+    def __init__(self, noun: str, module: str, field: Literal["kind", "name"]) -> None:
+        super().__init__(noun, module)
         self._field = field
 
     def accept(self, value: Any) -> Any:

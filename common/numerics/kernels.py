@@ -1,14 +1,18 @@
-"""The one way in which Tandem compiles numeric loops: typed, without the interpreter lock, cached on disk."""
+"""The one way in which Tandem compiles numeric loops: typed, without the interpreter lock, cached on disk.
+
+The compiler is loaded by the first loop that runs compiled. A party that judges one record never needs it: within
+:func:`interpreted` loops run as the plain functions that they are written as.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property, partial, update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-import numba
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
+import numpy as np
 
 from common.core.arrays import AnyArray
 from common.numerics.allocation import keep_freed_memory
@@ -16,12 +20,70 @@ from common.numerics.allocation import keep_freed_memory
 P = ParamSpec("P")
 R = TypeVar("R")
 
-keep_freed_memory()
-
 
 _ALWAYS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 """A division by zero is an infinity, not an exception: loops without a way out are what processors are good at."""
 _INLINED: dict[str, Any] = {**_ALWAYS, "forceinline": True}
+
+_INTERPRETED: ContextVar[bool] = ContextVar("interpreted", default=False)
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Run loops as plain Python within: for single records, where loading the compiler costs more than it saves.
+
+    Results are the same, bit for bit, except where a loop leaves the order or the rounding of its sums to the processor
+    (:func:`njit_fused`, :func:`njit_reordered`).
+    """
+    token = _INTERPRETED.set(True)
+    try:
+        # Compiled integers wrap around and compiled divisions by zero are infinite, both without a word.
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        _INTERPRETED.reset(token)
+
+
+class _Late:
+    """What only the compiler can make, made when it is first asked for; within compiled loops it is what it makes."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    @cached_property
+    def compiled(self) -> Any:
+        """What is made, which loads the compiler."""
+        keep_freed_memory()
+        return self._make()
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The compiler's own hook: the type of this object where a compiled loop names it."""
+        from numba.core.registry import cpu_target
+
+        made, context = self.compiled, cpu_target.typing_context
+        context.refresh()  # an intrinsic was registered just now
+        return context.resolve_value_type(made)
+
+
+class _Loop(_Late, Generic[P, R]):
+    """A function that runs compiled, except within :func:`interpreted`."""
+
+    def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
+        super().__init__(partial(_compiled, function, options))
+        self.plain = function
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if _INTERPRETED.get():
+            return self.plain(*args, **kwargs)
+        return cast(R, self.compiled(*args, **kwargs))
+
+
+def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    import numba
+
+    return numba.njit(function, **options)
 
 
 def njit(function: Callable[P, R]) -> Callable[P, R]:
@@ -29,12 +91,12 @@ def njit(function: Callable[P, R]) -> Callable[P, R]:
 
     It says so itself: what is not said, a function inherits from the caller that happens to be compiled first.
     """
-    return cast(Callable[P, R], numba.njit(function, fastmath=False, forceinline=False, **_ALWAYS))
+    return _Loop(function, {"fastmath": False, "forceinline": False, **_ALWAYS})
 
 
 def njit_fused(function: Callable[P, R]) -> Callable[P, R]:
     """Do the same, inlined, with a * b + c in one rounding: the same result on one kind of processor."""
-    return cast(Callable[P, R], numba.njit(function, fastmath={"contract"}, **_INLINED))
+    return _Loop(function, {"fastmath": {"contract"}, **_INLINED})
 
 
 def njit_reordered(function: Callable[P, R]) -> Callable[P, R]:
@@ -42,11 +104,14 @@ def njit_reordered(function: Callable[P, R]) -> Callable[P, R]:
 
     The order is fixed when the loop is compiled, so one kind of processor always gives the same result.
     """
-    return cast(Callable[P, R], numba.njit(function, fastmath={"contract", "reassoc"}, **_INLINED))
+    return _Loop(function, {"fastmath": {"contract", "reassoc"}, **_INLINED})
 
 
 def _prefetched(level: int) -> Any:
     """Return an intrinsic that asks memory for an item, to be brought to the first or to the second level."""
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
 
     def ask(typingctx: Any, array: Any, place: Any) -> Any:
         if not (isinstance(array, types.Array) and array.layout == "C" and isinstance(place, types.Integer)):
@@ -69,17 +134,21 @@ def _prefetched(level: int) -> Any:
     return intrinsic(ask)
 
 
-prefetch = cast(Callable[[AnyArray, Any], None], _prefetched(1))
+prefetch = cast(Callable[[AnyArray, Any], None], _Late(partial(_prefetched, 1)))
 """Within compiled loops: ask memory for the cache line of item ``place`` of a C-contiguous array, and go on.
 
 A hint without effect on any value; a place outside the array is harmless.
 """
-prefetch_near = cast(Callable[[AnyArray, Any], None], _prefetched(2))
+prefetch_near = cast(Callable[[AnyArray, Any], None], _Late(partial(_prefetched, 2)))
 """The same, into the second-level cache only: for what is needed later than the first level would keep it."""
 
 
-def _reinterpreted(wanted: Any, given: Any) -> Any:
-    """Return an intrinsic that reads the bits of a ``given`` number as a ``wanted`` one."""
+def _reinterpreted(wanted_name: str, given_name: str) -> Any:
+    """Return an intrinsic that reads the bits of a number of one type as another's."""
+    from numba.core import types
+    from numba.extending import intrinsic
+
+    wanted, given = getattr(types, wanted_name), getattr(types, given_name)
 
     def convert(typingctx: Any, number: Any) -> Any:
         if number != given:
@@ -93,7 +162,7 @@ def _reinterpreted(wanted: Any, given: Any) -> Any:
     return intrinsic(convert)
 
 
-bits_of = cast(Callable[[Any], Any], _reinterpreted(types.int32, types.float32))
+bits_of = cast(Callable[[Any], Any], _Late(partial(_reinterpreted, "int32", "float32")))
 """Within compiled loops: the bits of a float32, as an int32."""
-single_of = cast(Callable[[Any], Any], _reinterpreted(types.float32, types.int32))
+single_of = cast(Callable[[Any], Any], _Late(partial(_reinterpreted, "float32", "int32")))
 """Within compiled loops: the float32 that has these bits."""

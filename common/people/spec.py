@@ -17,7 +17,7 @@ from common.core.arrays import Indices
 from common.core.errors import BadData, BadScenario
 from common.core.values import Value
 from common.people.distributions.base import AnyDistribution, Distribution
-from common.people.tables import TableSource, load
+from common.people.tables import TableSource
 from common.vocabulary.records import Records
 
 _SHARE = 1 << 17
@@ -237,6 +237,8 @@ def open_records(people: PopulationSpec, data: Path | None, seed: int, size: int
         return SimulatedRecordSource(people.distribution, seed, size)
     if people.table is None or data is None:
         raise BadScenario("a table needs the directory of its files: give the scenario's key data")
+    from common.people.tables import load  # with all that reads tables, which simulated people do without
+
     records = load(data, people.table)
     wanted = len(records) if size is None else size
     if wanted > len(records):

@@ -7,13 +7,13 @@ takes only its own: the curator ``source`` and ``curator``, the agents ``target`
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+import scenarios
 from common.core import canonical, strictyaml
 from common.core.errors import BadScenario, TandemError
 from common.core.values import Value, explain
@@ -351,9 +351,7 @@ _KINDS_OF_PEOPLE = {"distribution", "table"}
 
 def shipped() -> list[str]:
     """Return the names of the shipped scenarios, sorted."""
-    return sorted(
-        p.name.removesuffix(".yaml") for p in resources.files("scenarios").iterdir() if p.name.endswith(".yaml")
-    )
+    return scenarios.names()
 
 
 def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
@@ -369,7 +367,7 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
         Naming the first unknown key or wrong value.
     """
     if name_or_path in shipped():
-        text = (resources.files("scenarios") / f"{name_or_path}.yaml").read_text("utf-8")
+        text = scenarios.text(name_or_path)
     else:
         path = Path(name_or_path)
         if path.suffix not in (".yaml", ".yml"):

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import typer
-from sqlalchemy.exc import OperationalError
 
 from common.core.errors import BadScenario, TandemError
 
@@ -23,7 +22,13 @@ R = TypeVar("R")
 
 def application(summary: str) -> typer.Typer:
     """Return a command with Tandem's manners."""
-    return typer.Typer(help=summary, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    return typer.Typer(
+        help=summary,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help takes half the time that framed help takes to load
+    )
 
 
 def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
@@ -39,8 +44,8 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
         except OSError as error:
             _say("File or device not usable", str(error))
             raise typer.Exit(1) from None
-        except OperationalError as error:
-            _say("Database not usable", str(error.orig))
+        except _database_errors() as error:
+            _say("Database not usable", str(getattr(error, "orig", error)))
             raise typer.Exit(1) from None
         except MemoryError as error:
             _say("Not enough memory", f"{error}; plan for fewer people, or use a larger machine")
@@ -50,6 +55,12 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(130) from None
 
     return guarded
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    """Return what a database raises that cannot be used; nothing, if this process has loaded none."""
+    loaded = sys.modules.get("sqlalchemy.exc")
+    return () if loaded is None else (loaded.OperationalError,)
 
 
 def end_with_stdin() -> None:

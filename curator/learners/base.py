@@ -103,7 +103,7 @@ class Learner(LearnerSettings):
         """
 
 
-LEARNERS: Vocabulary[Learner] = Vocabulary("learner", "curator.learners", "name")
+LEARNERS: Vocabulary[Learner] = Vocabulary("learner", __name__, "name")
 
 
 def parse_learner(settings: LearnerSettings | Any) -> Learner:

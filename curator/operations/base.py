@@ -57,4 +57,4 @@ class OperationHandler(ABC, Generic[Kind]):
         """Bring the workspace to where it was after this operation had run; releases nothing."""
 
 
-HANDLERS: Registry[type[OperationHandler[Any]]] = Registry("operation", "curator.operations")
+HANDLERS: Registry[type[OperationHandler[Any]]] = Registry("operation", __name__)

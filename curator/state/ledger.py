@@ -10,6 +10,7 @@ from sqlalchemy import Engine, MetaData, Table, func, insert, select, update
 
 from common.privacy.events import Event, parse_event
 from common.service.database import open_database
+from curator.state import migrations
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Ledger:
     """
 
     def __init__(self, url: str) -> None:
-        self._engine: Engine = open_database(url, "curator.state.migrations")
+        self._engine: Engine = open_database(url, migrations.__name__)
         metadata = MetaData()
         metadata.reflect(self._engine)
         self._runs: Table = metadata.tables["runs"]

@@ -133,4 +133,4 @@ class Protocol(ABC):
         """
 
 
-PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", "referee.protocols")
+PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", __name__)

@@ -8,6 +8,7 @@ from sqlalchemy import Engine, MetaData, Table, insert
 
 from common.service.database import open_database
 from common.wire.transcript import Entry
+from referee.state import migrations
 
 
 class Tables:
@@ -20,7 +21,7 @@ class Tables:
     """
 
     def __init__(self, url: str) -> None:
-        self._engine: Engine = open_database(url, "referee.state.migrations")
+        self._engine: Engine = open_database(url, migrations.__name__)
         metadata = MetaData()
         metadata.reflect(self._engine)
         self._tables: dict[str, Table] = dict(metadata.tables)

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
 from common.planning.checks import violations
 from common.planning.plan import plan, rows, rows_of
@@ -123,18 +121,6 @@ def result(document: dict[str, Any]) -> None:
     table.add_row("run folder", document["run"])
     _OUT.print(table)
     _OUT.print(f"Verify it: referee audit {document['run']}", highlight=False)
-
-
-def listing(scenarios: list[Scenario], registered: dict[str, list[str]]) -> None:
-    """Print all scenarios and what else is registered."""
-    for scenario in scenarios:
-        _OUT.print(f"[bold]{scenario.name}[/bold]  {scenario.title}", soft_wrap=True)
-        for paragraph in scenario.description.strip().split("\n\n"):
-            text = Text(" ".join(paragraph.split()), style="dim")
-            _OUT.print(Padding(text, (0, 0, 1, 2)))
-    for noun, names in registered.items():
-        _OUT.print(f"{noun}: " + ", ".join(names), highlight=False, soft_wrap=True)
-    _OUT.print("Next: referee plan NAME (what it needs), referee run NAME (do it)", highlight=False)
 
 
 def plans(scenario: Scenario) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from common.vocabulary.queries.base import parse_query
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.records import Records
 from local_agent.agent import Agent
-from local_agent.answering import CONSTANT, answer_together, evaluate, randomize, randomize_one
+from local_agent.answering import CONSTANT, evaluate, randomize, randomize_one
 from local_agent.policy import ALL_QUERIES, Policy
-from local_agent.population import Population
+from local_agent.population import Population, answer_together
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
 from tests.support import seal
 

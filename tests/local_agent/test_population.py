@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import local_agent.answering as answering_module
 import local_agent.population as population_module
 from common.core.errors import AlreadyAnswered, BadInput, BadMessage, PolicyRefused
 from common.numerics.randomness import RandomSource
@@ -162,7 +161,7 @@ def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
     asked = assignment(AGREED, range(50), range(50))
     bodies = []
     for block in (7, 50):
-        monkeypatch.setattr(answering_module, "BLOCK", block)
+        monkeypatch.setattr(population_module, "BLOCK", block)
         people = opened(tmp_path / str(block), "agents.dropout=0.3")
         bodies.append(people.answer(asked, ITS)[1])
         people.close()

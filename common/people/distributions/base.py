@@ -47,7 +47,7 @@ class Distribution(Value):
         return self.draw(seed, people).only(columns)
 
 
-DISTRIBUTIONS: Vocabulary[Distribution] = Vocabulary("distribution", "common.people.distributions", "name")
+DISTRIBUTIONS: Vocabulary[Distribution] = Vocabulary("distribution", __name__, "name")
 parse_distribution = DISTRIBUTIONS.parse
 AnyDistribution = Annotated[SerializeAsAny[Distribution], BeforeValidator(DISTRIBUTIONS.accept)]
 """A field of a value that holds any registered distribution."""

@@ -1,8 +1,15 @@
-"""Tables of real records: how they are described in a scenario, read, and encoded by public rules alone."""
+"""Tables of real records: how they are described in a scenario, read, and encoded by public rules alone.
 
-from common.people.tables.loading import encode, load
+Describing a table needs nothing; what reads one (:func:`load`, :func:`encode`) is loaded when it is first asked for.
+"""
+
+from typing import TYPE_CHECKING, Any
+
 from common.people.tables.schema import Schema, parse_schema, read_schema
 from common.people.tables.source import Category, Label, Layout, Number, Selection, TableSource
+
+if TYPE_CHECKING:
+    from common.people.tables.loading import encode, load
 
 __all__ = [
     "Category",
@@ -17,3 +24,11 @@ __all__ = [
     "parse_schema",
     "read_schema",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("encode", "load"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from common.people.tables import loading
+
+    return getattr(loading, name)

@@ -36,7 +36,7 @@ class ProblemPlanning(ABC, Generic[P]):
         """
 
 
-PROBLEM_PLANNINGS: Registry[type[ProblemPlanning[Any]]] = Registry("problem's planning", "common.planning.problems")
+PROBLEM_PLANNINGS: Registry[type[ProblemPlanning[Any]]] = Registry("problem's planning", __name__)
 
 
 def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[str, PlannedValue]:

@@ -61,4 +61,4 @@ class Accountant(ABC):
         """
 
 
-ACCOUNTANTS: Registry[type[Accountant]] = Registry("accountant", "common.privacy.accountants")
+ACCOUNTANTS: Registry[type[Accountant]] = Registry("accountant", __name__)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import erfcx, log_ndtr, ndtr
-
 from common.core.errors import BadInput
 from common.numerics.bisection import between, largest
 from common.privacy.rounding import MAX_EPSILON, UNIT
@@ -42,6 +40,8 @@ def delta_of(mu: float, epsilon: float) -> float:
         raise BadInput(f"epsilon must be at least 0 and finite, found {epsilon}")
     if not 0.0 < mu < math.inf:
         raise BadInput(f"mu must be positive and finite, found {mu}")
+    from scipy.special import erfcx, log_ndtr, ndtr  # here, since agents need this module and rarely this function
+
     x, y = epsilon / mu - mu / 2.0, epsilon / mu + mu / 2.0
     if x <= 0.0:
         above = float(ndtr(-x))

@@ -48,6 +48,6 @@ class Problem(Value):
         """
 
 
-PROBLEMS: Vocabulary[Problem] = Vocabulary("problem", "common.scenario.problems", "name")
+PROBLEMS: Vocabulary[Problem] = Vocabulary("problem", __name__, "name")
 AnyProblem = Annotated[SerializeAsAny[Problem], BeforeValidator(PROBLEMS.accept)]
 """A field of a value that holds any registered problem."""

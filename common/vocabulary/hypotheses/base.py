@@ -87,7 +87,7 @@ class Hypothesis(Value):
         return np.not_equal(self.predict(records.features), self.labels(records)).view(np.uint8)
 
 
-HYPOTHESES: Vocabulary[Hypothesis] = Vocabulary("hypothesis", "common.vocabulary.hypotheses", "kind")
+HYPOTHESES: Vocabulary[Hypothesis] = Vocabulary("hypothesis", __name__, "kind")
 parse_hypothesis = HYPOTHESES.parse
 AnyHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(HYPOTHESES.accept)]
 """A field of a value that holds any registered hypothesis."""

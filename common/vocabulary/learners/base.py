@@ -54,9 +54,9 @@ class LearnerSettings(OpenSettings):
         """
 
 
-SETTINGS: Vocabulary[LearnerSettings] = Vocabulary("learner", "common.vocabulary.learners", "name")
+SETTINGS: Vocabulary[LearnerSettings] = Vocabulary("learner", __name__, "name")
 """The settled settings of every learner."""
-OPEN: Vocabulary[OpenSettings] = Vocabulary("learner", "common.vocabulary.learners", "name")
+OPEN: Vocabulary[OpenSettings] = Vocabulary("learner", __name__, "name")
 """The settings of learners of which something may be left at ``plan``."""
 
 

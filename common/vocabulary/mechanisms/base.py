@@ -159,7 +159,7 @@ def bounded(values: Floats) -> Floats:
     return np.asarray(np.fmin(np.fmax(values, 0.0), 1.0), dtype=np.float64)
 
 
-MECHANISMS: Vocabulary[LocalRandomizer] = Vocabulary("mechanism", "common.vocabulary.mechanisms", "name")
+MECHANISMS: Vocabulary[LocalRandomizer] = Vocabulary("mechanism", __name__, "name")
 parse_mechanism = MECHANISMS.parse
 AnyMechanism = Annotated[SerializeAsAny[LocalRandomizer], BeforeValidator(MECHANISMS.accept)]
 """A field of a value that holds any registered mechanism."""

@@ -72,7 +72,7 @@ class FrequencyQuery(Query):
         """Return each record's item, shape (n,), uint64; see :meth:`Query.evaluate`."""
 
 
-QUERIES: Vocabulary[Query] = Vocabulary("query", "common.vocabulary.queries", "kind")
+QUERIES: Vocabulary[Query] = Vocabulary("query", __name__, "kind")
 parse_query = QUERIES.parse
 AnyQuery = Annotated[SerializeAsAny[Query], BeforeValidator(QUERIES.accept)]
 """A field of a value that holds any registered query."""

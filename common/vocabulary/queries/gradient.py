@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.special import expit
 
 from common.core.arrays import Floats, Indices
 from common.vocabulary.hypotheses.linear import Linear
@@ -42,6 +41,8 @@ class GradientQuery(Query):
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return (g + B)/(2B) per record, in [0, 1]."""
+        from scipy.special import expit  # here, since an agent reads all kinds of queries and is rarely asked this one
+
         labels = records.labels.astype(np.float64)
         slope = -labels * expit(-labels * self.hypothesis.margins(records.features))
         d = self.hypothesis.min_features

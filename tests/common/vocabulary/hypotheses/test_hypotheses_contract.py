@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage
+from common.numerics.kernels import interpreted
 from common.vocabulary.hypotheses.base import HYPOTHESES, parse_hypothesis
 from common.vocabulary.records import Records
 from tests.common.vocabulary.hypotheses.graphs.models import linear, wire
@@ -73,6 +74,17 @@ def one_by_one(wire, row):
             return 1 if score > 0 else -1
 
 
+def awkward(dtype):
+    """Single records: ordinary ones, some of both signs of zero, and some on which sums overflow."""
+    generator = np.random.default_rng(4)
+    if dtype == np.uint8:
+        rows = generator.integers(0, 2, (30, 5))
+    else:
+        rows = np.concatenate([generator.normal(size=(24, 5)), np.zeros((1, 5)), np.full((1, 5), -0.0)])
+        rows = np.concatenate([rows, 3.4e38 * generator.choice([-1, 1], (8, 5))])
+    return [Records(row[None].astype(dtype), np.array([sign], dtype=np.int8)) for row in rows for sign in (-1, 1)]
+
+
 def test_every_registered_kind_has_an_example_here():
     assert sorted(EXAMPLES) == HYPOTHESES.names()
 
@@ -113,6 +125,17 @@ class TestContract:
         extreme = np.array([[3.4e38] * 5, [-3.4e38] * 5, [0.0] * 5], dtype=np.float32)
         assert set(hypothesis.predict(extreme)) <= {-1, 1}
         assert hypothesis.predict(extreme[:0]).shape == (0,)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+    @pytest.mark.parametrize("method", ["mistakes", "margins", "scores", "values", "responses", "labels"])
+    def test_one_record_is_judged_alike_to_the_bit_without_a_compiler(self, kind, dtype, method):
+        hypothesis = parse_hypothesis(EXAMPLES[kind])
+        for record in awkward(dtype):
+            given = record if method in ("mistakes", "responses", "labels") else record.features
+            compiled = getattr(hypothesis, method)(given)
+            with interpreted():
+                plain = getattr(hypothesis, method)(given)
+            assert (plain.tobytes(), plain.dtype) == (compiled.tobytes(), compiled.dtype)
 
     def test_needs_no_more_features_than_it_says(self, kind):
         hypothesis = parse_hypothesis(EXAMPLES[kind])

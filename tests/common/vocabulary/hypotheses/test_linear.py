@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from common.numerics.kernels import interpreted
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
 
@@ -51,3 +52,21 @@ def test_sums_beyond_single_precision_are_compared_as_margins_are():
     huge = (random.normal(size=(500, 16)) * 10.0 ** random.uniform(-40, 38, size=(500, 16))).astype(np.float32)
     assert_mistakes_are_those_of_margins(plane(np.full(16, 1e30), 1e30), huge)
     assert_mistakes_are_those_of_margins(plane(np.full(16, 1e-30), 0.0), huge)
+
+
+@pytest.mark.parametrize("width", [1, 7, 8, 30, 501])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_one_record_is_judged_alike_to_the_bit_without_a_compiler(width, dtype):
+    """Mistakes too, of which the compiled sums go in another order: only near the boundary, where both count anew."""
+    random = np.random.default_rng(5)
+    features = random.normal(size=(20, width)) if dtype == np.float32 else random.integers(0, 2, (20, width))
+    for row in features.astype(dtype):
+        weights = random.normal(size=width)
+        for threshold in (0.1, float(np.dot(weights, row))):
+            hypothesis = plane(weights, threshold)
+            for label in (-1, 1):
+                record = Records(row[None].copy(), np.array([label], dtype=np.int8))
+                compiled = hypothesis.margins(record.features).tobytes(), hypothesis.mistakes(record).tobytes()
+                with interpreted():
+                    plain = hypothesis.margins(record.features).tobytes(), hypothesis.mistakes(record).tobytes()
+                assert plain == compiled

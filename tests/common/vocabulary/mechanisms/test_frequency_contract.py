@@ -20,6 +20,7 @@ from scipy.stats import chi2
 
 from common.core.arrays import AnyArray, Bits, Indices, Words
 from common.core.errors import BadMessage, PolicyRefused
+from common.numerics.kernels import interpreted
 from common.numerics.randomness import RandomSource
 from common.vocabulary.mechanisms.base import MECHANISMS, parse_mechanism
 from common.vocabulary.mechanisms.frequency import MAX_LISTED, FrequencyOracle, public_words, within
@@ -327,7 +328,7 @@ def test_the_hashes_of_two_items_are_independent_and_uniform() -> None:
     hashes = {}
     for high, low in [(0, 0), (0, 1), (1, 0), (7, 7), (3, 5), (3, 1), (4, 0), (0, 4)]:
         # The compiled function, broadcast by its Python form.
-        hashes[high, low] = _bucket.py_func(a, b, c, np.uint64(high), np.uint64(low)) >> np.uint64(29)  # type: ignore[attr-defined]
+        hashes[high, low] = _bucket.plain(a, b, c, np.uint64(high), np.uint64(low)) >> np.uint64(29)  # type: ignore[attr-defined]
     for one, other in itertools.combinations(hashes.values(), 2):
         pairs = np.bincount((one * np.uint64(8) + other).astype(np.int64), minlength=64)
         assert pairs.tolist() == [64**3 // 64] * 64
@@ -443,3 +444,19 @@ def test_public_words_belong_to_question_and_slot() -> None:
     assert found[0] == found[2]
     assert found[1] == public_words(3, np.zeros(1, dtype=np.int64))[0]
     assert len(set(found.tolist()) | set(public_words(4, slots).tolist())) == 6
+
+
+@pytest.mark.parametrize(("name", "epsilon", "domain"), EACH)
+def test_one_answer_is_the_same_without_a_compiler(name, epsilon, domain):
+    oracle = made(name, epsilon)
+    for item, public in itertools.product(some_items(domain), HOSTILE):
+        compiled = oracle.randomize(words(item), domain, words(public), RandomSource.seeded(public % 1000))
+        with interpreted():
+            plain = oracle.randomize(words(item), domain, words(public), RandomSource.seeded(public % 1000))
+        assert (plain.tobytes(), plain.dtype) == (compiled.tobytes(), compiled.dtype)
+
+
+def test_public_words_are_the_same_without_a_compiler():
+    compiled = public_words(11, np.arange(20))
+    with interpreted():
+        np.testing.assert_array_equal(public_words(11, np.arange(20)), compiled)

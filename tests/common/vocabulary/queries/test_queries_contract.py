@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage
+from common.numerics.kernels import interpreted
 from common.vocabulary.queries.base import QUERIES, parse_query
 from common.vocabulary.records import Records
 
@@ -82,6 +83,17 @@ class TestEveryQuery:
         before = records.features.copy()
         ask(query, records, np.arange(50))
         np.testing.assert_array_equal(records.features, before)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+    def test_is_the_same_to_the_bit_where_an_agent_asks_it_of_itself_without_a_compiler(self, kind, dtype):
+        query = example(kind)
+        records, slots = people(40, query.min_features, dtype), np.arange(40) + 3
+        for i in range(40):
+            record, slot = records.take([i]), slots[i : i + 1]
+            compiled = ask(query, record, slot)
+            with interpreted():
+                plain = ask(query, record, slot)
+            assert (plain.tobytes(), plain.dtype) == (compiled.tobytes(), compiled.dtype)
 
     def test_survives_the_wire(self, kind):
         query = example(kind)

@@ -1,0 +1,89 @@
+"""Make a virtual environment with Tandem in it, editable: ``install.py FOLDER EXTRA,...``.
+
+By uv, which installs the same constraints in a tenth of the time: the one on the PATH, or one from the package index;
+by pip where it cannot be had or fails. Standard library only: this runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+CONSTRAINTS = "constraints.txt"
+
+SETTINGS = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "constraint": "UV_CONSTRAINT",
+    "no-index": "UV_NO_INDEX",
+    "trusted-host": "UV_INSECURE_HOST",
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+    "proxy": "ALL_PROXY",
+    "timeout": "UV_HTTP_TIMEOUT",
+    "default-timeout": "UV_HTTP_TIMEOUT",
+}
+"""What uv, which reads no configuration of pip's, is told of it: names of pip's options to names of uv's variables."""
+
+SECTIONS = ("global", "install", ":env:")
+"""Those of pip's configuration that ``pip install`` reads, the strongest last."""
+
+
+def settings(configuration: str) -> dict[str, str]:
+    """Return uv's environment from what ``pip config list`` prints.
+
+    Its lines are ``global.index-url='...'`` or ``:env:.index-url='...'``; of several the last of :data:`SECTIONS`
+    counts. A list has one item a line, or a blank between two.
+    """
+    found: dict[str, str] = {}
+    lines = [line.partition("=") for line in configuration.splitlines()]
+    for section in SECTIONS:
+        for name, _, value in lines:
+            where, _, option = name.rpartition(".")
+            if where == section and option in SETTINGS:
+                variable = SETTINGS[option]
+                separator = "," if variable == "UV_FIND_LINKS" else " "
+                found[variable] = separator.join(str(ast.literal_eval(value)).split())
+    if "UV_INDEX" in found:
+        # As pip does: the best version of all indexes, not the first index that knows the name.
+        found["UV_INDEX_STRATEGY"] = "unsafe-best-match"
+    return found
+
+
+def find_uv(pip: list[str], folder: Path) -> str | None:
+    """Return the path of a uv: the one on the PATH, or one put into the environment by pip; None if there is none."""
+    found = shutil.which("uv")
+    if found is None and _succeeds([*pip, "install", "--quiet", "--quiet", "--constraint", CONSTRAINTS, "uv"]):
+        found = shutil.which("uv", path=str(folder / "bin"))
+    return found
+
+
+def install(folder: Path, extras: str) -> None:
+    """Make the environment if there is none, and install into it."""
+    python = str(folder / "bin" / "python")
+    if not Path(python).exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    pip = [python, "-m", "pip", "--disable-pip-version-check"]
+    what = ["--editable", f".[{extras}]"]
+    uv = find_uv(pip, folder)
+    if uv is not None:
+        configured = subprocess.run([*pip, "config", "list"], check=False, capture_output=True, text=True).stdout
+        environment = settings(configured) | os.environ
+        environment["UV_CONSTRAINT"] = f"{CONSTRAINTS} {environment.get('UV_CONSTRAINT', '')}".strip()
+        if _succeeds([uv, "pip", "install", "--quiet", "--python", python, *what], environment):
+            return
+    sys.stderr.write("uv cannot be had or failed: pip installs instead, which takes a minute or two ...\n")
+    subprocess.run([*pip, "install", "--quiet", "--quiet", "--constraint", CONSTRAINTS, *what], check=True)
+
+
+def _succeeds(command: list[str], environment: dict[str, str] | None = None) -> bool:
+    return subprocess.run(command, check=False, env=environment).returncode == 0
+
+
+if __name__ == "__main__":
+    install(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,156 @@
+"""What is loaded, and what is not: help answers at once, and one person's agent stays small."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common.numerics.kernels import interpreted, njit
+from deploy.catalogue import KINDS, registered
+from deploy.remote import Remote
+from local_agent.host import Host
+from local_agent.setup import open_population
+from referee.service.app import referee_app
+from referee.service.referee import Referee
+from referee.service.runner import Runner
+from tests.support import TOKEN, Bench, served, tiny
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"fastapi", "llvmlite", "matplotlib", "numba", "polars", "scipy", "sklearn", "sqlalchemy", "uvicorn"}
+NOT_AN_AGENTS = {"planning", "problems", "tables"}
+"""Packages of ours that have nothing to do with one person's answer, wherever they stand."""
+
+HELP = """
+import json, sys
+from importlib import import_module
+command = import_module(sys.argv[1]).app
+from typer.testing import CliRunner
+names = [found.name for found in command.registered_commands]
+shown = [CliRunner().invoke(command, [*path, "--help"]).exit_code for path in ([], *([name] for name in names))]
+print(json.dumps([shown, sorted(sys.modules)]))
+"""
+
+LIST = """
+import json, sys
+from referee.cli import app
+app(["list", "--json"], standalone_mode=False)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+ANSWER = """
+import json, sys
+from local_agent.cli import app
+app(sys.argv[1:], standalone_mode=False)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def python(code: str, *arguments: str, **environment: str) -> str:
+    """Run code in a process of its own, and return the last line that it says."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()[-1]
+
+
+def tops(modules: list[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
+
+
+@pytest.mark.parametrize("module", ["curator.cli", "local_agent.cli", "referee.cli"])
+def test_help_loads_nothing_heavy(module):
+    shown, modules = json.loads(python(HELP, module))
+    assert shown == [0] * len(shown)
+    assert len(shown) > 1
+    assert not tops(modules) & HEAVY
+
+
+def test_a_list_loads_no_plug_in_and_nothing_heavy():
+    modules = json.loads(python(LIST))
+    assert not tops(modules) & HEAVY
+    assert not [name for name in modules if name.rpartition(".")[0] in {kind.__name__ for kind in KINDS.values()}]
+
+
+def test_the_names_that_files_declare_are_those_that_are_registered():
+    from common.people.distributions.base import DISTRIBUTIONS
+    from common.scenario.problems.base import PROBLEMS
+    from common.vocabulary.hypotheses.base import HYPOTHESES
+    from common.vocabulary.mechanisms.base import MECHANISMS
+    from common.vocabulary.queries.base import QUERIES
+    from curator.learners.base import LEARNERS
+    from referee.protocols.base import PROTOCOLS
+
+    registries = [PROTOCOLS, PROBLEMS, LEARNERS, MECHANISMS, QUERIES, HYPOTHESES, DISTRIBUTIONS]
+    assert list(registered().values()) == [registry.names() for registry in registries]
+
+
+def test_an_agent_answers_a_real_question_without_loading_more_than_it_needs(tmp_path):
+    """From its first line to its last, over real HTTP, to the report that the referee takes."""
+    chosen = tiny("agents.count=600", "agents.batch=600", "curator.rounds=1", "agents.deadline=120")
+    (tmp_path / "me.json").write_text(json.dumps({"features": [0.1] * 8, "label": 1}))
+    with Bench(tmp_path / "bench", chosen) as bench:  # for its curator alone: the referee below is the one that serves
+        referee = Referee(tmp_path / "referee", bench.curator)
+        referee.allow("enrolment", TOKEN)
+        referee.allow("operator", TOKEN)
+        runner = Runner(referee)
+        runner.start()
+        with served(referee_app(referee, runner)) as address:
+            people = open_population(chosen, tmp_path / "people", 1, referee.identity.public, 599)
+            host = Host(people, referee, referee.identity.public)
+            host.enrol(TOKEN)
+            said: list[str] = []
+            arguments = ["answer", str(tmp_path / "me.json"), "--epsilon", "2", "--referee", address]
+            arguments += ["--most-delay", "0.05", "--state", str(tmp_path / "me")]
+            agent = threading.Thread(
+                target=lambda: said.append(python(ANSWER, *arguments, TANDEM_ENROLMENT_TOKEN=TOKEN))
+            )
+            agent.start()
+            while referee.store.enrolled() < 600 and agent.is_alive():
+                agent.join(0.05)
+            remote = Remote(address, TOKEN, patience=5)
+            asked = threading.Thread(target=lambda: [None for _ in iter(host.step, True)])
+            asked.start()
+            finished = remote.run(chosen, 1, "run", lambda text, numbers: None)
+            for thread in (agent, asked):
+                thread.join(60)
+            remote.close()
+        host.close()
+        referee.close()
+    assert finished.result["agents"]["answered"] == 600
+    modules = json.loads(said[0])
+    assert "local_agent.agent" in modules
+    assert not tops(modules) & HEAVY
+    assert not [name for name in modules if NOT_AN_AGENTS & set(name.split("."))]
+
+
+def test_loops_are_plain_functions_for_single_records_only():
+    calls: list[str] = []
+
+    @njit
+    def total(values):
+        found = 0.0
+        for value in values:
+            found += value
+        return found
+
+    plain, total.plain = total.plain, lambda values: calls.append("plain") or plain(values)
+    values = np.array([0.1, 0.2, 0.3])
+    assert total(values) == plain(values)
+    assert calls == []
+    with interpreted():
+        assert total(values) == plain(values)
+    assert calls == ["plain"]
+    total(values)
+    assert calls == ["plain"]
