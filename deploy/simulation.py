@@ -20,7 +20,8 @@ from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import TableRecordSource, open_records
 from common.scenario.scenario import Scenario, public_sample
 from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.operations import Learn, Operation
+from common.vocabulary.operations.base import Operation, R
+from common.vocabulary.operations.learn import Learn
 from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire.messages import OrderCommitment
@@ -33,7 +34,7 @@ from curator.state.ledger_index import extended
 from curator.weights.reweighing import Reweighing
 from local_agent.answering import answer_together
 from referee.collection.order import Order, commitment, public_randomness, simulated
-from referee.protocols.base import PROTOCOLS, Outcome, learned
+from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.service.referee import public
 
@@ -71,10 +72,12 @@ class LocalCurator:
         self._randomness = RandomSource.seeded(seed, "curator")
         self._lineage = ""
 
-    def perform(self, number: int, operation: Operation) -> dict[str, Any]:
-        """Carry out the operation with a number; return what is released."""
+    def perform(self, number: int, operation: Operation[R]) -> R:
+        """Carry out the operation with a number; return its result."""
         self._lineage = extended(self._lineage, str(number), operation.wire())
-        return HANDLERS[operation.kind]().run(operation, self.workspace, self._randomness.derive(self._lineage))
+        source = self._randomness.derive(self._lineage)
+        result: R = HANDLERS[operation.kind]().run(operation, self.workspace, source)
+        return result
 
 
 class SimulatedAgents:
@@ -169,14 +172,14 @@ def conduct(
         def exchange(number: int, step: AskCurator | AskAgents) -> Any:
             if isinstance(step, AskAgents):
                 return simulated_agents.answer(step.query, step.count)
-            release = local_curator.perform(number, step.operation)
+            result = local_curator.perform(number, step.operation)
             if isinstance(step.operation, Learn) and scenario.problem is None:
-                hook(step.operation.round, learned(release))
-            return release
+                hook(step.operation.round, result.hypothesis)
+            return result.wire()
 
-        protocol = PROTOCOLS[scenario.protocol]()
+        protocol = protocol_of(scenario)
         promised = OrderCommitment(
             first=0, agents=int(scenario.agents.count), used=0, sha256=commitment(simulated(seed))
         )
         script = protocol.script(scenario, public_randomness(public(scenario), [promised]))
-        return drive(script, protocol.agreed(scenario), exchange, on_progress or (lambda note: None))
+        return drive(script, protocol.pattern, exchange, on_progress or (lambda note: None))

@@ -30,7 +30,7 @@ from common.privacy.events import Event, NonPrivate, SubsampledRelease
 from common.scenario.scenario import Scenario, policy_digest
 from common.service.database import sqlite_url
 from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
-from common.vocabulary.operations import Operation, Reweigh, parse_operation
+from common.vocabulary.operations.base import Operation, parse_operation, release_of
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Signed, verify
@@ -206,7 +206,7 @@ class Curator:
         )
         return self._directory.identity.sign(terms.KIND, terms.wire())
 
-    def admit(self, signed: Signed) -> tuple[messages.Perform, Operation]:
+    def admit(self, signed: Signed) -> tuple[messages.Perform, Operation[Any]]:
         """Check a request as far as that takes no work: who sent it, what it says, for which run.
 
         Raises
@@ -256,7 +256,7 @@ class Curator:
 
     # The way of every operation -------------------------------------------------------------------------------------
 
-    def _once(self, request: messages.Perform, operation: Operation) -> dict[str, Any]:
+    def _once(self, request: messages.Perform, operation: Operation[Any]) -> dict[str, Any]:
         wanted = request.fingerprint()
         known = self._index.find(request.operation_id)
         if known is not None and known.request != wanted:
@@ -279,24 +279,24 @@ class Curator:
             self._index.charge(request.run, charge)
         # Keys and run names stay out of it, so that a seeded run is the same run in every deployment.
         source = self._directory.randomness.derive(self._index.lineage(request.operation_id))
-        if isinstance(operation, Reweigh):
+        if operation.reweighs_by is not None:
             self._directory.checkpoints.settle()
         began = time.monotonic()
         try:
-            result = {**act.run(operation, self._workspace, source), "event": event.wire()}
+            result = release_of(act.run(operation, self._workspace, source), event)
             self._index.finish(request.run, request.operation_id, result)
         except BaseException:
             # Memory may be ahead of the ledger now; only the ledger says what has happened.
             self._workspace = self._rebuild()
             raise
-        if isinstance(operation, Reweigh):
+        if operation.reweighs_by is not None:
             updates, lineage = self._workspace.reweighing.updates, self._index.lineage(request.operation_id)
             self._directory.checkpoints.offer(
                 updates, time.monotonic() - began, lineage, self._sample.cumulative_losses
             )
         return result
 
-    def _check_rounds(self, operation: Operation) -> None:
+    def _check_rounds(self, operation: Operation[Any]) -> None:
         done = self._index.count(operation.kind)
         if done >= self._rounds:
             raise PolicyRefused(
@@ -307,15 +307,17 @@ class Curator:
         """Return the workspace that the ledger's finished operations lead to."""
         kappa, eta = self._numbers
         finished = [(parse_operation(c.operation), c) for c in self._index if c.result is not None]
-        reweighs = [(operation, c) for operation, c in finished if isinstance(operation, Reweigh)]
-        stored = self._directory.checkpoints.load([self._index.lineage(c.operation_id) for _, c in reweighs])
+        losses = [operation.reweighs_by for operation, _ in finished if operation.reweighs_by is not None]
+        lineages = [
+            self._index.lineage(c.operation_id) for operation, c in finished if operation.reweighs_by is not None
+        ]
+        stored = self._directory.checkpoints.load(lineages)
         done, cumulative_losses = stored if stored is not None else (0, None)
-        losses = [operation.loss for operation, _ in reweighs[:done]]
-        reweighing = Reweighing.restore(self._sample, kappa, eta, losses, cumulative_losses)
+        reweighing = Reweighing.restore(self._sample, kappa, eta, losses[:done], cumulative_losses)
         workspace = Workspace(self._sample, reweighing, self._learner, public=self._public)
         for operation, charge in finished:
-            if isinstance(operation, Reweigh) and done > 0:
+            if operation.reweighs_by is not None and done > 0:
                 done -= 1
             elif charge.result is not None:
-                HANDLERS[operation.kind]().replay(operation, charge.result, workspace)
+                HANDLERS[operation.kind]().replay(operation, operation.read(charge.result), workspace)
         return workspace

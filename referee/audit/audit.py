@@ -23,10 +23,10 @@ import yaml
 from common.core import canonical
 from common.core.errors import AuditFailed, TandemError
 from common.privacy.budget import cost
-from common.privacy.events import Event, NoEvent, parse_event
+from common.privacy.events import Event, NoEvent
 from common.scenario import scenario
 from common.scenario.scenario import Scenario
-from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.operations.base import declared_event, findings
 from common.vocabulary.packing import pack_one, unpack_answers
 from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import AskAgents, AskCurator
@@ -35,7 +35,7 @@ from common.wire.identity import Signed, verify
 from common.wire.transcript import Entry, read, split
 from referee.collection.batches import Batch, assemble, assign, form_batch, report_root
 from referee.collection.order import commitment, public_randomness
-from referee.protocols.base import PROTOCOLS, Outcome, Script
+from referee.protocols.base import Outcome, Script, protocol_of
 from referee.protocols.driver import drive
 from referee.protocols.patterns import Pattern
 from referee.runs.execution import check_release, check_terms
@@ -163,9 +163,9 @@ class _Auditor:
     def _replay(self, published: dict[str, Any]) -> Outcome | None:
         """Feed the transcript's replies to a fresh generator; it must ask the same and end the same."""
         self._pending = list(self._entries[2:-1])
-        protocol = PROTOCOLS[self._scenario.protocol]()
+        protocol = protocol_of(self._scenario)
         public = public_randomness(self._configuration.scenario, self._configuration.order)
-        script, pattern = protocol.script(self._scenario, public), protocol.agreed(self._scenario)
+        script, pattern = protocol.script(self._scenario, public), protocol.pattern
         if published["status"] not in ("done", "exhausted"):
             self._replay_cut_off(script, pattern)
             return None
@@ -249,13 +249,11 @@ class _Auditor:
             raise AuditFailed(f"{self.where}: the request is not the one that the protocol makes here")
         result = check_release(entry.body, request, self._curator)
         self._operations += 1
-        event = parse_event(result["event"])
-        if isinstance(event, NoEvent) and len(result) > 1:
+        event = declared_event(result)
+        if isinstance(event, NoEvent) and findings(result):
             raise AuditFailed(f"{self.where}: something was released that the curator declares to cost nothing")
         if not isinstance(event, NoEvent):
             self._events.append(event)
-        if "hypothesis" in result:
-            parse_hypothesis(result["hypothesis"])
         return result
 
     def _question(self, number: int, step: AskAgents) -> Any:
