@@ -473,7 +473,7 @@ def test_a_referee_with_a_curator_of_its_own_is_caught_by_who_knows_the_curator(
 
 
 def test_a_release_that_is_declared_to_cost_nothing_is_caught(tmp_path, monkeypatch):
-    monkeypatch.setattr("curator.operations.learn.LearnAct.event", lambda self, operation, workspace: NoEvent())
+    monkeypatch.setattr("curator.operations.learn.LearnHandler.event", lambda self, operation, workspace: NoEvent())
     with Bench(tmp_path / "bench") as bench:
         bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())

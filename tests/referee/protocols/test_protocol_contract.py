@@ -375,7 +375,7 @@ def test_out_of_rounds_it_gives_the_best_by_upper_limit():
 
 def test_a_release_without_a_hypothesis_is_the_curators_fault():
     for release in ({}, {"hypothesis": None}, {"hypothesis": {"kind": "code"}}, {"hypothesis": {"kind": "linear"}}):
-        with pytest.raises(PeerMisbehaved, match=r"the curator released nothing acceptable for 'learn': .*hypothesis"):
+        with pytest.raises(PeerMisbehaved, match=r"the curator released nothing acceptable for 'learn': "):
             play(STR, tiny(), lambda number, step, release=release: release)
 
 
