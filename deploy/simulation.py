@@ -20,7 +20,7 @@ from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import TableRecordSource, open_records
 from common.scenario.scenario import Scenario, public_sample
 from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.operations import Learn
+from common.vocabulary.operations.learn import Learn
 from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire.messages import OrderCommitment
@@ -31,7 +31,7 @@ from curator.sample.placement import open_sample
 from curator.service.startup import check_room
 from local_agent.population import answer_together
 from referee.collection.order import Order, commitment, public_randomness, simulated
-from referee.protocols.base import PROTOCOLS, Outcome, learned
+from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.service.referee import public
 
@@ -151,14 +151,14 @@ def conduct(
         def exchange(number: int, step: AskCurator | AskAgents) -> Any:
             if isinstance(step, AskAgents):
                 return simulated_agents.answer(step.query, step.count)
-            release = curator.perform(str(number), step.operation)
+            result = curator.perform(str(number), step.operation)
             if isinstance(step.operation, Learn) and scenario.problem is None:
-                hook(step.operation.round, learned(release))
-            return release
+                hook(step.operation.round, result.hypothesis)
+            return result.wire()
 
-        protocol = PROTOCOLS[scenario.protocol]()
+        protocol = protocol_of(scenario)
         promised = OrderCommitment(
             first=0, agents=int(scenario.agents.count), used=0, sha256=commitment(simulated(seed))
         )
         script = protocol.script(scenario, public_randomness(public(scenario), [promised]))
-        return drive(script, protocol.agreed(scenario), exchange, on_progress or (lambda note: None))
+        return drive(script, protocol.pattern, exchange, on_progress or (lambda note: None))

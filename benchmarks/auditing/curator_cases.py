@@ -29,7 +29,7 @@ from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.relabelled import Relabelled
 from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.losses import Loss
-from common.vocabulary.operations import parse_operation
+from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.records import Records
 from common.vocabulary.tasks import Task
 from common.wire.identity import Signed
@@ -265,7 +265,7 @@ class Resampling(Curator):
         again = HANDLERS[operation.kind]().run(
             operation, self._engine.workspace, self._directory.randomness.derive(self._performed)
         )
-        return self._directory.identity.sign(first.kind, {**first.message, "result": again})
+        return self._directory.identity.sign(first.kind, {**first.message, "result": again.wire()})
 
 
 def chosen(results: list[dict[str, Any]]) -> int:

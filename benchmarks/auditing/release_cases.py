@@ -19,7 +19,11 @@ from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.klnrs import rates
 from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.operations import Count, HeadList, LearnParities, Operation, Select
+from common.vocabulary.operations.base import Operation
+from common.vocabulary.operations.count import Count, NoisyCount
+from common.vocabulary.operations.head import CountedHead, HeadList
+from common.vocabulary.operations.parities import BlockParities, LearnParities
+from common.vocabulary.operations.select import Select, SelectedFeature
 from common.vocabulary.records import Records
 from curator.mechanisms.exponential import choose_level
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
@@ -28,8 +32,8 @@ from curator.operations.parities import ParitiesHandler
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 
-Number = Callable[[dict[str, Any]], float]
-"""What the auditor looks at in a release."""
+Number = Callable[[Any], float]
+"""What the auditor looks at in an operation's result."""
 
 
 def people(features: Any, labels: Any = None) -> Records:
@@ -44,17 +48,17 @@ def workspace(records: Records) -> Workspace:
     return Workspace(LocalSample.of(records), Reweighing(len(records), None, 1.0), None)
 
 
-def claimed(operation: Operation) -> float:
+def claimed(operation: Operation[Any]) -> float:
     """Return what the operation declares to cost."""
     return cost([(HANDLERS[operation.kind]().event(operation, workspace(people([[0]]))), 1)], 0.0)
 
 
 def released(
-    operation: Operation,
+    operation: Operation[Any],
     number: Number,
     safeguard: str = "",
     other: Any = None,
-    act: OperationHandler[Any] | None = None,
+    act: OperationHandler[Any, Any] | None = None,
 ) -> Subject:
     """One release a run, of the operation as it is, with something else in the place of a safeguard, or by a twin."""
     act = act or HANDLERS[operation.kind]()
@@ -78,8 +82,8 @@ def select_case() -> Case:
     operation = Select(count=8, epsilon=2.0)
     inputs = people([[1] + 7 * [0]]), people([[0] + 7 * [1]])
 
-    def number(told: dict[str, Any]) -> float:
-        return float(told["feature"] == 0)
+    def number(told: SelectedFeature) -> float:
+        return float(told.feature == 0)
 
     halved = released(
         operation,
@@ -95,8 +99,8 @@ def count_case() -> Case:
     """One person, who is counted or not."""
     operation = Count(feature=0, epsilon=1.0)
 
-    def number(told: dict[str, Any]) -> float:
-        return float(told["count"])
+    def number(told: NoisyCount) -> float:
+        return float(told.count)
 
     twins = {
         "half the noise": released(operation.model_copy(update={"epsilon": 2.0}), number),
@@ -116,8 +120,8 @@ def block_case() -> Case:
     operation = LearnParities(features=1, first=0, bits=1, blocks=1, parts=1, epsilon=1.0)
     inputs = people([[0], [0]], [1, 0]), people([[0], [0]], [1, 1])
 
-    def number(told: dict[str, Any]) -> float:
-        return float(told["parities"][0][0] is None)
+    def number(told: BlockParities) -> float:
+        return float(told.parities[0][0] is None)
 
     always = released(
         operation, number, "curator.operations.parities.rates", lambda rule, e: rates(rule, e)._replace(answers=1.0)
@@ -133,9 +137,9 @@ def blocks_case() -> Case:
     operation = LearnParities(features=1, first=1, bits=1, blocks=2, parts=1, epsilon=2.0)
     inputs = people([[0, 1], [0, 0], [1, 0]], [1, 0, 1]), people([[0, 0], [0, 0], [1, 0]], [1, 0, 1])
 
-    def number(told: dict[str, Any]) -> float:
+    def number(told: BlockParities) -> float:
         code = 0
-        for answer in told["parities"][0]:
+        for answer in told.parities[0]:
             code = 5 * code + (0 if answer is None else 1 + sum(1 << feature for feature in answer))
         return float(code)
 
@@ -158,7 +162,7 @@ def blocks_case() -> Case:
 class SamePeople(HeadHandler):
     """Lists and counts everybody, at the whole epsilon each: the odd half is as the even one."""
 
-    def run(self, operation: HeadList, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+    def run(self, operation: HeadList, workspace: Workspace, source: RandomSource) -> CountedHead:
         (records,) = workspace.sample.blocks(1 << 20)
         everybody = np.arange(len(records)) // 2 * 2
         twice = Workspace(LocalSample.of(records.take(everybody)), workspace.reweighing, None)
@@ -173,8 +177,8 @@ def head_case() -> Case:
     other[0] = 1
     inputs = people(values[:, None]), people(other[:, None])
 
-    def number(told: dict[str, Any]) -> float:
-        items, counts = told["items"], dict(zip(told["items"], told["counts"], strict=True))
+    def number(told: CountedHead) -> float:
+        items, counts = told.items, dict(zip(told.items, told.counts, strict=True))
         order = 0 if not items else 1 + items[0] + 2 * (len(items) - 1)
         return order + 10 * float(np.clip(counts.get(0, 0) - counts.get(1, 0), -8, 8))
 

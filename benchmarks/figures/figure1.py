@@ -20,11 +20,11 @@ from common.numerics.randomness import subseed
 from common.people.spec import open_records
 from common.scenario import scenario
 from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.operations import Learn, Reweigh
+from common.vocabulary.operations.learn import Learn
+from common.vocabulary.operations.reweigh import Reweigh
 from curator.sample.local import LocalSample
 from deploy.simulation import local_curator
 from deploy.truth import judge
-from referee.protocols.base import learned
 
 SIZES = tuple(range(10, 150, 10))
 """n in thousands, as in the paper."""
@@ -49,7 +49,8 @@ def repeat(point: str, seed: int) -> Measured:
     losses: list[float] = []
     hypothesis: Hypothesis | None = None
     while True:
-        before, hypothesis = hypothesis, learned(curator.perform(next(numbers), Learn(round=len(losses) + 1)))
+        learned = curator.perform(str(next(numbers)), Learn(round=len(losses) + 1))
+        before, hypothesis = hypothesis, learned.hypothesis
         # A small sample is soon separated as a whole: then the hypothesis stays.
         losses.append(losses[-1] if hypothesis == before else float(hypothesis.mistakes(oracle).mean()))
         if losses[-1] <= 2.0 * chosen.alpha or (thousands <= GIVEN_UP and stalled(losses)):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from common.core.arrays import AnyArray, Indices
-from common.vocabulary.operations import Operation
+from common.vocabulary.operations.base import Operation
 from common.vocabulary.queries.base import Query
 from common.vocabulary.queries.code import CodeQuery
 
 
 @dataclass(frozen=True)
 class AskCurator:
-    """Ask the curator to carry out an operation; the reply is its result (a mapping)."""
+    """Ask the curator to carry out an operation; the reply is the operation's own result, read and checked."""
 
-    operation: Operation
+    operation: Operation[Any]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from common.core.errors import PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
-from common.vocabulary.operations import Operation, Reweigh, parse_operation
+from common.vocabulary.operations.base import Operation, R, parse_operation
 from common.vocabulary.records import Records
 from curator.engine.history import History
 from curator.engine.policy import Policy
@@ -83,8 +83,9 @@ class Engine:
         for entry in past:
             lineage = self._history.enter(entry.operation_id, entry.operation)
             if entry.result is not None:
-                finished.append(Finished(parse_operation(entry.operation), entry.result))
-                if isinstance(finished[-1].operation, Reweigh):
+                operation = parse_operation(entry.operation)
+                finished.append(Finished(operation, operation.read(entry.result)))
+                if operation.reweighs_by is not None:
                     lineages.append(lineage)
         self.workspace = replayed(policy, sample, public, finished, kept(lineages))
 
@@ -92,7 +93,7 @@ class Engine:
         """Return the digest of an operation and of everything before it."""
         return self._history.lineage(number)
 
-    def admit(self, operation: Operation, afford: Callable[[Event], None] = lambda event: None) -> Event:
+    def admit(self, operation: Operation[Any], afford: Callable[[Event], None] = lambda event: None) -> Event:
         """Check whether a further operation may be carried out, and return what it costs; changes nothing.
 
         Parameters
@@ -118,7 +119,7 @@ class Engine:
         handler.check(operation, self.workspace)
         return event
 
-    def run(self, number: str, operation: Operation) -> dict[str, Any]:
+    def run(self, number: str, operation: Operation[R]) -> R:
         """Carry out an operation that was admitted, under a number of its own; return what it releases.
 
         Until :meth:`advance` the engine takes no other. Should the operation fail, or not be stored, memory may be
@@ -127,13 +128,14 @@ class Engine:
         self._check_settled()
         lineage = self._history.enter(number, operation.wire())
         self._running = True
-        return HANDLERS[operation.kind]().run(operation, self.workspace, self._randomness.derive(lineage))
+        result: R = HANDLERS[operation.kind]().run(operation, self.workspace, self._randomness.derive(lineage))
+        return result
 
     def advance(self) -> None:
         """Go on from where the last operation has led: what it released is stored, if it has to be."""
         self._running = False
 
-    def perform(self, number: str, operation: Operation) -> dict[str, Any]:
+    def perform(self, number: str, operation: Operation[R]) -> R:
         """Admit an operation, carry it out and go on: for simulated people, whose operations nobody charges."""
         self.admit(operation)
         result = self.run(number, operation)

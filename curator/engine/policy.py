@@ -8,7 +8,7 @@ from typing import Any
 from common.core.errors import BadData, BadScenario, PolicyRefused
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
-from common.vocabulary.operations import Operation, parse_operation
+from common.vocabulary.operations.base import Operation, parse_operation
 from common.vocabulary.records import Records
 from curator.learners.base import Learner, parse_learner
 from curator.sample.base import Sample
@@ -62,7 +62,7 @@ class Policy:
             learner.check_people(n)
         return cls(n, kappa, eta, rounds, learner)
 
-    def read(self, wire: Any) -> Operation:
+    def read(self, wire: Any) -> Operation[Any]:
         """Return the operation that a message holds (JSON).
 
         Raises

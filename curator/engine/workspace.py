@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from common.core.arrays import AnyArray
-from common.vocabulary.operations import Operation, Reweigh
+from common.vocabulary.operations.base import Operation, Result
 from common.vocabulary.records import Records
 from curator.engine.policy import Policy
 from curator.operations.base import HANDLERS, Workspace
@@ -17,8 +17,8 @@ from curator.weights.reweighing import Reweighing
 class Finished(NamedTuple):
     """An operation that was carried out, and what was released."""
 
-    operation: Operation
-    result: dict[str, Any]
+    operation: Operation[Any]
+    result: Result
 
 
 KeptWeights = tuple[int, list[AnyArray]]
@@ -37,12 +37,12 @@ def replayed(
     kept
         Spares the reweighs before it; None computes all of them.
     """
-    losses = [operation.loss for operation, _ in finished if isinstance(operation, Reweigh)]
+    losses = [operation.reweighs_by for operation, _ in finished if operation.reweighs_by is not None]
     done, cumulative_losses = kept if kept is not None else (0, None)
     reweighing = Reweighing.restore(sample, policy.kappa, policy.eta, losses[:done], cumulative_losses)
     workspace = Workspace(sample, reweighing, policy.learner, public=public)
     for operation, result in finished:
-        if isinstance(operation, Reweigh) and done > 0:
+        if operation.reweighs_by is not None and done > 0:
             done -= 1
         else:
             HANDLERS[operation.kind]().replay(operation, result, workspace)

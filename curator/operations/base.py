@@ -10,13 +10,13 @@ from common.core.registry import Registry
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
 from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.operations import Operation
+from common.vocabulary.operations.base import Operation, R
 from common.vocabulary.records import Records
 from curator.learners.base import Learner
 from curator.sample.base import Sample
 from curator.weights.reweighing import Reweighing
 
-Kind = TypeVar("Kind", bound=Operation)
+Kind = TypeVar("Kind", bound=Operation[Any])
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Workspace:
     public: Records | None = None
 
 
-class OperationHandler(ABC, Generic[Kind]):
+class OperationHandler(ABC, Generic[Kind, R]):
     """How the curator carries out one kind of operation."""
 
     @abstractmethod
@@ -50,11 +50,11 @@ class OperationHandler(ABC, Generic[Kind]):
         """
 
     @abstractmethod
-    def run(self, operation: Kind, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
-        """Carry it out and return what is released (JSON)."""
+    def run(self, operation: Kind, workspace: Workspace, source: RandomSource) -> R:
+        """Carry it out and return what is released."""
 
-    def replay(self, operation: Kind, result: dict[str, Any], workspace: Workspace) -> None:
+    def replay(self, operation: Kind, result: R, workspace: Workspace) -> None:
         """Bring the workspace to where it was after this operation had run; releases nothing."""
 
 
-HANDLERS: Registry[type[OperationHandler[Any]]] = Registry("operation", __name__)
+HANDLERS: Registry[type[OperationHandler[Any, Any]]] = Registry("operation", __name__)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
-from common.vocabulary.operations import Count
+from common.vocabulary.operations.count import Count, NoisyCount
 from curator.mechanisms.geometric import geometric_noise
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
 
 @HANDLERS.register("count")
-class CountHandler(OperationHandler[Count]):
+class CountHandler(OperationHandler[Count, NoisyCount]):
     """A count with two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009), exact on the integers.
 
     The count changes by at most 1 when a record is replaced: pure epsilon-DP on the sample itself, weights or not.
@@ -25,10 +23,10 @@ class CountHandler(OperationHandler[Count]):
         """One pure release from the sample itself."""
         return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
 
-    def run(self, operation: Count, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+    def run(self, operation: Count, workspace: Workspace, source: RandomSource) -> NoisyCount:
         """Release the noisy count: an integer, which may lie outside 0..n."""
         ones = sum(
             int(np.count_nonzero(records.features[:, operation.feature] > 0))
             for records in workspace.sample.blocks(BLOCK)
         )
-        return {"count": ones + int(geometric_noise(1, operation.epsilon, source)[0])}
+        return NoisyCount(count=ones + int(geometric_noise(1, operation.epsilon, source)[0]))

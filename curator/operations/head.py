@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from common.core.errors import PolicyRefused
 from common.numerics.bits import pack
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
 from common.privacy.rounding import down
 from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.operations import HeadList
+from common.vocabulary.operations.head import CountedHead, HeadList
 from curator.mechanisms.histogram import listed
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
 
 @HANDLERS.register("head")
-class HeadHandler(OperationHandler[HeadList]):
+class HeadHandler(OperationHandler[HeadList, CountedHead]):
     """Two noisy histograms, of the people at even places (which values?) and at odd ones (how many hold them?).
 
     *The list* is a function of the histogram of the whole domain with two-sided geometric noise in every cell,
@@ -34,7 +33,14 @@ class HeadHandler(OperationHandler[HeadList]):
         """One pure release from the sample itself."""
         return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
 
-    def run(self, operation: HeadList, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+    def check(self, operation: HeadList, workspace: Workspace) -> None:
+        """Refuse a sample in which nobody is at an odd place."""
+        if len(workspace.sample) < 2:
+            raise PolicyRefused(
+                f"one half lists and the other counts: that takes two people, found {len(workspace.sample)}"
+            )
+
+    def run(self, operation: HeadList, workspace: Workspace, source: RandomSource) -> CountedHead:
         """Release values, noisy counts, and among how many people they were counted."""
         columns = slice(operation.first, operation.first + operation.bits)
         blocks = workspace.sample.blocks(BLOCK)
@@ -44,4 +50,4 @@ class HeadHandler(OperationHandler[HeadList]):
         others = np.sort(values[1::2])
         counts = np.searchsorted(others, items, side="right") - np.searchsorted(others, items, side="left")
         noisy = counts + noise.noise(len(items), source.derive("counts")).astype(np.int64)
-        return {"items": [int(item) for item in items], "counts": noisy.tolist(), "people": len(others)}
+        return CountedHead(items=tuple(items.tolist()), counts=tuple(noisy.tolist()), people=len(others))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from common.core.errors import PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
-from common.vocabulary.operations import Label
+from common.vocabulary.operations.label import Label, Labelled
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 
 
 @HANDLERS.register("label")
-class LabelHandler(OperationHandler[Label]):
+class LabelHandler(OperationHandler[Label, Labelled]):
     """Algorithm 2 and, with ``transfer``, Algorithm 3 of Bassily, Thakkar and Thakurta (2018), on the sample itself.
 
     What it costs follows from the learner's settings and the number of points alone: exact Gaussian releases for GNMax,
@@ -38,16 +36,14 @@ class LabelHandler(OperationHandler[Label]):
                 f"{operation.count} from number {operation.first} on"
             )
 
-    def run(self, operation: Label, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+    def run(self, operation: Label, workspace: Workspace, source: RandomSource) -> Labelled:
         """Release a label (or number of a class) a point, or null; and the student's model, if it is asked for."""
         learner = _learner(workspace)
         sampler = workspace.reweighing.sampler(workspace.sample)
         points = learner.points(sampler, workspace.public, operation.first, operation.count)
         answers = learner.answers(sampler, points, source)
-        released: dict[str, Any] = {"labels": learner.told(answers), "protects": learner.protects}
-        if operation.transfer:
-            released["hypothesis"] = learner.transfer(points, answers, source).wire()
-        return released
+        student = learner.transfer(points, answers, source) if operation.transfer else None
+        return Labelled(labels=tuple(learner.told(answers)), protects=learner.protects, hypothesis=student)
 
 
 def _learner(workspace: Workspace) -> ModelAgnostic:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from common.core.errors import BadScenario, PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
-from common.vocabulary.hypotheses.base import parse_hypothesis
-from common.vocabulary.operations import Learn
+from common.vocabulary.operations.learn import Learn, Learned
 from curator.learners.base import Learner
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.weights.task_views import TaskSampler
 
 
 @HANDLERS.register("learn")
-class LearnHandler(OperationHandler[Learn]):
+class LearnHandler(OperationHandler[Learn, Learned]):
     """Algorithm 2 of Kohen & Sheffet, "apply M to draws from mu^t"; costs what the learner declares at s_t."""
 
     def event(self, operation: Learn, workspace: Workspace) -> Event:
@@ -30,18 +27,18 @@ class LearnHandler(OperationHandler[Learn]):
         except BadScenario as unfit:
             raise PolicyRefused(unfit.detail) from None
 
-    def run(self, operation: Learn, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+    def run(self, operation: Learn, workspace: Workspace, source: RandomSource) -> Learned:
         """Learn, warm-started at the last released hypothesis."""
         sampler = workspace.reweighing.sampler(workspace.sample)
         if operation.task is not None:
             sampler = TaskSampler(workspace.sample, workspace.reweighing.density(), operation.task)
         hypothesis = _learner(workspace).learn(sampler, source, workspace.previous, workspace.public)
         workspace.previous = hypothesis
-        return {"hypothesis": hypothesis.wire()}
+        return Learned(hypothesis=hypothesis)
 
-    def replay(self, operation: Learn, result: dict[str, Any], workspace: Workspace) -> None:
+    def replay(self, operation: Learn, result: Learned, workspace: Workspace) -> None:
         """Remember what was released."""
-        workspace.previous = parse_hypothesis(result["hypothesis"])
+        workspace.previous = result.hypothesis
 
 
 def _learner(workspace: Workspace) -> Learner:

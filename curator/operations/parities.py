@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -14,14 +13,15 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import Rates, rates
-from common.vocabulary.operations import LearnParities
+from common.vocabulary.hypotheses.features import FeatureSet
+from common.vocabulary.operations.parities import BlockParities, LearnParities
 from curator.numerics.equations import Equations
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
 
 @HANDLERS.register("parities")
-class ParitiesHandler(OperationHandler[LearnParities]):
+class ParitiesHandler(OperationHandler[LearnParities, BlockParities]):
     """The curator of Lemma 3.3, "The power of synergy": sort, divide into blocks, learn a parity in each.
 
     Record i belongs to part i mod ``parts``, a place in the sample: replacing it changes one part only, so all parts
@@ -48,7 +48,7 @@ class ParitiesHandler(OperationHandler[LearnParities]):
         except BadInput as unsound:
             raise PolicyRefused(unsound.detail) from None
 
-    def run(self, operation: LearnParities, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+    def run(self, operation: LearnParities, workspace: Workspace, source: RandomSource) -> BlockParities:
         """Release the features that each part's and block's parity sums up (the constant is one more), or null."""
         columns, rows, labels = [], [], []
         for records in workspace.sample.blocks(BLOCK):
@@ -63,12 +63,12 @@ class ParitiesHandler(OperationHandler[LearnParities]):
             ranked = members[np.argsort(values[members], kind="stable")]
             cuts = [len(ranked) * block // operation.blocks for block in range(operation.blocks + 1)]
             answers.append(
-                [
+                tuple(
                     _learned(x, sums, ranked[begin:end], _rates(operation), source.derive("block", part, block))
                     for block, (begin, end) in enumerate(pairwise(cuts))
-                ]
+                )
             )
-        return {"parities": answers}
+        return BlockParities(parities=tuple(answers))
 
 
 def _rates(operation: LearnParities) -> Rates:
@@ -76,11 +76,11 @@ def _rates(operation: LearnParities) -> Rates:
     return rates(operation.rule, epsilon)
 
 
-def _learned(x: Bits, sums: Bits, rows: Indices, law: Rates, source: RandomSource) -> list[int] | None:
+def _learned(x: Bits, sums: Bits, rows: Indices, law: Rates, source: RandomSource) -> FeatureSet | None:
     """Answer as KLNRS does for these records."""
     kept = rows[source.derive("kept").uniforms(len(rows)) < law.kept]
     system = Equations(x.shape[1])
     system.add(np.ascontiguousarray(x[kept]), sums[kept])
     if not (source.derive("answer").uniforms(1)[0] < law.answers and system.consistent):
         return None
-    return [int(feature) for feature in np.flatnonzero(system.point(source.derive("point")))]
+    return tuple(np.flatnonzero(system.point(source.derive("point"))).tolist())

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from common.core.errors import BadScenario, PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NoEvent
-from common.vocabulary.operations import Reweigh
+from common.vocabulary.operations.reweigh import Reweigh, Reweighed
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 
 
 @HANDLERS.register("reweigh")
-class ReweighHandler(OperationHandler[Reweigh]):
+class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
     """Algorithm 2 of Kohen & Sheffet, "w_i <- w_i exp(-eta [1 - L(h(x_i), l(x_i))])".
 
     Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,
@@ -32,11 +30,11 @@ class ReweighHandler(OperationHandler[Reweigh]):
             except BadScenario as full:
                 raise PolicyRefused(full.detail) from None
 
-    def run(self, operation: Reweigh, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+    def run(self, operation: Reweigh, workspace: Workspace, source: RandomSource) -> Reweighed:
         """Update the weights; the result is empty."""
         workspace.reweighing.update(workspace.sample, operation.hypothesis, operation.loss)
-        return {}
+        return Reweighed()
 
-    def replay(self, operation: Reweigh, result: dict[str, Any], workspace: Workspace) -> None:
+    def replay(self, operation: Reweigh, result: Reweighed, workspace: Workspace) -> None:
         """Update the weights again."""
         workspace.reweighing.update(workspace.sample, operation.hypothesis, operation.loss)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, SubsampledRelease
-from common.vocabulary.operations import Select
+from common.vocabulary.operations.select import Select, SelectedFeature
 from curator.mechanisms.exponential import choose_level
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
 
 @HANDLERS.register("select")
-class SelectHandler(OperationHandler[Select]):
+class SelectHandler(OperationHandler[Select, SelectedFeature]):
     """The exponential mechanism (McSherry and Talwar 2007): feature i with chance proportional to e^{epsilon C_i/2}.
 
     C_i, the number of records of which feature i is 1, changes by at most 1 when a record is replaced: pure
@@ -26,7 +24,7 @@ class SelectHandler(OperationHandler[Select]):
         """One pure release from the sample itself."""
         return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
 
-    def run(self, operation: Select, workspace: Workspace, source: RandomSource) -> dict[str, Any]:
+    def run(self, operation: Select, workspace: Workspace, source: RandomSource) -> SelectedFeature:
         """Release the number of the feature, as one of the whole record."""
         ones = np.zeros(operation.count, dtype=np.int64)
         columns = slice(operation.first, operation.first + operation.count)
@@ -36,4 +34,4 @@ class SelectHandler(OperationHandler[Select]):
         level = choose_level(np.bincount(missing, minlength=len(workspace.sample) + 1), operation.epsilon, source)
         alike = np.flatnonzero(missing == level)
         chosen = alike[int(source.integers(len(alike), 1)[0])]
-        return {"feature": operation.first + int(chosen)}
+        return SelectedFeature(feature=operation.first + int(chosen))

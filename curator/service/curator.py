@@ -21,7 +21,7 @@ from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, SubsampledRelease
 from common.scenario.scenario import Scenario, policy_digest
 from common.service.database import sqlite_url
-from common.vocabulary.operations import Operation, Reweigh
+from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Signed, verify
@@ -180,7 +180,7 @@ class Curator:
         )
         return self._directory.identity.sign(terms.KIND, terms.wire())
 
-    def admit(self, signed: Signed) -> tuple[messages.Perform, Operation]:
+    def admit(self, signed: Signed) -> tuple[messages.Perform, Operation[Any]]:
         """Check a request as far as that takes no work: who sent it, what it says, for which run.
 
         Raises
@@ -226,7 +226,7 @@ class Curator:
 
     # The way of every operation -------------------------------------------------------------------------------------
 
-    def _once(self, request: messages.Perform, operation: Operation) -> dict[str, Any]:
+    def _once(self, request: messages.Perform, operation: Operation[Any]) -> dict[str, Any]:
         """Return what an operation released, carrying it out if that has not been done."""
         wanted = request.fingerprint()
         known = self._index.find(request.operation_id)
@@ -243,15 +243,15 @@ class Curator:
             self._index.charge(request.run, known)
         return self._carry_out(request.run, known, operation)
 
-    def _carry_out(self, run: str, charge: Charge, operation: Operation) -> dict[str, Any]:
+    def _carry_out(self, run: str, charge: Charge, operation: Operation[Any]) -> dict[str, Any]:
         """Run what was charged, and store what it releases."""
-        number, reweighs = charge.operation_id, isinstance(operation, Reweigh)
+        number, reweighs = charge.operation_id, operation.reweighs_by is not None
         if reweighs:
             self._directory.checkpoints.settle()
         began = time.monotonic()
         try:
             # Keys and run names stay out of its randomness: a seeded run is the same run in every deployment.
-            result = {**self._engine.run(number, operation), "event": charge.event.wire()}
+            result = release_of(self._engine.run(number, operation), charge.event)
             self._index.finish(run, number, result)
             self._engine.advance()
         except BaseException:

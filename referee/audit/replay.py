@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from common.core.errors import AuditFailed
-from common.privacy.events import Event, NoEvent, parse_event
+from common.privacy.events import Event, NoEvent
 from common.scenario.scenario import Scenario
-from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.operations.base import declared_event, findings
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
 from common.wire.identity import Signed, verify
 from common.wire.messages import MAX_AGENTS_PER_QUESTION, Configuration, Perform
@@ -19,7 +19,7 @@ from referee.audit.reports import read_reports
 from referee.collection.asked import Asked
 from referee.collection.batches import Batch, assemble, report_root
 from referee.collection.order import public_randomness
-from referee.protocols.base import PROTOCOLS, Outcome
+from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.runs.operations import check_release, operation_request
 from referee.state.values import Part
@@ -87,9 +87,9 @@ class Replay:
         AuditFailed
             If the transcript is none of this protocol's.
         """
-        protocol = PROTOCOLS[self._scenario.protocol]()
+        protocol = protocol_of(self._scenario)
         public = public_randomness(self._configuration.scenario, self._configuration.order)
-        script, pattern = protocol.script(self._scenario, public), protocol.agreed(self._scenario)
+        script, pattern = protocol.script(self._scenario, public), protocol.pattern
         try:
             outcome = drive(script, pattern, self._until_cut if cut_off else self._exchange, lambda note: None)
         except _Over:
@@ -133,13 +133,11 @@ class Replay:
             raise self._place.failed("an operation of a curator that never agreed to the run")
         result = check_release(entry.body, request, self._curator)
         self.operations += 1
-        event = parse_event(result["event"])
-        if isinstance(event, NoEvent) and len(result) > 1:
+        event = declared_event(result)
+        if isinstance(event, NoEvent) and findings(result):
             raise self._place.failed("something was released that the curator declares to cost nothing")
         if not isinstance(event, NoEvent):
             self.events.append(event)
-        if "hypothesis" in result:
-            parse_hypothesis(result["hypothesis"])
         return result
 
     def _question(self, number: int, step: AskAgents) -> Answers:

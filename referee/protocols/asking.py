@@ -1,24 +1,85 @@
-"""Scripts that several protocols share: test a query's mean against two levels, or just estimate it."""
+"""Scripts that several protocols share: ask the curator, or both sides at once; test or estimate a query's mean."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from common.core.errors import BadScenario
+from common.core.errors import BadScenario, PeerMisbehaved
 from common.planning.plan import plan
+from common.scenario.problems.base import Problem
 from common.scenario.scenario import Scenario
 from common.statistics.fixed import FixedTest
 from common.statistics.intervals import Estimate, estimate, tally
 from common.statistics.loss_test import LossTest, Verdict
 from common.statistics.sequential import SequentialTest
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.parity import Parity
+from common.vocabulary.operations.base import Operation, R
+from common.vocabulary.operations.learn import Learn, Learned
 from common.vocabulary.queries.base import Query
 from common.vocabulary.queries.code import CodeQuery
-from common.vocabulary.steps import Answers, AskAgents, Questions
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Questions, Together
+from common.vocabulary.tasks import Task
 from common.wire.messages import MAX_AGENTS_PER_QUESTION
 
 Script = Generator[AskAgents, Answers, "Finding"]
+P = TypeVar("P", bound=Problem)
+
+
+def problem_of(scenario: Scenario, kind: type[P]) -> P:
+    """Return the scenario's problem.
+
+    Raises
+    ------
+    BadScenario
+        If it has another one, or none.
+    """
+    if not isinstance(scenario.problem, kind):
+        raise BadScenario(f"{kind.model_fields['name'].default} needs its problem")
+    return scenario.problem
+
+
+# The curator ---------------------------------------------------------------------------------------------------------
+
+
+def ask(operation: Operation[R]) -> Generator[AskCurator, Any, R]:
+    """Have the curator carry out an operation; return its result."""
+    result: R = yield AskCurator(operation)
+    return result
+
+
+def ask_together(
+    operation: Operation[R], *questions: AskAgents
+) -> Generator[Together, Any, tuple[R, tuple[Answers, ...]]]:
+    """Ask both sides at once: return the operation's result, and the agents' answers to each question."""
+    result, *answers = yield Together((AskCurator(operation), *questions))
+    return result, tuple(answers)
+
+
+def learn_parity(task: Task) -> Generator[AskCurator, Any, Parity | None]:
+    """Have the curator learn the parity of a task; None if no block of its people answered."""
+    return parity_of((yield from ask(Learn(round=1, task=task))), task.features)
+
+
+def parity_of(learned: Learned, features: int) -> Parity | None:
+    """Return the parity of so many features that the curator learned; None if no block of its people answered.
+
+    Raises
+    ------
+    PeerMisbehaved
+        If it is neither.
+    """
+    hypothesis = learned.hypothesis
+    if isinstance(hypothesis, Constant):
+        return None
+    if not isinstance(hypothesis, Parity) or hypothesis.min_features > features:
+        raise PeerMisbehaved(f"the curator released no parity of {features} features, but a {hypothesis.kind}")
+    return hypothesis
+
+
+# The agents ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,11 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from common.core.errors import BadMessage, PeerMisbehaved
 from common.core.registry import Registry
 from common.core.values import Value
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
-from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
-from common.vocabulary.tasks import Task
 from referee.protocols.patterns import Pattern
 
 
@@ -58,55 +53,6 @@ Step = AskCurator | AskAgents | Together | Progress
 Script = Generator[Step, Any, Outcome]
 
 
-def learned(release: dict[str, Any], task: Task | None = None) -> Hypothesis:
-    """Return the hypothesis in the curator's reply to ``learn``, as one about whole records.
-
-    Raises
-    ------
-    PeerMisbehaved
-        If there is none that can be read, or none that the task can have.
-    """
-    try:
-        hypothesis = parse_hypothesis(release.get("hypothesis"))
-        return hypothesis if task is None else task.about(hypothesis)
-    except BadMessage as error:
-        raise PeerMisbehaved(f"the curator released no acceptable hypothesis: {error.detail}") from None
-
-
-def learned_parity(release: dict[str, Any], dimension: int) -> Parity | None:
-    """Return the parity of so many features in the curator's reply to ``learn``; None if no block answered.
-
-    Raises
-    ------
-    PeerMisbehaved
-        If it is neither.
-    """
-    hypothesis = learned(release)
-    if isinstance(hypothesis, Constant):
-        return None
-    if not isinstance(hypothesis, Parity) or hypothesis.min_features > dimension:
-        raise PeerMisbehaved(f"the curator released no parity of {dimension} features, but a {hypothesis.kind}")
-    return hypothesis
-
-
-MAX_WHOLE = 1 << 53
-"""Whole numbers up to here are the same as doubles."""
-
-
-def whole(release: dict[str, Any], key: str, least: int = -MAX_WHOLE, most: int = MAX_WHOLE) -> int:
-    """Return a whole number from ``least`` to ``most`` in the curator's reply.
-
-    Raises
-    ------
-    PeerMisbehaved
-        If there is none.
-    """
-    value = release.get(key)
-    if type(value) is not int or not least <= value <= most:
-        raise PeerMisbehaved(f"the curator released no {key}: wanted a whole number from {least} to {most}")
-    return value
-
-
 class Protocol(ABC):
     """A protocol: its name, its pattern, its script."""
 
@@ -114,13 +60,6 @@ class Protocol(ABC):
     pattern: ClassVar[Pattern]
     problem: ClassVar[str | None] = None
     """Name of the problem that its scenarios have; None: a hypothesis with a small loss."""
-
-    patterns_alone: ClassVar[dict[str, Pattern]] = {}
-    """The patterns of runs in which one side is left out, by the side that is alone."""
-
-    def agreed(self, scenario: Scenario) -> Pattern:
-        """Return the pattern of a run."""
-        return self.pattern if scenario.alone is None else self.patterns_alone[scenario.alone]
 
     @abstractmethod
     def script(self, scenario: Scenario, public: int) -> Script:
@@ -134,3 +73,18 @@ class Protocol(ABC):
 
 
 PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", __name__)
+ABLATIONS: Registry[type[Protocol]] = Registry("ablation", __name__)
+"""What remains of a protocol whose other side is left out, each under ``protocol/side``."""
+
+
+def protocol_of(scenario: Scenario) -> Protocol:
+    """Return the protocol that a scenario runs: the one it names, or what remains of it for a side that is alone.
+
+    Raises
+    ------
+    BadInput
+        If there is none of that name.
+    """
+    if scenario.alone is None:
+        return PROTOCOLS[scenario.protocol]()
+    return ABLATIONS[f"{scenario.protocol}/{scenario.alone}"]()

@@ -1,16 +1,23 @@
-"""Drive a protocol: feed its generator, hold it to its message pattern. The same loop runs live, resumes and audits."""
+"""Drive a protocol: feed its generator, hold it to its message pattern. The same loop runs live, resumes and audits.
+
+It is the one border at which a curator's release becomes the result of the operation that was asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from common.core.errors import BadMessage, PeerMisbehaved
 from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
 from referee.protocols.base import Outcome, Script
 from referee.protocols.patterns import Party, Pattern
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
-"""Carry out the exchange with a number: live, from the store, or from a transcript."""
+"""Carry out the exchange with a number: live, from the store, or from a transcript.
+
+The reply is :class:`common.vocabulary.steps.Answers`, or the JSON form of a curator's release.
+"""
 
 
 def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Callable[[Progress], None]) -> Outcome:
@@ -24,13 +31,15 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Cal
         The protocol's declared message pattern.
     exchange
         Called with 0, 1, 2, ... and the message; returns the reply. Called only for legal messages.
-    watch
+    on_progress
         Told of progress.
 
     Raises
     ------
     PatternViolation
         If the protocol sends, or ends, out of turn; nothing was sent then.
+    PeerMisbehaved
+        If the curator released something else than the result that was asked for.
     """
     number, reply = 0, None
     while True:
@@ -47,9 +56,22 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Cal
         steps = step.steps if isinstance(step, Together) else (step,)
         pattern = pattern.after_all(*map(_message, steps))
         replies = [exchange(number + place, single) for place, single in enumerate(steps)]
+        replies = [_read(single, replied) for single, replied in zip(steps, replies, strict=True)]
         reply = replies if isinstance(step, Together) else replies[0]
         number += len(steps)
 
 
 def _message(step: AskCurator | AskAgents) -> tuple[Party, str]:
     return ("curator", step.operation.kind) if isinstance(step, AskCurator) else ("agents", step.query.kind)
+
+
+def _read(step: AskCurator | AskAgents, reply: Any) -> Any:
+    """Return what a script gets: agents' answers as they are, the curator's release as the operation's result."""
+    if isinstance(step, AskAgents):
+        return reply
+    try:
+        return step.operation.read(reply)
+    except BadMessage as error:
+        raise PeerMisbehaved(
+            f"the curator released nothing acceptable for {step.operation.kind!r}: {error.detail}"
+        ) from None

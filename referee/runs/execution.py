@@ -19,7 +19,7 @@ from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
 from referee.collection.collection import Collection
 from referee.collection.order import commitment, public_randomness, simulated
-from referee.protocols.base import PROTOCOLS, Outcome
+from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.runs.operations import check_release, check_terms, operation_request
 from referee.runs.port import CuratorPort
@@ -79,9 +79,9 @@ class Execution:
         try:
             self._configuration = self.begin(on_progress)
             terms, self._curator_key = self._agree()
-            protocol = PROTOCOLS[self._scenario.protocol]()
+            protocol = protocol_of(self._scenario)
             public = public_randomness(self._configuration.scenario, self._configuration.order)
-            script, pattern = protocol.script(self._scenario, public), protocol.agreed(self._scenario)
+            script, pattern = protocol.script(self._scenario, public), protocol.pattern
             outcome = drive(script, pattern, self._exchange, on_progress)
             status, reason = outcome.status, outcome.reason
         except (Refused, BadScenario, BadMessage) as error:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from common.core.errors import PeerMisbehaved
-from common.vocabulary.operations import Operation
+from common.vocabulary.operations.base import Operation
 from common.wire import messages
 from common.wire.identity import Signed, verify
 
 
-def operation_request(run: str, digest: str, number: int, operation: Operation) -> messages.Perform:
+def operation_request(run: str, digest: str, number: int, operation: Operation[Any]) -> messages.Perform:
     """Return the one request that message ``number`` of a run's protocol makes of the curator."""
     return messages.Perform(run=run, digest=digest, operation_id=str(number), operation=operation.wire())
 

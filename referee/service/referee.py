@@ -18,7 +18,7 @@ from common.wire import messages
 from common.wire.identity import Identity, Signed, verify
 from common.wire.state import hold
 from referee.collection.collection import Collection
-from referee.protocols.base import PROTOCOLS
+from referee.protocols.base import protocol_of
 from referee.runs.execution import Execution
 from referee.runs.port import CuratorPort
 from referee.state.store import Store
@@ -148,7 +148,7 @@ class Referee:
             If the name is taken by another request.
         """
         chosen = scenario.parse(canonical.decode(canonical.encode(tree)))
-        PROTOCOLS[chosen.protocol]
+        protocol_of(chosen)
         numbers = (
             chosen.curator.n,
             chosen.curator.rounds,

@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 
-from referee.protocols.base import PROTOCOLS, Protocol
+from referee.protocols.base import ABLATIONS, PROTOCOLS, Protocol
 from referee.protocols.patterns import END, Either, Many, Messages, Party, Pattern, Sequence
 
 _HEAD = (
@@ -75,18 +75,19 @@ def page() -> str:
         "# Protocols",
         "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what "
         "the driver enforces, live, in a replay and in an audit. A message that the pattern does not admit raises, and "
-        "changes nothing. Names are those of the [curator's operations](../common/vocabulary/operations.py) and of the "
+        "changes nothing. Names are those of the [curator's operations](../common/vocabulary/operations) and of the "
         "agents' [queries](../common/vocabulary/queries).",
     ]
     for name, protocol in PROTOCOLS.items():
-        parts += [f"## {name}", *_described(protocol)]
+        parts += [f"## {name}", *_described(name, protocol)]
     return "\n\n".join(parts) + "\n"
 
 
-def _described(protocol: type[Protocol]) -> Iterator[str]:
+def _described(name: str, protocol: type[Protocol]) -> Iterator[str]:
     yield (inspect.getdoc(protocol) or "").partition("\n\n")[0].replace("\n", " ")
     yield f"```mermaid\n{mermaid(protocol.pattern)}\n```"
-    alone = ", ".join(f"{side}: `{pattern}`" for side, pattern in protocol.patterns_alone.items())
+    sides = {side: f"{name}/{side}" for side in ("curator", "agents")}
+    alone = ", ".join(f"{side}: `{ABLATIONS[of].pattern}`" for side, of in sides.items() if of in ABLATIONS)
     if alone:
         yield f"A side alone: {alone}."
 

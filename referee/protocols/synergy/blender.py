@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Annotated, Any, ClassVar
+from collections.abc import Generator, Sequence
 
 import numpy as np
-from pydantic import Field, ValidationError
 
-from common.core.arrays import Floats, Indices
-from common.core.errors import BadScenario, PeerMisbehaved
-from common.core.values import Value, explain
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
 from common.scenario.problems.blender import Blender, Head
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import reports
-from common.statistics.heavy_hitters import find, ladder
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
-from common.vocabulary.operations import HeadList
-from common.vocabulary.queries.item import ItemQuery
+from common.vocabulary.operations.head import CountedHead, HeadList
 from common.vocabulary.queries.listed import ListedQuery
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
-from referee.protocols.asking import at_once
-from referee.protocols.base import MAX_WHOLE, PROTOCOLS, Outcome, Protocol, Script
-from referee.protocols.patterns import Pattern, agents, curator, maybe, sequence
+from common.vocabulary.steps import Answers, AskAgents, Progress
+from referee.protocols.asking import ask, at_once, problem_of
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.patterns import agents, curator, maybe, sequence
 
-Found = tuple[Floats, Floats]
-"""Shares and their variances."""
-
-
-class _Released(Value):
-    items: list[Annotated[int, Field(ge=0)]]
-    counts: list[Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE)]]
-    people: int = Field(ge=1, le=MAX_WHOLE)
+Shares = tuple[Floats, Floats]
+"""Estimated shares of people, and the variances of these estimates."""
 
 
 @PROTOCOLS.register("blender")
@@ -42,45 +31,53 @@ class BlenderProtocol(Protocol):
     which item of the list is theirs, or none, through a frequency oracle. The two independent unbiased estimates of
     each share are combined by inverse variance, the combination with the least variance. No answer of an agent costs
     more than its epsilon, whatever the list is.
-
-    *The curator alone* has its own counts. *The agents alone* find the items among all 2^bits with half of them, by one
-    question without interaction (:mod:`common.statistics.heavy_hitters`), and estimate with the others.
     """
 
     title = "Blender"
     problem = "blender"
     pattern = sequence(curator("head"), maybe(agents("listed")))
-    patterns_alone: ClassVar[dict[str, Pattern]] = {
-        "curator": curator("head"),
-        "agents": sequence(agents("item"), maybe(agents("listed"))),
-    }
 
     def script(self, scenario: Scenario, public: int) -> Script:
-        """Find the list, estimate its shares, combine."""
-        problem, oracle, count = scenario.problem, scenario.agents.mechanism, int(scenario.agents.count)
-        if not isinstance(problem, Blender) or not isinstance(oracle, FrequencyOracle):
-            raise BadScenario("blender needs its problem, and a frequency oracle: take olh, hadamard or krr")
-        found: list[Found] = []
-        if scenario.alone == "agents":
-            query = ItemQuery(bits=problem.bits, prefixes=ladder(problem.bits, oracle), public=public)
-            answers: Answers = yield AskAgents(query, at_once(count // 2))
-            items = find(query, oracle, answers, scenario.beta).items[: problem.most].tolist()
-            count -= count // 2
-        else:
-            epsilon = scenario.curator.share
-            release = yield AskCurator(HeadList(bits=problem.bits, most=problem.most, epsilon=epsilon))
-            items, counts, people = _released(release, problem)
-            shares = np.clip(counts / people, 0.0, 1.0)
-            found.append((counts / people, problem.counted(shares, people, epsilon)))
-        yield Progress(f"{len(items)} items are listed", {})
-        if items and scenario.alone != "curator":
-            found.append((yield from _asked(items, problem, oracle, count, public)))
-        return Outcome("done", 1, _combined(items, found), None, f"{len(items)} items are listed")
+        """Have the curator list the items and count them, ask the agents about the list, combine."""
+        problem, oracle = given(scenario)
+        head = yield from ask(head_list(scenario, problem))
+        yield Progress(f"{len(head.items)} items are listed", {})
+        estimates = [shares_by_curator(head, scenario, problem)]
+        if head.items:
+            count = int(scenario.agents.count)
+            estimates.append((yield from shares_by_agents(head.items, problem, oracle, count, public)))
+        return combined(head.items, estimates)
 
 
-def _asked(
-    items: list[int], problem: Blender, oracle: FrequencyOracle, count: int, public: int
-) -> Generator[AskAgents, Answers, Found]:
+def given(scenario: Scenario) -> tuple[Blender, FrequencyOracle]:
+    """Return the problem and the agents' frequency oracle.
+
+    Raises
+    ------
+    BadScenario
+        If the scenario has another problem or mechanism.
+    """
+    problem, oracle = problem_of(scenario, Blender), scenario.agents.mechanism
+    if not isinstance(oracle, FrequencyOracle):
+        raise BadScenario("blender needs a frequency oracle as agents.mechanism: take olh, hadamard or krr")
+    return problem, oracle
+
+
+def head_list(scenario: Scenario, problem: Blender) -> HeadList:
+    """Return the request for the head list."""
+    return HeadList(bits=problem.bits, most=problem.most, epsilon=scenario.curator.share)
+
+
+def shares_by_curator(head: CountedHead, scenario: Scenario, problem: Blender) -> Shares:
+    """Estimate the share of each listed item from the curator's noisy counts."""
+    shares = np.array(head.counts, dtype=np.int64) / head.people
+    return shares, problem.counted(np.clip(shares, 0.0, 1.0), head.people, scenario.curator.share)
+
+
+def shares_by_agents(
+    items: Sequence[int], problem: Blender, oracle: FrequencyOracle, count: int, public: int
+) -> Generator[AskAgents, Answers, Shares]:
+    """Estimate the share of each listed item from the reports of ``count`` fresh agents."""
     query = ListedQuery(bits=problem.bits, items=tuple(items), public=public + 1)
     answers = yield AskAgents(query, at_once(count))
     told = reports(query, answers)
@@ -89,12 +86,16 @@ def _asked(
     return shares, problem.told(np.clip(shares, 0.0, 1.0), max(1, len(told)), oracle, query.domain)
 
 
-def _combined(items: list[int], found: list[Found]) -> Head:
-    """Weigh the estimates by their inverse variances."""
+def combined(items: Sequence[int], estimates: list[Shares]) -> Outcome:
+    """End with the items by decreasing share; estimates are weighed by their inverse variances."""
+    return Outcome("done", 1, _head(items, estimates), None, f"{len(items)} items are listed")
+
+
+def _head(items: Sequence[int], estimates: list[Shares]) -> Head:
     if not items:
         return Head(items=(), shares=(), deviations=())
-    weights = np.array([1.0 / variances for _, variances in found])
-    shares = (weights * np.array([shares for shares, _ in found])).sum(axis=0) / weights.sum(axis=0)
+    weights = np.array([1.0 / variances for _, variances in estimates])
+    shares = (weights * np.array([shares for shares, _ in estimates])).sum(axis=0) / weights.sum(axis=0)
     deviations = np.sqrt(1.0 / weights.sum(axis=0))
     order = np.argsort(-shares, kind="stable")
     return Head(
@@ -102,25 +103,3 @@ def _combined(items: list[int], found: list[Found]) -> Head:
         shares=tuple(shares[order].tolist()),
         deviations=tuple(deviations[order].tolist()),
     )
-
-
-def _released(release: dict[str, Any], problem: Blender) -> tuple[list[int], Indices, int]:
-    """Return items, counts and people of a head list.
-
-    Raises
-    ------
-    PeerMisbehaved
-        If that is not what was released.
-    """
-    try:
-        found = _Released.model_validate(
-            {name: release.get(name) for name in ("items", "counts", "people")}, strict=True
-        )
-    except ValidationError as error:
-        raise PeerMisbehaved(f"the curator released no head list: {explain(error)}") from None
-    items = found.items
-    if len(items) != len(found.counts) or len(set(items)) != len(items) or len(items) > problem.most:
-        raise PeerMisbehaved(f"the curator released no head list: {len(items)} items, {len(found.counts)} counts")
-    if any(item >> problem.bits for item in items):
-        raise PeerMisbehaved(f"the curator listed what is no item of {problem.bits} bits")
-    return items, np.array(found.counts, dtype=np.int64), found.people

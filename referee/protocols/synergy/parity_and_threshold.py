@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -12,20 +12,18 @@ from common.scenario.problems.parity_and_threshold import Both, ParityAndThresho
 from common.scenario.scenario import Scenario
 from common.statistics.cdf import estimate_cdf
 from common.statistics.cdf_levels import ladder
-from common.statistics.codes import likeliest_parity
 from common.statistics.frequency import reports
 from common.statistics.quantiles import find_quantile
 from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.mechanisms.base import BitMechanism
 from common.vocabulary.mechanisms.hadamard import HadamardResponse
-from common.vocabulary.operations import Learn
+from common.vocabulary.operations.learn import Learn
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Together
+from common.vocabulary.steps import Answers, AskAgents, Progress, Together
 from common.vocabulary.tasks import Task
-from referee.protocols.asking import ask_codes, at_once
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned_parity
-from referee.protocols.patterns import Pattern, agents, curator, many, sequence, some, together
+from referee.protocols.asking import ask_together, at_once, parity_of, problem_of
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.patterns import agents, curator, many, sequence, together
 
 
 @PROTOCOLS.register("parity-and-threshold")
@@ -40,10 +38,6 @@ class ParityAndThresholdProtocol(Protocol):
 
     *Without interaction* (``problem.interactive=false``): three questions leave at once, for the parity, for the
     distribution function of y at all thresholds, and for that share; the quantile is read off.
-
-    *The curator alone* learns the parity, for which it spends its privacy, and says half of the range: pure privacy
-    takes of order b/(alpha epsilon) further people for a threshold of b bits. *The agents alone*: half of them search
-    for the parity, which takes 2^c times as many.
     """
 
     title = "Parity and threshold"
@@ -51,56 +45,60 @@ class ParityAndThresholdProtocol(Protocol):
     pattern = sequence(together(curator("learn"), agents("coordinate")), many(agents("threshold"))) | together(
         curator("learn"), agents("item"), agents("item")
     )
-    patterns_alone: ClassVar[dict[str, Pattern]] = {
-        "curator": curator("learn"),
-        "agents": sequence(some(agents("code")), agents("coordinate"), many(agents("threshold"))),
-    }
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Learn the parity, and at the same time how many are below the threshold; then search for it."""
-        problem, count = scenario.problem, int(scenario.agents.count)
-        if not isinstance(problem, ParityAndThreshold):
-            raise BadScenario("parity-and-threshold needs its problem")
-        learn = AskCurator(Learn(round=1, task=Task(features=problem.c)))
-        if scenario.alone == "curator":
-            release = yield learn
-            return _outcome(learned_parity(release, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
+        problem = problem_of(scenario, ParityAndThreshold)
         if not problem.interactive:
-            return (yield from _all_at_once(scenario, problem, learn, public))
-        mechanism, tolerance = scenario.agents.bit_mechanism, scenario.alpha / 4.0
-        if scenario.alone == "agents":
-            search = yield from ask_codes(count // 2, first=0, bits=min(problem.c, 63), sign="label", public=public)
-            found, width = likeliest_parity(search), min(problem.c, 63)
-            parity: Parity | None = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
-        survey = AskAgents(CoordinateQuery(first=problem.c + problem.b), _surveyed(problem, mechanism, scenario))
-        if scenario.alone == "agents":
-            told: Answers = yield survey
-        else:
-            release, told = yield Together((learn, survey))
-            parity = learned_parity(release, problem.c)
-        below = 1.0 - float(mechanism.unbias(told.values).mean()) if len(told.values) else 0.5
-        edge = 1.01 * tolerance
-        share = min(max(below, edge), 1.0 - edge)
-        yield Progress(f"{share:.3f} of people are below the threshold", {})
-        quantile = yield from find_quantile(
-            mechanism, problem.b, share, tolerance, scenario.beta / 4.0, feature=problem.c
-        )
-        reason = f"{told.asked + quantile.asked:,} agents were asked about {quantile.thresholds} thresholds"
-        return _outcome(parity, quantile.first, reason)
+            return (yield from _all_at_once(scenario, problem, public))
+        learned, (told,) = yield from ask_together(learn(problem), survey(scenario, problem))
+        parity = parity_of(learned, problem.c)
+        threshold, reason = yield from find_threshold(scenario, problem, told)
+        return ended(parity, threshold, reason)
 
 
-def _all_at_once(
-    scenario: Scenario, problem: ParityAndThreshold, learn: AskCurator, public: int
-) -> Generator[Together, Any, Outcome]:
+def learn(problem: ParityAndThreshold) -> Learn:
+    """Return the request for the parity."""
+    return Learn(round=1, task=Task(features=problem.c))
+
+
+def survey(scenario: Scenario, problem: ParityAndThreshold) -> AskAgents:
+    """Return the question to the first batch: whether they are at the threshold or above."""
+    count = _surveyed(scenario, problem, scenario.agents.bit_mechanism.truth)
+    return AskAgents(CoordinateQuery(first=problem.c + problem.b), count)
+
+
+def find_threshold(
+    scenario: Scenario, problem: ParityAndThreshold, told: Answers
+) -> Generator[AskAgents | Progress, Any, tuple[int, str]]:
+    """Search for the quantile of y at the share that the first batch told; also return how it was found."""
+    mechanism, tolerance = scenario.agents.bit_mechanism, _tolerance(scenario)
+    below = 1.0 - float(mechanism.unbias(told.values).mean()) if len(told.values) else 0.5
+    edge = 1.01 * tolerance
+    share = min(max(below, edge), 1.0 - edge)
+    yield Progress(f"{share:.3f} of people are below the threshold", {})
+    quantile = yield from find_quantile(mechanism, problem.b, share, tolerance, scenario.beta / 4.0, feature=problem.c)
+    return quantile.first, f"{told.asked + quantile.asked:,} agents were asked about {quantile.thresholds} thresholds"
+
+
+def ended(parity: Parity | None, threshold: int, reason: str) -> Outcome:
+    """End with both concepts, or without a parity where no block of the curator answered."""
+    if parity is None:
+        answer, reason = Both(features=None, threshold=threshold), "no block of the curator answered"
+        return Outcome("exhausted", 1, answer, None, reason)
+    return Outcome("done", 1, Both(features=parity.features, threshold=threshold), None, reason)
+
+
+def _all_at_once(scenario: Scenario, problem: ParityAndThreshold, public: int) -> Generator[Together, Any, Outcome]:
     """Ask for everything in one step."""
     oracle, count = scenario.agents.mechanism, int(scenario.agents.count)
-    if not isinstance(oracle, HadamardResponse) or scenario.alone is not None:
-        raise BadScenario("without interaction: both sides are asked, agents with the mechanism hadamard")
+    if not isinstance(oracle, HadamardResponse):
+        raise BadScenario("without interaction: agents are asked with the mechanism hadamard")
     values = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
     above = ItemQuery(first=problem.c + problem.b, bits=1, public=public + 1)
-    surveyed = problem.surveyed(1.0 / (2.0 * oracle.truth - 1.0), scenario.alpha / 4.0, scenario.beta)
-    release, told, ones = yield Together(
-        (learn, AskAgents(values, at_once(count - surveyed)), AskAgents(above, surveyed))
+    surveyed = _surveyed(scenario, problem, oracle.truth)
+    learned, (told, ones) = yield from ask_together(
+        learn(problem), AskAgents(values, at_once(count - surveyed)), AskAgents(above, surveyed)
     )
     cuts = problem.cuts(scenario.alpha)
     found = estimate_cdf(values, oracle, told, cuts).cuts
@@ -109,16 +107,12 @@ def _all_at_once(
     below = float(oracle.shares(supports, len(reports_above), above.domain)[0])
     place = min(max(round(below * (cuts + 1)) - 1, 0), cuts - 1)
     reason = f"{told.asked + ones.asked:,} agents were asked at once"
-    return _outcome(learned_parity(release, problem.c), int(found[place]), reason)
+    return ended(parity_of(learned, problem.c), int(found[place]), reason)
 
 
-def _surveyed(problem: ParityAndThreshold, mechanism: BitMechanism, scenario: Scenario) -> int:
-    return problem.surveyed(1.0 / (2.0 * mechanism.truth - 1.0), scenario.alpha / 4.0, scenario.beta)
+def _tolerance(scenario: Scenario) -> float:
+    return scenario.alpha / 4.0
 
 
-def _outcome(parity: Parity | None, threshold: int, reason: str) -> Outcome:
-    if parity is None:
-        return Outcome(
-            "exhausted", 1, Both(features=None, threshold=threshold), None, "no block of the curator answered"
-        )
-    return Outcome("done", 1, Both(features=parity.features, threshold=threshold), None, reason)
+def _surveyed(scenario: Scenario, problem: ParityAndThreshold, truth: float) -> int:
+    return problem.surveyed(1.0 / (2.0 * truth - 1.0), _tolerance(scenario), scenario.beta)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field, ValidationError
 
-from common.core.errors import BadScenario, PeerMisbehaved
-from common.core.values import Value, explain
+from common.core.errors import BadScenario
 from common.planning.problems.parity_xor_threshold import shape
 from common.scenario.problems.parity_xor_threshold import ParityXorThreshold, Piecewise
 from common.scenario.scenario import Scenario
@@ -17,16 +14,15 @@ from common.statistics.cdf import estimate_cdf
 from common.statistics.cdf_levels import ladder
 from common.vocabulary.hypotheses.features import FeatureSet
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
-from common.vocabulary.operations import LearnParities
+from common.vocabulary.operations.parities import BlockParities, LearnParities
 from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import AskAgents, AskCurator, Together
-from referee.protocols.asking import at_once
+from common.vocabulary.steps import Answers, AskAgents
+from referee.protocols.asking import ask_together, at_once, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
-from referee.protocols.patterns import Pattern, agents, curator, together
+from referee.protocols.patterns import agents, curator, together
 
-
-class _Released(Value):
-    parities: list[list[FeatureSet | None]] = Field(min_length=1)
+Pieces = tuple[FeatureSet | None, ...]
+"""The parity of each block, None where nobody answered."""
 
 
 @PROTOCOLS.register("parity-xor-threshold")
@@ -37,64 +33,65 @@ class ParityXorThresholdProtocol(Protocol):
     blocks, and learns a parity of (x, 1) in each (KLNRS at epsilon/K): on all blocks but the one with the threshold the
     threshold is constant, and the label a parity of (x, 1). The agents report prefixes of y, a frequency oracle each;
     from these the referee has the K - 1 quantiles of y, which are where the blocks end.
-
-    *The curator alone* has its parities, and takes the blocks to be equally long. *The agents alone* have the
-    quantiles, and no parity: they answer with the constant 1.
     """
 
     title = "Parity XOR threshold"
     problem = "parity-xor-threshold"
     pattern = together(curator("parities"), agents("item"))
-    patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("parities"), "agents": agents("item")}
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Ask both sides at once, put the answers together."""
-        problem, oracle = scenario.problem, scenario.agents.mechanism
-        if not isinstance(problem, ParityXorThreshold) or not isinstance(oracle, FrequencyOracle):
-            raise BadScenario("parity-xor-threshold needs its problem, and a frequency oracle: take hadamard")
-        epsilon = scenario.curator.share
-        parts, _ = shape(problem, epsilon, scenario.beta / 2.0)
-        learn = AskCurator(
-            LearnParities(
-                features=problem.c, first=problem.c, bits=problem.b, blocks=problem.blocks, parts=parts,
-                epsilon=epsilon, rule=problem.rule,
-            )
-        )  # fmt: skip
-        query = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
-        ask = AskAgents(query, at_once(int(scenario.agents.count)))
-        pieces: tuple[FeatureSet | None, ...] = ((problem.c,),) * problem.blocks
-        cuts = [(number << problem.b) // problem.blocks for number in range(1, problem.blocks)]
-        reason = "the agents are left out"
-        if scenario.alone == "curator":
-            pieces = _voted((yield learn), problem, parts)
-        else:
-            if scenario.alone == "agents":
-                answers = yield ask
-            else:
-                release, answers = yield Together((learn, ask))
-                pieces = _voted(release, problem, parts)
-            cuts = np.sort(estimate_cdf(query, oracle, answers, problem.blocks - 1).cuts).tolist()
-            reason = f"{answers.asked:,} agents say where the blocks end"
-        return Outcome("done", 1, Piecewise(cuts=tuple(cuts), pieces=pieces), None, reason)
+        problem, oracle = given(scenario)
+        query = prefixes(problem, public)
+        question = AskAgents(query, at_once(int(scenario.agents.count)))
+        learned, (answers,) = yield from ask_together(learn_blocks(scenario, problem), question)
+        return pieced_together(problem, voted(learned), query, oracle, answers)
 
 
-def _voted(release: dict[str, Any], problem: ParityXorThreshold, parts: int) -> tuple[FeatureSet | None, ...]:
-    """Return the most frequent answer of each block, the earliest of several.
+def given(scenario: Scenario) -> tuple[ParityXorThreshold, FrequencyOracle]:
+    """Return the problem and the agents' frequency oracle.
 
     Raises
     ------
-    PeerMisbehaved
-        If the curator released something else.
+    BadScenario
+        If the scenario has another problem or mechanism.
     """
-    try:
-        found = _Released.model_validate({"parities": release.get("parities")})
-    except ValidationError as error:
-        raise PeerMisbehaved(f"the curator released no parities: {explain(error)}") from None
-    if len(found.parities) != parts or any(len(part) != problem.blocks for part in found.parities):
-        raise PeerMisbehaved(f"the curator released no parities for {parts} parts of {problem.blocks} blocks each")
-    if any(answer and answer[-1] > problem.c for part in found.parities for answer in part):
-        raise PeerMisbehaved(f"the curator released a parity of more than {problem.c} features and a constant")
-    votes = [
-        Counter(part[block] for part in found.parities if part[block] is not None) for block in range(problem.blocks)
-    ]
+    problem, oracle = problem_of(scenario, ParityXorThreshold), scenario.agents.mechanism
+    if not isinstance(oracle, FrequencyOracle):
+        raise BadScenario("parity-xor-threshold needs a frequency oracle as agents.mechanism: take hadamard")
+    return problem, oracle
+
+
+def learn_blocks(scenario: Scenario, problem: ParityXorThreshold) -> LearnParities:
+    """Return the request for a parity in each block, from several parts of the people."""
+    epsilon = scenario.curator.share
+    parts, _ = shape(problem, epsilon, scenario.beta / 2.0)
+    return LearnParities(
+        features=problem.c,
+        first=problem.c,
+        bits=problem.b,
+        blocks=problem.blocks,
+        parts=parts,
+        epsilon=epsilon,
+        rule=problem.rule,
+    )
+
+
+def voted(learned: BlockParities) -> Pieces:
+    """Return the most frequent answer of each block, the earliest of several."""
+    votes = [Counter(answer for answer in block if answer is not None) for block in zip(*learned.parities, strict=True)]
     return tuple(vote.most_common(1)[0][0] if vote else None for vote in votes)
+
+
+def prefixes(problem: ParityXorThreshold, public: int) -> ItemQuery:
+    """Return the query for prefixes of y."""
+    return ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
+
+
+def pieced_together(
+    problem: ParityXorThreshold, pieces: Pieces, query: ItemQuery, oracle: FrequencyOracle, answers: Answers
+) -> Outcome:
+    """End with a parity between any two quantiles of y, which follow from the agents' reports of its prefixes."""
+    cuts = np.sort(estimate_cdf(query, oracle, answers, problem.blocks - 1).cuts).tolist()
+    reason = f"{answers.asked:,} agents say where the blocks end"
+    return Outcome("done", 1, Piecewise(cuts=tuple(cuts), pieces=pieces), None, reason)

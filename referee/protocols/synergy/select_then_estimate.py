@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import ClassVar
+from typing import Any
 
-import numpy as np
-
-from common.core.errors import BadScenario
 from common.scenario.problems.select_then_estimate import Selected, SelectThenEstimate
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
-from common.vocabulary.operations import Count, Select
+from common.vocabulary.operations.select import Select
 from common.vocabulary.queries.coordinate import CoordinateQuery
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
-from referee.protocols.asking import Finding, at_once, estimate_mean
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, whole
-from referee.protocols.patterns import Pattern, agents, curator, sequence
+from common.vocabulary.steps import AskCurator, Progress
+from referee.protocols.asking import ask, at_once, estimate_mean, problem_of
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.patterns import agents, curator, sequence
 
 
 @PROTOCOLS.register("select-then-estimate")
@@ -26,52 +23,28 @@ class SelectThenEstimateProtocol(Protocol):
     The curator selects by the exponential mechanism: n of order log d/alpha^2 suffices, where the local model needs d
     log d/alpha^2 without interaction. Fresh agents each say the selected feature with randomized response: about
     1/alpha'^2 of them suffice for the finer accuracy alpha', which the curator's few people cannot give.
-
-    *The curator alone* spends half of its epsilon on the selection, half on a noisy count. *The agents alone* say, in
-    one round, the feature of their slot; the best is selected and estimated from its own share of them.
     """
 
     title = "Select then estimate"
     problem = "select-then-estimate"
     pattern = sequence(curator("select"), agents("coordinate"))
-    patterns_alone: ClassVar[dict[str, Pattern]] = {
-        "curator": sequence(curator("select"), curator("count")),
-        "agents": agents("coordinate"),
-    }
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Select, then estimate the mean of what was selected."""
-        problem = scenario.problem
-        if not isinstance(problem, SelectThenEstimate):
-            raise BadScenario("select-then-estimate needs its problem")
-        if scenario.alone == "agents":
-            return (yield from _agents_alone(scenario, problem))
-        epsilon = scenario.curator.share
-        release = yield AskCurator(Select(count=problem.d, epsilon=epsilon))
-        feature = whole(release, "feature", 0, problem.d - 1)
-        yield Progress(f"the curator selects feature {feature}", {})
-        if scenario.alone == "curator":
-            counted = yield AskCurator(Count(feature=feature, epsilon=epsilon))
-            share = float(np.clip(whole(counted, "count") / int(scenario.curator.n), 0.0, 1.0))
-            return _outcome(feature, share, None, "the curator counted what it had selected")
-        found: Finding = yield from estimate_mean(
-            CoordinateQuery(first=feature), scenario, at_once(int(scenario.agents.count)), 1
-        )
-        return _outcome(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
+        problem = problem_of(scenario, SelectThenEstimate)
+        feature = yield from select(scenario, problem)
+        query, count = CoordinateQuery(first=feature), at_once(int(scenario.agents.count))
+        found = yield from estimate_mean(query, scenario, count, 1)
+        return ended(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
 
 
-def _agents_alone(scenario: Scenario, problem: SelectThenEstimate) -> Generator[AskAgents, Answers, Outcome]:
-    query = CoordinateQuery(first=0, count=problem.d)
-    answers = yield AskAgents(query, at_once(int(scenario.agents.count)))
-    asked = answers.slots % problem.d
-    told = scenario.agents.value_mechanism.unbias(answers.values)
-    counts = np.bincount(asked, minlength=problem.d)
-    sums = np.bincount(asked, weights=told, minlength=problem.d)
-    shares = np.divide(sums, counts, out=np.zeros(problem.d), where=counts > 0)
-    feature = int(np.argmax(shares))
-    share = float(np.clip(shares[feature], 0.0, 1.0))
-    return _outcome(feature, share, None, f"{answers.asked:,} agents were asked a feature each")
+def select(scenario: Scenario, problem: SelectThenEstimate) -> Generator[AskCurator | Progress, Any, int]:
+    """Have the curator select a feature."""
+    selected = yield from ask(Select(count=problem.d, epsilon=scenario.curator.share))
+    yield Progress(f"the curator selects feature {selected.feature}", {})
+    return selected.feature
 
 
-def _outcome(feature: int, share: float, estimate: Estimate | None, reason: str) -> Outcome:
+def ended(feature: int, share: float, estimate: Estimate | None, reason: str) -> Outcome:
+    """End with a feature, and its mean in [-1, 1] for the share of people who have it."""
     return Outcome("done", 1, Selected(feature=feature, mean=2.0 * share - 1.0), estimate, reason)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from common.scenario.scenario import Scenario
-from common.vocabulary.operations import Learn
+from common.vocabulary.operations.learn import Learn
 from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.steps import AskCurator, Progress
-from referee.protocols.asking import at_once, estimate_mean
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned
+from common.vocabulary.steps import Progress
+from referee.protocols.asking import ask, at_once, estimate_mean
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.patterns import agents, curator, sequence
 
 
@@ -26,7 +26,7 @@ class LearnAndTest(Protocol):
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Learn, then estimate the loss on T."""
-        hypothesis = learned((yield AskCurator(Learn(round=1))))
+        hypothesis = (yield from ask(Learn(round=1))).hypothesis
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         wanted = at_once(int(scenario.agents.count))
         found = yield from estimate_mean(loss, scenario, wanted, 1)

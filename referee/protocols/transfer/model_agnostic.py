@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.scenario.scenario import Scenario
-from common.vocabulary.operations import Label
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.operations.label import Label, Labelled
 from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.steps import AskCurator, Progress
-from referee.protocols.asking import at_once, estimate_mean
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned
+from common.vocabulary.steps import Progress
+from referee.protocols.asking import ask, at_once, estimate_mean
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.patterns import agents, curator, sequence
 
 
@@ -32,16 +32,16 @@ class ModelAgnosticProtocol(Protocol):
         queries = scenario.curator.settings.get("queries")
         if type(queries) is not int:
             raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
-        release = yield AskCurator(Label(count=queries, transfer=True))
-        labels, hypothesis = said(release, queries, _labels(scenario)), learned(release)
-        told = sum(label is not None for label in labels)
+        labelled = yield from ask(Label(count=queries, transfer=True))
+        hypothesis = student(labelled, _labels(scenario))
+        told = sum(label is not None for label in labelled.labels)
         yield Progress("labelled", {"points": queries, "answered": told, "unanswered": queries - told})
         wanted = at_once(int(scenario.agents.count))
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         found = yield from estimate_mean(loss, scenario, wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         words = f"{told:,} of {queries:,} public points were labelled, {found.asked:,} agents tested the student"
-        if release.get("protects") == "labels":
+        if labelled.protects == "labels":
             words += "; the curator protects labels only"
         return Outcome("done" if found.asked == wanted else "exhausted", 1, hypothesis, found.estimate, words)
 
@@ -52,17 +52,16 @@ def _labels(scenario: Scenario) -> Collection[int]:
     return range(classes["count"]) if isinstance(classes, dict) and type(classes.get("count")) is int else (-1, 1)
 
 
-def said(release: dict[str, Any], count: int, known: Collection[int] = (-1, 1)) -> list[int | None]:
-    """Return the labels in the curator's reply: each one of those that are known, or None where none is said.
+def student(labelled: Labelled, known: Collection[int]) -> Hypothesis:
+    """Return the student's model, of labels that are known.
 
     Raises
     ------
     PeerMisbehaved
-        If there are not so many, or others.
+        If there is none, or a label is not known.
     """
-    labels = release.get("labels")
-    if not isinstance(labels, list) or len(labels) != count:
-        raise PeerMisbehaved(f"the curator released no {count} labels")
-    if any(label is not None and (type(label) is not int or label not in known) for label in labels):
+    if any(label is not None and label not in known for label in labelled.labels):
         raise PeerMisbehaved(f"the curator released labels other than null and the {len(known)} that are known")
-    return labels
+    if labelled.hypothesis is None:
+        raise PeerMisbehaved("the curator released no student's model")
+    return labelled.hypothesis

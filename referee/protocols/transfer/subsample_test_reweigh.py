@@ -10,12 +10,13 @@ import math
 
 from common.core.errors import BadScenario
 from common.scenario.scenario import Scenario
-from common.vocabulary.operations import Learn, Reweigh
+from common.vocabulary.operations.learn import Learn
+from common.vocabulary.operations.reweigh import Reweigh
 from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.steps import AskCurator, Progress
+from common.vocabulary.steps import Progress
 from common.vocabulary.tasks import Task
-from referee.protocols.asking import estimate_mean, test_mean
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned
+from referee.protocols.asking import ask, estimate_mean, test_mean
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.patterns import agents, curator, many, maybe, sequence, some
 
 
@@ -52,8 +53,8 @@ def run_rounds(scenario: Scenario, task: Task | None, first: int, last: int) -> 
         raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {scenario.agents.count}")
     best, least = None, math.inf
     for t in range(first, last + 1):
-        release = yield AskCurator(Learn(round=t, task=task))
-        hypothesis = learned(release, task)
+        learn = Learn(round=t, task=task)
+        hypothesis = learn.about_records((yield from ask(learn)))
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         found = yield from test_mean(loss, scenario, rounds) if seeks else estimate_mean(loss, scenario, share, rounds)
         yield Progress(f"round {t}", {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire()})
@@ -65,7 +66,7 @@ def run_rounds(scenario: Scenario, task: Task | None, first: int, last: int) -> 
         if seeks and found.verdict is None:
             return best.ended(t, f"all agents were asked by round {t}")
         if t < last:
-            yield AskCurator(Reweigh(hypothesis=hypothesis))
+            yield from ask(Reweigh(hypothesis=hypothesis))
     if best is None:
         raise AssertionError("there is at least one round")
     return best.ended(last, best.reason)

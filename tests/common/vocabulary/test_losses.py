@@ -10,7 +10,7 @@ from common.vocabulary import losses
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.operations import parse_operation
+from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
 

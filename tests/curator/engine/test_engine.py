@@ -11,7 +11,7 @@ import pytest
 from common.core.errors import BadData, BadScenario, BudgetExceeded, PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.events import NoEvent
-from common.vocabulary.operations import Operation, parse_operation
+from common.vocabulary.operations.base import Operation, parse_operation
 from common.vocabulary.records import Records
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
@@ -45,8 +45,8 @@ def engine(past: list[Entry] | None = None, seed: int = 1, **more: Any) -> Engin
     return Engine(policy, sample, RandomSource.seeded(seed, "curator"), past=past or [], **more)
 
 
-def perform_all(given: Engine, script: list[Operation], first: int = 0) -> list[Entry]:
-    return [Entry(str(n), o.wire(), given.perform(str(n), o)) for n, o in enumerate(script, first)]
+def perform_all(given: Engine, script: list[Operation[Any]], first: int = 0) -> list[Entry]:
+    return [Entry(str(n), o.wire(), given.perform(str(n), o).wire()) for n, o in enumerate(script, first)]
 
 
 def weights(given: Engine) -> Any:
@@ -144,11 +144,11 @@ def test_the_past_leads_to_the_same_workspace_and_the_same_releases(cut, unfinis
     np.testing.assert_array_equal(weights(again), weights(whole))
 
 
-def perform_again(given: Engine, script: list[Operation], first: int, unfinished: bool) -> list[Entry]:
+def perform_again(given: Engine, script: list[Operation[Any]], first: int, unfinished: bool) -> list[Entry]:
     """Take up an operation that was admitted already, and go on."""
     done = []
     if unfinished:
-        done = [Entry(str(first), script[0].wire(), given.run(str(first), script[0]))]
+        done = [Entry(str(first), script[0].wire(), given.run(str(first), script[0]).wire())]
         given.advance()
     return done + perform_all(given, script[len(done) :], first + len(done))
 

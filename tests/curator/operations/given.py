@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from common.numerics.randomness import RandomSource
 from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.operations import Operation
+from common.vocabulary.operations.base import Operation
 from common.vocabulary.records import Records
 from curator.operations.base import HANDLERS, Workspace
 from curator.sample.local import LocalSample
@@ -42,9 +42,11 @@ def workspace(records: Records, cut: int = 0) -> Workspace:
     return Workspace(sample, Reweighing(len(records), None, 1.0), None)
 
 
-def release(operation: Operation, records: Records, seed: int = 0, cut: int = 0) -> dict[str, Any]:
-    """Carry out an operation."""
-    return HANDLERS[operation.kind]().run(operation, workspace(records, cut), RandomSource.seeded(seed, "release"))
+def release(operation: Operation[Any], records: Records, seed: int = 0, cut: int = 0) -> dict[str, Any]:
+    """Carry out an operation; return the JSON form of its result, as whoever asked reads it."""
+    found = HANDLERS[operation.kind]().run(operation, workspace(records, cut), RandomSource.seeded(seed, "release"))
+    assert operation.read(found.wire()) == found
+    return found.wire()
 
 
 def geometric(noise: Laplace, most: int) -> dict[int, float]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.operations import Count
+from common.vocabulary.operations.count import Count
 from tests.curator.operations.given import assert_law, geometric, people, release
 
 SAMPLE = people(np.arange(24).reshape(12, 2) % 3 == 0)

@@ -16,7 +16,8 @@ from common.privacy.budget import cost
 from common.privacy.events import Gaussian, SubsampledRelease
 from common.scenario.scenario import Scenario, parse
 from common.vocabulary.hypotheses.base import parse_hypothesis
-from common.vocabulary.operations import Label, parse_operation
+from common.vocabulary.operations.base import parse_operation
+from common.vocabulary.operations.label import Label
 from common.vocabulary.records import Records
 from curator.operations.base import HANDLERS, Workspace
 from curator.sample.local import LocalSample

@@ -8,7 +8,7 @@ import pytest
 
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import rates
-from common.vocabulary.operations import LearnParities
+from common.vocabulary.operations.parities import LearnParities
 from tests.curator.operations.given import assert_law, people, release
 
 BITS = 4

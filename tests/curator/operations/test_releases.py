@@ -14,7 +14,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
 from common.privacy.events import SubsampledRelease
 from common.privacy.rounding import down
-from common.vocabulary.operations import parse_operation
+from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.records import Records
 from curator.operations.base import HANDLERS
 from curator.service.curator import Curator

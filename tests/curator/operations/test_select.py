@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from common.vocabulary.operations import Select
+from common.vocabulary.operations.select import Select
 from tests.curator.operations.given import assert_law, people, release
 
 SAMPLE = people([[0, 1, 1, 0, 1], [0, 1, 0, 1, 0], [1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])

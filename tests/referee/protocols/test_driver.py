@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import PatternViolation
+from common.core.errors import PatternViolation, PeerMisbehaved
 from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.operations import Learn, Reweigh
+from common.vocabulary.operations.learn import Learn, Learned
+from common.vocabulary.operations.reweigh import Reweigh
 from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Together
 from referee.protocols.base import Outcome
 from referee.protocols.driver import drive
-from referee.protocols.patterns import agents, curator, sequence
+from referee.protocols.patterns import agents, curator, sequence, together
 
 ONE = Constant.parse({"kind": "constant", "label": 1})
 PATTERN = sequence(curator("learn"), agents("loss"))
@@ -38,8 +39,8 @@ def test_messages_are_numbered_notes_are_not():
 
     def script():
         assert (yield Progress("hello", {"a": 1.0})) is None
-        release = yield AskCurator(Learn(round=1))
-        assert release == {"hypothesis": ONE.wire()}
+        learned = yield AskCurator(Learn(round=1))
+        assert learned == Learned(hypothesis=ONE)
         answers = yield AskAgents(LossQuery(hypothesis=ONE), 3)
         assert answers.asked == 3
         return OUTCOME
@@ -69,3 +70,23 @@ def test_ending_too_early_is_a_violation():
 
     with pytest.raises(PatternViolation, match="may not end"):
         drive(script(), PATTERN, replies([]), lambda note: None)
+
+
+@pytest.mark.parametrize(
+    "release",
+    [None, [], {}, {"hypothesis": None}, {"hypothesis": {"kind": "code"}}, {"hypothesis": ONE.wire(), "x": 1}],
+)
+def test_a_release_that_is_no_result_of_what_was_asked_for_never_reaches_the_script(release):
+    sent: list[Any] = []
+
+    def exchange(number: int, step: Any) -> Any:
+        return release if isinstance(step, AskCurator) else replies(sent)(number, step)
+
+    def script():
+        yield Together((AskCurator(Learn(round=1)), AskAgents(LossQuery(hypothesis=ONE), 3)))
+        raise AssertionError("the driver let it pass")
+
+    at_once = together(curator("learn"), agents("loss"))
+    with pytest.raises(PeerMisbehaved, match="the curator released nothing acceptable for 'learn'"):
+        drive(script(), at_once, exchange, lambda note: None)
+    assert len(sent) == 1, "what leaves at once leaves whatever comes back"

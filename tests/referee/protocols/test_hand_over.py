@@ -7,14 +7,13 @@ import pytest
 
 from common.core.errors import PeerMisbehaved, PolicyRefused
 from common.vocabulary.hypotheses.base import parse_hypothesis
-from common.vocabulary.operations import Learn
+from common.vocabulary.operations.learn import Learn
 from common.vocabulary.records import Records
 from common.vocabulary.steps import AskAgents, AskCurator
 from common.vocabulary.tasks import Task
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from referee.audit.audit import audit
-from referee.protocols.base import learned
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import Bench, leave_folder, tiny
 
@@ -102,8 +101,18 @@ def test_one_task_is_subsample_test_reweigh():
 
 
 def test_a_curator_whose_hypothesis_sees_the_label_is_at_fault():
+    chosen = two_tasks()
+
+    class Peeping(Turning):
+        def released(self, operation):
+            peeps = isinstance(operation, Learn) and operation.task == TASKS[1]
+            looked_at = {"kind": "linear", "weights": [1.0] * 9, "threshold": 0.0}
+            return {"hypothesis": looked_at} if peeps else super().released(operation)
+
+    world = Peeping(chosen, [0.0] * 5)
     with pytest.raises(PeerMisbehaved, match="features before it only"):
-        learned({"hypothesis": {"kind": "linear", "weights": [1.0] * 9, "threshold": 0.0}}, TASKS[1])
+        play(NAME, chosen, world)
+    assert [o.task for o in asked_of_the_curator(world)] == list(TASKS)
 
 
 def test_a_run_is_charged_for_both_tasks_and_audited(tmp_path):
@@ -132,7 +141,7 @@ def test_a_curator_refuses_a_task_that_its_records_do_not_have(tmp_path):
 
 def law(weights: Reweighing, sample: LocalSample):
     """Return mu exactly as it is sampled, up to its normalizer, shape (n,)."""
-    return weights.density().relative(np.concatenate(list(sample.scores())).astype(np.int64))
+    return weights.density().relative(np.concatenate(list(sample.cumulative_losses())).astype(np.int64))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -172,7 +181,7 @@ def test_each_certified_reweigh_lowers_the_potential(seed, kappa):
     weights = Reweighing(n, kappa, eta)
 
     def state():
-        scores = np.concatenate(list(sample.scores())).astype(np.float64)
+        scores = np.concatenate(list(sample.cumulative_losses())).astype(np.float64)
         w = np.exp(eta * (scores - scores.max()))
         w /= w.sum()
         mu = law(weights, sample)

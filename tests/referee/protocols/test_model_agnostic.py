@@ -9,15 +9,18 @@ import pytest
 
 from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
 from common.scenario.scenario import Scenario
-from common.vocabulary.operations import Label
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.operations.label import Label
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Progress
 from deploy.checking import checked
 from deploy.simulation import conduct
 from referee.audit.audit import audit
+from referee.protocols.asking import ask
 from referee.protocols.base import PROTOCOLS
+from referee.protocols.driver import drive
 from referee.protocols.patterns import agents, curator, sequence
-from referee.protocols.transfer.model_agnostic import said
+from referee.protocols.transfer.model_agnostic import student
 from tests.support import Bench, leave_folder, tiny
 
 NAME = "model-agnostic"
@@ -83,7 +86,7 @@ def test_it_asks_for_all_labels_then_tests_what_was_learned():
             step = script.send(None)
         else:
             asked.append(step.operation if hasattr(step, "operation") else step.query)
-            step = script.send(release) if hasattr(step, "operation") else step
+            step = script.send(asked[-1].read(release)) if hasattr(step, "operation") else step
     assert asked[0] == Label(first=0, count=60, transfer=True)
     assert asked[1].hypothesis.wire() == CONSTANT
     assert notes[0].numbers == {"points": 60, "answered": 40, "unanswered": 20}
@@ -97,22 +100,44 @@ def test_its_pattern_is_one_sequence_of_labels_and_one_test():
             pattern.after(party, kind)
 
 
+GOOD = {"labels": [1, None], "hypothesis": CONSTANT, "protects": "labels"}
+
+
+def model(release: dict[str, Any], known: Any = (-1, 1)) -> Hypothesis:
+    """Ask for the labels of two points, and return the student's model."""
+
+    def script():
+        return student((yield from ask(Label(count=2, transfer=True))), known)
+
+    return drive(script(), curator("label"), lambda number, step: release, lambda note: None)
+
+
 @pytest.mark.parametrize(
-    "release",
-    [{}, {"labels": None}, {"labels": [1]}, {"labels": [1, 2]}, {"labels": [1, True]}, {"labels": [1, 0.5]}],
+    "wrong",
+    [
+        *({"labels": labels} for labels in (None, [1], [1, 2], [1, True], [1, 0.5], [1, "1"])),
+        {"protects": "nothing"},
+        {"hypothesis": None},
+        {"hypothesis": {"kind": "linear"}},
+        {"surprise": 1},
+    ],
     ids=str,
 )
-def test_labels_that_are_none_are_the_curators_fault(release):
+def test_labels_that_are_none_are_the_curators_fault(wrong):
+    assert model(GOOD).wire() == CONSTANT
     with pytest.raises(PeerMisbehaved, match="the curator released"):
-        said(release, 2)
+        model({**GOOD, **wrong})
+    for missing in GOOD:
+        with pytest.raises(PeerMisbehaved, match="the curator released"):
+            model({name: value for name, value in GOOD.items() if name != missing})
 
 
 def test_with_several_classes_labels_are_their_numbers():
-    release = {"labels": [0, 2, None]}
-    assert said(release, 3, range(3)) == [0, 2, None]
+    release = {**GOOD, "labels": [0, 2]}
+    assert model(release, range(3)).wire() == CONSTANT
     for known in ((-1, 1), range(2)):
         with pytest.raises(PeerMisbehaved, match="the curator released labels other than"):
-            said(release, 3, known)
+            model(release, known)
 
 
 def test_another_learner_is_refused_before_anybody_is_asked():

@@ -12,11 +12,13 @@ from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
 from common.numerics.randomness import RandomSource
 from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario
-from common.vocabulary.operations import Learn, LearnParities, Operation
+from common.vocabulary.operations.base import Operation
+from common.vocabulary.operations.learn import Learn
+from common.vocabulary.operations.parities import LearnParities
 from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from local_agent.answering import randomize
-from referee.protocols.base import PROTOCOLS, Outcome, learned
+from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, protocol_of
 from referee.protocols.driver import drive
 from referee.protocols.patterns import Pattern
 from tests.support import SMALL, Bench, small, tiny
@@ -35,7 +37,7 @@ class World:
         self.source = RandomSource.seeded(7)
         self.log: list[tuple[int, Any, Any]] = []
 
-    def released(self, operation: Operation) -> dict[str, Any]:
+    def released(self, operation: Operation[Any]) -> dict[str, Any]:
         if isinstance(operation, Learn) and self.chosen.problem is not None:
             return {"hypothesis": {"kind": "parity", "features": [0]}}
         if isinstance(operation, Learn):
@@ -72,9 +74,13 @@ class World:
 def play(
     name: str, chosen: Scenario, exchange: Any, notes: list[Progress] | None = None, public: int = PUBLIC
 ) -> Outcome:
-    protocol = PROTOCOLS[name]()
+    protocol = protocol_named(name, chosen.alone)()
     on_progress = (notes if notes is not None else []).append
-    return drive(protocol.script(chosen, public), protocol.agreed(chosen), exchange, on_progress)
+    return drive(protocol.script(chosen, public), protocol.pattern, exchange, on_progress)
+
+
+def protocol_named(name: str, alone: str | None) -> type[Protocol]:
+    return PROTOCOLS[name] if alone is None else ABLATIONS[f"{name}/{alone}"]
 
 
 NAMES = [name for name in PROTOCOLS.names() if PROTOCOLS[name].problem is None]
@@ -110,7 +116,17 @@ def test_every_protocol_about_a_problem_is_covered():
     assert sorted(SMALL) == ABOUT
     for name in ABOUT:
         assert PROTOCOLS[name].problem in PROBLEMS.names()
-        assert sorted(PROTOCOLS[name].patterns_alone) == sorted(ALONE)
+
+
+def test_every_protocol_about_a_problem_has_what_remains_of_it_for_either_side():
+    assert ABLATIONS.names() == sorted(f"{name}/{alone}" for name in ABOUT for alone in ALONE)
+    for name in ABOUT:
+        for alone in (None, *ALONE):
+            found = protocol_named(name, alone)
+            assert type(protocol_of(scenario_of(name, alone))) is found
+            assert found.problem == PROTOCOLS[name].problem
+            other = {"curator": "agents", "agents": "curator"}.get(alone or "")
+            assert other is None or f"{other}:" not in str(found.pattern)
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -281,7 +297,7 @@ ASKED_OF_CURATORS = [
     for name in ABOUT
     for alone in (None, "curator")
     for kind in NONSENSE
-    if f"curator:{kind}" in str(PROTOCOLS[name]().pattern if alone is None else PROTOCOLS[name].patterns_alone[alone])
+    if f"curator:{kind}" in str(protocol_named(name, alone).pattern)
 ]
 
 
@@ -291,7 +307,7 @@ def test_nonsense_that_a_curator_releases_is_its_fault(name, alone, kind):
     for nonsense in NONSENSE[kind]:
 
         class Broken(World):
-            def released(self, operation: Operation, nonsense: Any = nonsense) -> dict[str, Any]:
+            def released(self, operation: Operation[Any], nonsense: Any = nonsense) -> dict[str, Any]:
                 return nonsense if operation.kind == kind else super().released(operation)
 
         with pytest.raises(PeerMisbehaved, match="the curator"):
@@ -303,7 +319,7 @@ def test_a_curator_none_of_whose_blocks_answers_exhausts_the_run(name):
     chosen = scenario_of(name)
 
     class Silent(World):
-        def released(self, operation: Operation) -> dict[str, Any]:
+        def released(self, operation: Operation[Any]) -> dict[str, Any]:
             return {"hypothesis": {"kind": "constant", "label": -1}}
 
     outcome = play(name, chosen, Silent(chosen, 0.3))
@@ -359,10 +375,8 @@ def test_out_of_rounds_it_gives_the_best_by_upper_limit():
 
 def test_a_release_without_a_hypothesis_is_the_curators_fault():
     for release in ({}, {"hypothesis": None}, {"hypothesis": {"kind": "code"}}, {"hypothesis": {"kind": "linear"}}):
-        with pytest.raises(PeerMisbehaved, match="no acceptable hypothesis"):
-            learned(release)
-    with pytest.raises(PeerMisbehaved):
-        play(STR, tiny(), lambda number, step: {})
+        with pytest.raises(PeerMisbehaved, match=r"the curator released nothing acceptable for 'learn': "):
+            play(STR, tiny(), lambda number, step, release=release: release)
 
 
 def test_a_curator_that_releases_rubbish_fails_the_run_and_not_the_referee(tmp_path):
@@ -385,7 +399,9 @@ def test_a_curator_that_releases_rubbish_fails_the_run_and_not_the_referee(tmp_p
     with Bench(tmp_path, curator=Rubbish) as bench:
         result = bench.run()
     assert (result["status"], result["answer"]) == ("failed", None)
-    assert "no acceptable hypothesis" in result["reason"]
+    assert result["reason"].startswith(
+        "the curator released nothing acceptable for 'learn': Learned: hypothesis: must be"
+    )
 
 
 def test_its_pattern_forbids_what_the_paper_forbids():

@@ -1,0 +1,58 @@
+"""List the values that many people hold, and count their holders among other people."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from common.core.errors import BadMessage
+from common.vocabulary.operations.base import OPERATIONS, Natural, Operation, Result, Whole
+
+
+class CountedHead(Result):
+    """The listed values, the noisy count of each, and among how many people they were counted.
+
+    The largest counts that the list was chosen by come first. Counts may be negative.
+    """
+
+    items: tuple[Natural, ...]
+    counts: tuple[Whole, ...]
+    people: Whole
+
+
+@OPERATIONS.register("head")
+class HeadList(Operation[CountedHead]):
+    """List the values that many people hold, and count their holders among other people.
+
+    Attributes
+    ----------
+    first, bits
+        The features that are the bits of the value, most significant first.
+    most
+        Values that are listed at most.
+    epsilon
+        What this costs.
+    """
+
+    result: ClassVar = CountedHead
+    kind: Literal["head"] = "head"
+    first: int = Field(default=0, ge=0, lt=1 << 20)
+    bits: int = Field(ge=1, le=64)
+    most: int = Field(ge=1, le=1 << 12)
+    epsilon: float = Field(ge=0.0025, le=60.0)  # half of it is that of geometric noise, from 0.001 to 30
+
+    @property
+    def min_features(self) -> int:
+        """Smallest number of features that the records must have."""
+        return self.first + self.bits
+
+    def check(self, result: CountedHead) -> None:
+        """Refuse a list that is too long, has a value twice or one of more bits, lacks a count, or counted nobody."""
+        items = result.items
+        if len(items) != len(result.counts) or len(set(items)) != len(items) or len(items) > self.most:
+            raise BadMessage(f"{self.most} different items at most, each with a count, were asked for")
+        if any(item >> self.bits for item in items):
+            raise BadMessage(f"an item must have {self.bits} bits at most")
+        if result.people < 1:
+            raise BadMessage(f"people must be at least 1, found {result.people}")

@@ -1,0 +1,52 @@
+"""Blender with one side: the curator's own counts, or items that the agents find among all by themselves."""
+
+from __future__ import annotations
+
+from common.scenario.scenario import Scenario
+from common.statistics.heavy_hitters import find, ladder
+from common.vocabulary.queries.item import ItemQuery
+from common.vocabulary.steps import Answers, AskAgents, Progress
+from referee.protocols.asking import ask, at_once
+from referee.protocols.base import ABLATIONS, Protocol, Script
+from referee.protocols.patterns import agents, curator, maybe, sequence
+from referee.protocols.synergy.blender import combined, given, head_list, shares_by_agents, shares_by_curator
+
+
+@ABLATIONS.register("blender/curator")
+class CuratorAlone(Protocol):
+    """The curator lists the items and counts them; nobody else is asked about the list."""
+
+    title = "Blender: the curator alone"
+    problem = "blender"
+    pattern = curator("head")
+
+    def script(self, scenario: Scenario, public: int) -> Script:
+        """Have the curator list the items and count them."""
+        problem, _ = given(scenario)
+        head = yield from ask(head_list(scenario, problem))
+        yield Progress(f"{len(head.items)} items are listed", {})
+        return combined(head.items, [shares_by_curator(head, scenario, problem)])
+
+
+@ABLATIONS.register("blender/agents")
+class AgentsAlone(Protocol):
+    """Half of the agents find the items among all 2^bits, the others estimate their shares.
+
+    The search is one question without interaction (:mod:`common.statistics.heavy_hitters`).
+    """
+
+    title = "Blender: the agents alone"
+    problem = "blender"
+    pattern = sequence(agents("item"), maybe(agents("listed")))
+
+    def script(self, scenario: Scenario, public: int) -> Script:
+        """Find the items with half of the agents, ask the others about them."""
+        problem, oracle = given(scenario)
+        count = int(scenario.agents.count)
+        query = ItemQuery(bits=problem.bits, prefixes=ladder(problem.bits, oracle), public=public)
+        answers: Answers = yield AskAgents(query, at_once(count // 2))
+        items: list[int] = find(query, oracle, answers, scenario.beta).items[: problem.most].tolist()
+        yield Progress(f"{len(items)} items are listed", {})
+        if not items:
+            return combined([], [])
+        return combined(items, [(yield from shares_by_agents(items, problem, oracle, count - count // 2, public))])

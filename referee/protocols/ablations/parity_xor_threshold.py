@@ -1,0 +1,43 @@
+"""Parity XOR threshold with one side: parities of unknown blocks, or blocks of unknown parities."""
+
+from __future__ import annotations
+
+from common.scenario.problems.parity_xor_threshold import Piecewise
+from common.scenario.scenario import Scenario
+from common.vocabulary.steps import Answers, AskAgents
+from referee.protocols.asking import ask, at_once
+from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
+from referee.protocols.patterns import agents, curator
+from referee.protocols.synergy.parity_xor_threshold import given, learn_blocks, pieced_together, prefixes, voted
+
+
+@ABLATIONS.register("parity-xor-threshold/curator")
+class CuratorAlone(Protocol):
+    """The curator has its parities, and takes the blocks to be equally long."""
+
+    title = "Parity XOR threshold: the curator alone"
+    problem = "parity-xor-threshold"
+    pattern = curator("parities")
+
+    def script(self, scenario: Scenario, public: int) -> Script:
+        """Learn a parity in each block, divide the range evenly."""
+        problem, _ = given(scenario)
+        pieces = voted((yield from ask(learn_blocks(scenario, problem))))
+        cuts = tuple((number << problem.b) // problem.blocks for number in range(1, problem.blocks))
+        return Outcome("done", 1, Piecewise(cuts=cuts, pieces=pieces), None, "the agents are left out")
+
+
+@ABLATIONS.register("parity-xor-threshold/agents")
+class AgentsAlone(Protocol):
+    """The agents have the quantiles, and no parity: they answer with the constant 1."""
+
+    title = "Parity XOR threshold: the agents alone"
+    problem = "parity-xor-threshold"
+    pattern = agents("item")
+
+    def script(self, scenario: Scenario, public: int) -> Script:
+        """Find where the blocks end."""
+        problem, oracle = given(scenario)
+        query = prefixes(problem, public)
+        answers: Answers = yield AskAgents(query, at_once(int(scenario.agents.count)))
+        return pieced_together(problem, ((problem.c,),) * problem.blocks, query, oracle, answers)
