@@ -132,7 +132,7 @@ def test_a_curator_refuses_a_task_that_its_records_do_not_have(tmp_path):
 
 def law(weights: Reweighing, sample: LocalSample):
     """Return mu exactly as it is sampled, up to its normalizer, shape (n,)."""
-    return weights.density().relative(np.concatenate(list(sample.scores())).astype(np.int64))
+    return weights.density().relative(np.concatenate(list(sample.cumulative_losses())).astype(np.int64))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -172,7 +172,7 @@ def test_each_certified_reweigh_lowers_the_potential(seed, kappa):
     weights = Reweighing(n, kappa, eta)
 
     def state():
-        scores = np.concatenate(list(sample.scores())).astype(np.float64)
+        scores = np.concatenate(list(sample.cumulative_losses())).astype(np.float64)
         w = np.exp(eta * (scores - scores.max()))
         w /= w.sum()
         mu = law(weights, sample)
