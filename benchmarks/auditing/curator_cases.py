@@ -110,7 +110,7 @@ class Overwritten(Reweighing):
 
     def update(self, sample: Sample, hypothesis: Hypothesis, loss: Loss = "zero-one") -> None:
         super().update(sample, hypothesis, "hinge")  # the same loss of a conjunction, in 1024ths: a cut is seldom whole
-        flat = [np.minimum(scores, round(self._cut())).astype(np.uint32) for scores in sample.scores()]
+        flat = [np.minimum(scores, round(self._cut())).astype(np.uint32) for scores in sample.cumulative_losses()]
         self._histogram = sample.restore(flat, 1024 * self._updates)
 
 

@@ -242,7 +242,7 @@ def test_a_bug_fails_its_run_and_not_the_next(bench, monkeypatch, caplog):
 
 
 def test_a_database_that_is_away_fails_nothing(bench, monkeypatch, caplog):
-    monkeypatch.setattr(referee.runner, "PAUSE", 0.01)
+    monkeypatch.setattr(referee.service.runner, "PAUSE", 0.01)
     real, calls = Referee.execute, []
 
     def shaky(self: Referee, run: str) -> Any:
