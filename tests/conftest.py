@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy.base import Finished
-from tests.support import Bench, leave_folder
+if TYPE_CHECKING:  # the parties are imported by the fixtures: only who uses one waits for it
+    from deploy.base import Finished
+    from tests.support import Bench
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """The three parties of a tiny run, fresh."""
+    from tests.support import Bench
+
     with Bench(tmp_path / "state") as parties:
         yield parties
 
@@ -21,6 +25,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
     """The tiny run as it goes when nothing happens: its state directory, and what it leaves. Read only."""
+    from tests.support import Bench, leave_folder
+
     folder = tmp_path_factory.mktemp("undisturbed")
     with Bench(folder / "state") as parties:
         parties.run()

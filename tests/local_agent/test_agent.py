@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +67,15 @@ def test_what_it_spent_survives_a_restart(agent, tmp_path):
     stored = json.loads((tmp_path / "answered.json").read_bytes())
     assert (stored["epsilon"], stored["delta"]) == (2.0, 0.0)
     assert (tmp_path / "answered.json").stat().st_mode & 0o077 == 0
+
+
+def test_what_is_on_disk_is_all_that_an_answer_costs(tmp_path):
+    frank = Agent(PERSON, replace(POLICY, epsilon=math.inf), tmp_path)
+    agreed = configuration("agents.mechanism={name: none}")
+    frank.answer(assignment(agreed), seal(REFEREE, agreed))
+    stored = json.loads((tmp_path / "answered.json").read_bytes())
+    assert (stored["epsilon"], stored["delta"]) == (math.inf, 1.0)
+    frank.close()
 
 
 def test_a_crash_before_it_is_on_disk_sends_nothing_and_spends_nothing(agent, monkeypatch):

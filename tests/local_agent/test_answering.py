@@ -3,11 +3,16 @@
 from typing import Literal
 
 import numpy as np
+import pytest
 
 from common.core.arrays import Floats, Indices
+from common.numerics.randomness import RandomSource
+from common.vocabulary.mechanisms.none import NoMechanism
 from common.vocabulary.queries.base import Query
 from common.vocabulary.records import Records
+from local_agent import population as population_module
 from local_agent.answering import CONSTANT, evaluate
+from local_agent.population import answer_together
 
 
 class Touchy(Query):
@@ -36,3 +41,19 @@ def test_one_persons_failure_is_nobody_elses():
 def test_nobody_at_all_gives_no_values():
     records = Records(np.empty((0, 1), dtype=np.float32), np.empty(0, dtype=np.int8))
     assert evaluate(Touchy(), records, np.arange(0)).shape == (0,)
+
+
+class Row:
+    """A crowd of whom every third one has 1."""
+
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
+        features = (people % 3 == 0).astype(np.float32)[:, np.newaxis]
+        return Records(features, np.ones(len(people), dtype=np.int8))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9])
+def test_everybody_answers_in_blocks_of_any_size(monkeypatch, count):
+    monkeypatch.setattr(population_module, "BLOCK", 4)
+    people = np.arange(count) * 2 + 1
+    found = answer_together(Touchy(), NoMechanism(), Row(), people, people, RandomSource.seeded(1))
+    assert found.tolist() == (people % 3 == 0).astype(int).tolist()

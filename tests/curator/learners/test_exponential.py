@@ -124,6 +124,10 @@ def test_conjunctions_of_other_features_are_refused():
     twos = Records(np.full((130, 3), 2, dtype=np.uint8), boolean().labels)
     with pytest.raises(BadData, match="want 0/1 features"):
         learner.learn(Reweighing(130, 0.5, 0.1).sampler(twos), RandomSource.seeded(1), None)
+    mixed = boolean()
+    mixed.features[7, 3] = 2
+    with pytest.raises(BadData, match="want 0/1 features"):
+        _Conjunctions(mixed, 2)
     with pytest.raises(BadData, match="want as many features"):
         _Conjunctions(boolean(d=6).take(np.arange(9)[:0]), 7)
 

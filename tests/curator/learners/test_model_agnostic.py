@@ -13,6 +13,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, SubsampledRelease
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.vocabulary.records import Records
+from curator.learners import model_agnostic
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.sample.local import LocalSample
@@ -100,6 +101,20 @@ def test_labels_only_needs_no_public_sample_and_a_first_half_teaches_nobody():
     turned = Records(PEOPLE.features, np.where(np.arange(N) < N // 2, -1, 1).astype(np.int8) * PEOPLE.labels)
     one, other = (chosen.learn(sampler(records), RandomSource.seeded(1), None) for records in (PEOPLE, turned))
     assert one == other
+
+
+def test_mistakes_are_estimated_with_the_epsilon_that_is_set_aside_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def none(cast: Any, classes: Any, touched: int, epsilon: float, source: RandomSource) -> float:
+        seen.append((cast.shape, len(classes), touched, epsilon))
+        return 0.0
+
+    monkeypatch.setattr(model_agnostic, "estimated_mistakes", none)
+    chosen = learner(aggregation={**EASY, "epsilon": 9.0, "cutoff": 5, "estimate": 0.1}, by="content")
+    said = chosen.answers(sampler(PEOPLE), chosen.points(sampler(PEOPLE), PUBLIC, 0, 200), RandomSource.seeded(1))
+    assert seen == [((60, 60), 60, 2, math.nextafter(0.9 - 4 * 0.9 * 2.0**-52, 0.0))]
+    assert np.count_nonzero(said == -1) == 1  # without mistakes, one bottom is enough
 
 
 def test_people_who_are_set_aside_teach_nobody():

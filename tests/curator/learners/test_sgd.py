@@ -309,3 +309,15 @@ def test_warm_start_in_the_box_begins_inside_it():
     learner = Sgd(steps=1, diameter=1e-9, noise=0.0, domain="box", warm=True, output="last")
     learned = learner.learn(draws, RandomSource.seeded(4), Linear(weights=(3.0, -3.0, 0.5, 0.0), threshold=-0.25))
     np.testing.assert_allclose([*learned.weights, learned.threshold], [1.0, 0.0, 0.5, 0.0, -0.25], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("width", "noise", "share"), [(3, 0.5, 2.0**-32), (3, 1e4, 2.0**-32), (100, 2.0, 2.0**-10)]
+)  # the last one in single precision
+def test_the_clip_leaves_room_for_every_rounding(width, noise, share):
+    # Half a unit a coordinate for the grid, and a share for the square root and the products before it.
+    learner = Sgd(steps=10, noise=noise, diameter=2.0)
+    rule = learner._rule(width)
+    reach = (rule.clip + 0.5 * math.sqrt(width)) * rule.unit
+    assert reach <= learner.clip * (1.0 - share / 2.0)
+    assert reach >= learner.clip * (1.0 - share * 2.0)

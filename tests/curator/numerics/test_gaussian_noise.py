@@ -91,12 +91,19 @@ def test_every_cell_of_a_pair_has_its_probability_by_counting_all_words_that_lea
     assert found * 2.0**-48 == pytest.approx(mass, rel=accuracy)
 
 
-def test_law_is_symmetric_exactly():
+@pytest.mark.parametrize("most", [1 << 24, 1 << 10], ids=["all", "refined"])
+def test_law_is_symmetric_exactly(most):
     random = np.random.default_rng(3)
-    radii, angles = random.integers(1 << 24, size=(2, 20 * LANES))
+    radii, angles = random.integers(most, size=20 * LANES), random.integers(1 << 24, size=20 * LANES)
     pairs = transformed(radii, angles)
     np.testing.assert_array_equal(transformed(radii, angles ^ 1), pairs * (-1, 1))
     np.testing.assert_array_equal(transformed(radii, angles ^ 0xFFFFFE), pairs * (1, -1))
+
+
+def test_refined_pairs_point_where_their_angle_says():
+    angles = np.arange(0, 1 << 24, 16411)
+    refined, plain = (transformed(np.full(len(angles), word), angles) for word in (1023, 1024))
+    np.testing.assert_allclose(refined, plain, atol=3.0)
 
 
 @pytest.mark.parametrize("word", [0, 1, 500, 1023, 1024, 100_000, 1 << 20, (1 << 24) - 1])

@@ -26,6 +26,7 @@ from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from curator.learners.base import parse_learner
+from curator.operations.base import HANDLERS
 from curator.sample.local import LocalSample
 from curator.sample.shard import Shard
 from curator.service.curator import Curator, planned_events
@@ -237,6 +238,50 @@ def test_a_repeated_request_gets_the_stored_release_and_is_charged_once(bench):
         assert bench.perform(0, LEARN) == first
     assert ledger(bench) == before
     assert len(before) == 1
+
+
+@pytest.mark.parametrize("operation", [LEARN, reweigh()], ids=["learn", "reweigh"])
+def test_the_charge_is_on_disk_before_the_work_and_the_result_before_the_release(bench, monkeypatch, operation):
+    # Refused, charged, run, stored, released: what a malicious referee gains by cutting the power is never a sample.
+    bench.open()
+    act, seen = HANDLERS[operation["kind"]], []
+    run, check = act.run, act.check
+
+    def checked(self, *arguments: Any) -> None:
+        seen.append(("check", len(ledger(bench))))
+        check(self, *arguments)
+
+    def running(self, *arguments: Any) -> dict[str, Any]:
+        seen.append(("run", [(row[0], row[3]) for row in ledger(bench)]))
+        return run(self, *arguments)
+
+    def signing(self, kind: str, wire: dict[str, Any]) -> Signed:
+        seen.append(("release", [row[3] is not None for row in ledger(bench)]))
+        return sign(self, kind, wire)
+
+    sign = Identity.sign
+    monkeypatch.setattr(act, "check", checked)
+    monkeypatch.setattr(act, "run", running)
+    request_of_it = request(bench, "0", operation)
+    monkeypatch.setattr(Identity, "sign", signing)
+    bench.curator.perform(request_of_it)
+    assert seen == [("check", 0), ("run", [("0", None)]), ("release", [True])]
+
+
+def test_what_the_ledger_does_not_take_is_not_run(bench, monkeypatch):
+    bench.open()
+    ran = []
+    for kind in ("learn", "reweigh"):
+        monkeypatch.setattr(HANDLERS[kind], "run", lambda self, *arguments: ran.append(self))
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(Ledger, "charge", full)
+    for number, operation in enumerate((LEARN, reweigh())):
+        with pytest.raises(OSError, match="no space left"):
+            bench.perform(number, operation)
+    assert (ran, ledger(bench)) == ([], [])
 
 
 def test_an_operation_id_means_one_operation(bench):

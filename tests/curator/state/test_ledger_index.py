@@ -38,3 +38,21 @@ def test_a_reopened_book_says_the_same(ledger):
 
 def test_an_empty_book_has_nothing_unfinished(ledger):
     assert LedgerIndex(ledger).unfinished() is None
+
+
+@pytest.mark.parametrize("deed", ["charge", "finish"])
+def test_what_the_disk_does_not_take_is_not_in_the_book(ledger, monkeypatch, deed):
+    # Durably first: were it the other way round, memory would know what the disk may never learn.
+    index = LedgerIndex(ledger)
+    index.charge("run", charge(0))
+
+    def full(*arguments):
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(Ledger, deed, full)
+    with pytest.raises(OSError, match="no space left"):
+        index.charge("run", charge(1)) if deed == "charge" else index.finish("run", "0", {"released": 0})
+    assert [c.operation_id for c in index] == ["0"]
+    assert index.events == [STEPS]
+    assert index.find("0").result is None
+    assert index.unfinished() == index.find("0")

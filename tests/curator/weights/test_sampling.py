@@ -149,8 +149,20 @@ def test_blocks_are_draws_in_pieces():
     weights, sample = uneven(0.3)
     sampler = weights.sampler(sample)
     assert [len(block) for block in sampler.blocks(250, 100, RandomSource.seeded(7))] == [100, 100, 50]
+    assert [len(block) for block in sampler.blocks(201, 100, RandomSource.seeded(7))] == [100, 100, 1]
     assert len(sampler.draws(0, RandomSource.seeded(7))) == len(sampler.indices(0, RandomSource.seeded(7))) == 0
     assert len(sampler.draws(200_000, RandomSource.seeded(7))) == 200_000
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 30)])
+def test_located_draws_are_the_draws(cuts):
+    sampler = Reweighing(N, None, 1.0).sampler(split(people(), *cuts))
+    located, drawn = (draw(37, RandomSource.seeded(8)) for draw in (sampler.located, sampler.draws))
+    assert located.size == len(drawn) == 37
+    if located.codes is None and located.labels is not None:
+        rows = np.arange(37) if located.rows is None else located.rows
+        np.testing.assert_array_equal(located.matrix[rows], drawn.features)
+        np.testing.assert_array_equal(located.labels[rows], drawn.labels)
 
 
 @pytest.mark.parametrize("cuts", [(), (1, 30)])

@@ -54,6 +54,13 @@ def test_epsilon_is_the_least_on_the_private_side_and_inverts_mu(mu: float, log_
 
 def test_what_no_epsilon_can_describe_is_infinite() -> None:
     assert epsilon_of(1e3, 1e-9) == math.inf
+    assert epsilon_of(37.0, 1e-6) == math.inf  # it is about 860, and the largest epsilon 700
+    assert 600.0 < epsilon_of(32.0, 1e-6) < 700.0
+
+
+def test_a_delta_that_suffices_without_any_epsilon_costs_none() -> None:
+    for mu in (1e-3, 0.3, 2.0):
+        assert epsilon_of(mu, delta_of(mu, 0.0)) == 0.0
 
 
 @pytest.mark.parametrize(

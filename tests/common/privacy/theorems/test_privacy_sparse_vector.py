@@ -166,3 +166,11 @@ def test_shares_of_single_releases_compose_to_the_budget_and_use_it(queries, eps
 def test_what_cannot_be_is_refused(call, says):
     with pytest.raises(BadInput, match=says):
         call()
+
+
+def test_a_failure_of_exactly_delta_is_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Thresholds, "failure", lambda self, epsilon: 1e-4)
+    assert printed(5, 200, 2.0, 1e-4, 0.05)[1] > 0
+    assert calibrated(5, 200, 2.0, 1e-4).cutoff == 5
+    with pytest.raises(BadInput, match="do not keep to"):
+        printed(5, 200, 2.0, math.nextafter(1e-4, 0.0), 0.05)

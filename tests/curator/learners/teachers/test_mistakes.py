@@ -65,3 +65,11 @@ def test_on_all_but_so_many_queries_two_thirds_agree():
         row[draw.permutation(hard)[:most]] = True
     assert np.count_nonzero(wrong.sum(axis=0) > teachers / 3) < 3 * most
     assert enough_bottoms(most / queries, queries, 0.05) >= 3 * most
+
+
+@pytest.mark.parametrize(("wrong", "told"), [(0.0, (0.0, 0.1)), (0.7, (0.6, 0.8)), (1.0, (0.97, 1.0))])
+def test_the_estimate_reaches_from_no_mistakes_to_nothing_but_mistakes(wrong, told):
+    votes = (np.arange(50)[:, None] < 50 * wrong) * np.ones((1, 60), dtype=np.int64)
+    found = [estimated_mistakes(votes, np.zeros(60), 1, 3.0, RandomSource.seeded(seed)) for seed in range(20)]
+    assert all(told[0] <= estimate <= told[1] for estimate in found)
+    assert max(found) == 1.0 or wrong < 1.0

@@ -35,6 +35,13 @@ def test_a_record_changes_the_votes_of_its_own_teacher_only(name):
     np.testing.assert_array_equal(np.delete(before, 2, axis=0), np.delete(after, 2, axis=0))
 
 
+def test_a_teacher_that_is_warned_says_what_it_learned_all_the_same():
+    # Tests make an error of a warning, which a teacher would hide as any other: it would say the negative class.
+    hasty = Classifier(classifier="LogisticRegression", parameters={"max_iter": 1, "C": 1e6})
+    said = cast(people(1000), hasty)
+    assert 0.2 < said.mean() < 0.8
+
+
 def test_teachers_learn_what_their_chunks_show():
     truth = POINTS[:, 0] > 0
     assert np.mean(cast(people(1000)) == truth) > 0.9

@@ -1,0 +1,93 @@
+"""What is mutated, by area, and which tests count: the one table to edit when files move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("common", "curator", "local_agent", "referee", "deploy", "tandem", "tests", "benchmarks", "scenarios")
+"""Top-level packages whose imports count."""
+
+AREAS: dict[str, tuple[str, ...]] = {
+    "accountants and theorems": (
+        "common/privacy/accountants/*.py",
+        "common/privacy/theorems/*.py",
+        *(f"common/privacy/{name}.py" for name in ("budget", "calibration", "events", "rounding")),
+    ),
+    "agents' mechanisms": ("common/**/mechanisms/*.py",),
+    "sequential tests, intervals": (
+        "common/statistics/evidence.py",
+        "common/statistics/sequential.py",
+        "common/statistics/fixed.py",
+        "common/statistics/intervals.py",
+    ),
+    "learners": (
+        "common/vocabulary/learners/*.py",
+        "curator/learners/sgd.py",
+        "curator/learners/gradient_steps.py",
+        *(f"curator/learners/{name}.py" for name in ("exponential", "parity", "model_agnostic", "chosen")),
+        *(f"curator/learners/{name}.py" for name in ("cnvx_adap", "ncnvx_adap")),
+    ),
+    "adaptation": (
+        "curator/**/adaptation/steps.py",
+        "curator/**/adaptation/settings.py",
+        "curator/**/adaptation/noisy_descent.py",
+        "curator/**/adaptation/discrepancy.py",
+    ),
+    "curator's noise and draws": (
+        "curator/numerics/gaussian_noise.py",
+        "curator/mechanisms/*.py",
+        "curator/**/sampling.py",
+        "curator/**/reweighing.py",
+    ),
+    "ledger and curator": (
+        "curator/**/ledger.py",
+        "curator/state/ledger_index.py",
+        "curator/service/curator.py",
+        "curator/engine/*.py",
+    ),
+    "votes": ("curator/**/teachers/*.py",),
+    "operations": ("curator/operations/*.py",),
+    "agents": ("local_agent/agent.py", "local_agent/answering.py", "local_agent/policy.py"),
+}
+"""Patterns of files by area. ``**`` also stands for no folder at all."""
+
+ORDERED = ("ledger and curator", "agents", "operations")
+"""Areas in which the order of statements is the guarantee: adjacent ones are exchanged there."""
+
+FAST = ("-m", "not slow and not docker")
+"""How pytest is told to leave out what is not in the fast tier."""
+OTHER_TIERS = ("tests/audit/", "tests/docker/", "tests/benchmarks/", "tests/tandem/")
+"""Tests that take long, or that are about something else."""
+
+
+_LEAST = 200
+"""Bytes of a file that holds more than a docstring."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file to mutate."""
+
+    path: Path
+    area: str
+
+
+def targets(root: Path = ROOT) -> list[Target]:
+    """Return every file to mutate, in the order of the areas; a file belongs to the first area that names it.
+
+    Raises
+    ------
+    ValueError
+        If a pattern matches no file: it moved, and its mutants would be left out in silence.
+    """
+    found: dict[Path, Target] = {}
+    for area, patterns in AREAS.items():
+        for pattern in patterns:
+            paths = [path for path in sorted(root.glob(pattern)) if path.stat().st_size > _LEAST]
+            if not paths:
+                raise ValueError(f"no file matches {pattern!r} of {area!r}: edit benchmarks/mutants/targets.py")
+            for path in paths:
+                found.setdefault(path, Target(path, area))
+    return list(found.values())

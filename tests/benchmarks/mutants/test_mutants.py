@@ -1,0 +1,190 @@
+"""The command that mutates: what it changes, whom it chooses, which tests it asks, and what it keeps."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutants import __main__ as command
+from benchmarks.mutants.operators import mutations
+from benchmarks.mutants.reach import Imports
+from benchmarks.mutants.sampling import Equivalent, Mutant, chosen, equivalents, every_mutant
+from benchmarks.mutants.targets import AREAS, ROOT, Target, targets
+
+SOURCE = '''"""A file."""
+
+import math
+
+LEAST = 2.0
+
+
+def charge(ledger, steps, noise: int = 3):
+    """Charge 1 step."""
+    if steps < 1 or not ledger:
+        raise ValueError(f"at least {1} step")
+    scale = max(math.nextafter(2 / noise, math.inf), LEAST)
+    ledger.charge(steps)
+    ledger.run(scale)
+    for step in range(steps):
+        scale += step
+    return math.ceil(scale)
+'''
+
+
+@pytest.fixture(scope="module")
+def every() -> list[Mutant]:
+    return every_mutant()
+
+
+def test_every_pattern_names_a_file_and_a_file_is_in_one_area() -> None:
+    found = targets()
+    assert {target.area for target in found} == set(AREAS)
+    assert len({target.path for target in found}) == len(found)
+
+
+def test_a_pattern_that_names_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(AREAS, "learners", ("curator/learners/sgd.py", "curator/learners/nobody.py"))
+    with pytest.raises(ValueError, match=r"no file matches 'curator/learners/nobody.py'"):
+        targets()
+
+
+def test_changes_are_what_they_say_and_nothing_else() -> None:
+    found = {mutation.change: mutation for mutation in mutations(SOURCE, ordered=True)}
+    assert set(found) == {
+        "2.0 -> (4.0)",
+        "2.0 -> (1.0)",
+        "steps < 1 or not ledger -> (steps < 1 and (not ledger))",
+        "steps < 1 -> (steps <= 1)",
+        "steps -> (2 * steps)",
+        "steps -> (steps // 2)",
+        "1 -> (2)",
+        "1 -> (0)",
+        "not ledger -> ledger",
+        'raise ValueError(f"at least {1} step") -> pass',
+        "max(math.nextafter(2 / noise, math.inf), LEAST) -> min(math.nextafter(2 / noise, math.inf), LEAST)",
+        "max(math.nextafter(2 / noise, math.inf), LEAST) -> math.nextafter(2 / noise, math.inf)",
+        "max(math.nextafter(2 / noise, math.inf), LEAST) -> LEAST",
+        "math.nextafter(2 / noise, math.inf) -> (2 / noise)",
+        "2 / noise -> (2 * noise)",
+        "2 -> (3)",
+        "2 -> (1)",
+        "noise -> (2 * noise)",
+        "noise -> (noise / 2)",
+        "math.inf -> (-math.inf)",
+        "ledger.charge(steps) -> pass",
+        "ledger.run(scale) -> pass",
+        "scale = max(math.nextafter(2 / noise, math.inf), LEAST) ledger.charge(steps) -> "
+        "ledger.charge(steps); scale = max(math.nextafter(2 / noise, math.inf), LEAST)",
+        "ledger.charge(steps) ledger.run(scale) -> ledger.run(scale); ledger.charge(steps)",
+        "scale -> (2 * scale)",
+        "scale -> (scale / 2)",
+        "range(steps) -> range(steps - 1)",
+        "scale += step -> scale -= step",
+        "math.ceil(scale) -> math.floor(scale)",
+    }
+    for mutation in found.values():
+        mutant = mutation.applied(SOURCE)
+        assert ast.dump(ast.parse(mutant)) != ast.dump(ast.parse(SOURCE))
+        assert SOURCE.splitlines()[mutation.line - 1].strip() == mutation.text
+        assert mutation.kind == "order" or mutant.count("\n") == SOURCE.count("\n")
+
+
+def test_without_order_no_statements_change_places() -> None:
+    assert not any(mutation.kind == "order" for mutation in mutations(SOURCE))
+
+
+def test_a_mutant_keeps_its_key_where_its_file_moves_or_grows_and_no_two_share_one(every: list[Mutant]) -> None:
+    keys = [mutation.key("area", "file.py") for mutation in mutations(SOURCE)]
+    grown = SOURCE.replace("LEAST = ", "# Why.\nOTHER = print\n\nLEAST = ")
+    assert [mutation.key("area", "file.py") for mutation in mutations(grown)] == keys
+    assert len({mutant.key for mutant in every}) == len(every)
+
+
+def test_every_mutant_is_another_program(every: list[Mutant]) -> None:
+    for mutant in chosen(every, 30, seed=7):
+        assert ast.dump(ast.parse(mutant.source)) != ast.dump(ast.parse(mutant.target.path.read_text()))
+
+
+def test_the_sample_has_as_many_of_every_area_and_stays_where_others_go(every: list[Mutant]) -> None:
+    sample = chosen(every, 100, seed=1)
+    assert set(Counter(mutant.target.area for mutant in sample).values()) == {100 // len(AREAS)}
+    assert chosen(list(reversed(every)), 100, seed=1) == sample
+    assert chosen(every, 100, seed=2) != sample
+    # Without one that was not chosen, the same are.
+    left_out = next(mutant for mutant in every if mutant not in sample)
+    fewer = chosen([mutant for mutant in every if mutant is not left_out], 100, seed=1)
+    assert len(set(sample) - set(fewer)) <= 1
+
+
+def test_every_equivalent_is_a_mutant_that_there_is(every: list[Mutant]) -> None:
+    for entry in equivalents():
+        assert entry.why, entry
+        assert any(entry.covers(mutant) for mutant in every), f"no such mutant any more: {entry}"
+
+
+def test_an_equivalent_covers_its_own_change_of_its_own_line() -> None:
+    (first, *_), area = mutations(SOURCE), next(iter(AREAS))
+    mutant = Mutant(Target(Path("file.py"), area), first)
+    assert Equivalent(first.text, first.change, "why").covers(mutant)
+    assert Equivalent(first.text, "", "why").covers(mutant)
+    assert not Equivalent(first.text, first.change + " ", "why").covers(mutant)
+    assert not Equivalent(first.text + " ", first.change, "why").covers(mutant)
+
+
+def test_the_nearest_tests_come_first_and_registries_are_followed() -> None:
+    imports = Imports(ROOT)
+    by_name = {target.path.name: imports.tests(target.path) for target in targets()}
+    for name in ("sgd.py", "exponential.py", "ledger.py", "sparse_vector.py"):
+        assert by_name[name][0].stem.endswith(f"test_{name}"[:-3].removeprefix("test")), name
+    for name, tests in by_name.items():
+        assert tests, f"no test reaches {name}"
+        assert not any("docker" in str(test) for test in tests)
+    contract = next(test for test in by_name["parity.py"] if "learner_contract" in test.stem)
+    assert contract in by_name["parity.py"][:8]
+
+
+def test_results_are_kept_and_counted(tmp_path: Path, every: list[Mutant]) -> None:
+    sample = chosen(every, 20, seed=1)
+    file = tmp_path / "results.jsonl"
+    outcomes = ["caught", "survived", "timeout"]
+    for number, mutant in enumerate(sample):
+        row = {"key": mutant.key, "area": mutant.target.area, "outcome": outcomes[number % 3], "seconds": 2.0}
+        with file.open("a") as lines:
+            lines.write(json.dumps({**row, "outcome": "survived"}) + "\n" + json.dumps(row) + "\n")
+    found = command.report(sample, sample[:1], command.read(file))
+    assert (found["mutants"], found["caught"], len(found["survivors"])) == (20, 13, 7)
+    assert sum(area["equivalent"] for area in found["areas"]) == 1
+    assert sum(area["seconds"] for area in found["areas"]) == 40.0
+    assert command.table(found).row_count == len(AREAS)
+    assert command.table(command.report(sample[:1], [], command.read(file))).row_count == 1
+
+
+def test_a_list_runs_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: list[Mutant]
+) -> None:
+    output = tmp_path / "results.jsonl"
+    monkeypatch.setattr(command, "every_mutant", lambda: every)
+    assert command.main(["--list", "--count", "3", "--only", "rounding", "--output", str(output)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert not output.exists()
+
+
+@pytest.mark.slow
+def test_the_command_catches_a_mutant_in_a_copy_and_goes_on_where_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "FILES", 1)
+    target = next(target.path for target in targets() if target.path.name == "klnrs.py")
+    before = target.read_bytes()
+    asked = ["--only", "klnrs.py:.*tanh", "--count", "1", "--trusted", "--json", "--output", str(tmp_path / "r.jsonl")]
+    assert command.main(asked) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert (first["mutants"], first["caught"]) == (1, 1)
+    assert target.read_bytes() == before
+    assert command.main(asked) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1
