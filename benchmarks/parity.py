@@ -24,7 +24,7 @@ from scipy.stats import binomtest
 from common.numerics.randomness import RandomSource, subseed
 from common.people.distributions.parities.biased_parity import BiasedParity
 from common.planning.plan import resolve
-from common.scenario import scenario as scenarios
+from common.scenario import loading
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.records import Records
@@ -49,7 +49,7 @@ def planned(dimension: int, divergence: float, epsilon: float, bounds: str) -> S
     """Return the shipped scenario for another size, with every number planned."""
     sizes = [f"{side}.distribution.d={dimension}" for side in ("source", "target")]
     rest = [f"divergence.chi_squared={divergence}", f"divergence.supremum={2 * divergence}"]
-    return resolve(scenarios.load("parity", [*sizes, *rest, f"curator.epsilon={epsilon}", f"bounds={bounds}"]))
+    return resolve(loading.load("parity", [*sizes, *rest, f"curator.epsilon={epsilon}", f"bounds={bounds}"]))
 
 
 def everybody(source: BiasedParity, seed: int, n: int) -> Iterator[Records]:

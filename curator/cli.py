@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from common.planning.plan import resolve
-from common.scenario import scenario as scenarios
+from common.scenario import loading
 from common.service.app import listen, serve
 from common.service.cli import application, end_with_stdin, fail_clearly
 from curator.service.app import curator_app
@@ -46,7 +46,7 @@ def serve_command(
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001
     """
     end_with_stdin()
-    chosen = resolve(scenarios.load(scenario, sets))
+    chosen = resolve(loading.load(scenario, sets))
     with (
         listen(host, port) as listener,
         closing(open_curator(chosen, state, seed, referee_key, lambda text: typer.echo(text, err=True))) as curator,

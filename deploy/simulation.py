@@ -18,7 +18,8 @@ import numpy as np
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import TableRecordSource, open_records
-from common.scenario.scenario import Scenario, public_sample
+from common.scenario.agreement import public_sample
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations import Learn, Operation
 from common.vocabulary.queries.base import Query
@@ -57,9 +58,8 @@ class LocalCurator:
         The run's.
     """
 
-    def __init__(self, scenario: Scenario, sample: Sample, seed: int) -> None:
+    def __init__(self, scenario: ResolvedScenario, sample: Sample, seed: int) -> None:
         policy = scenario.curator
-        kappa = None if policy.kappa is None else float(policy.kappa)
         learner = None if policy.learner is None else parse_learner(policy.learner)
         if learner is not None and scenario.problem is None:
             learner.check(sample.dtype, sample.dimension)
@@ -67,7 +67,7 @@ class LocalCurator:
         if learner is not None:
             learner.check_public(public)
             learner.check_people(len(sample))
-        self.workspace = Workspace(sample, Reweighing(len(sample), kappa, float(policy.eta)), learner, public=public)
+        self.workspace = Workspace(sample, Reweighing(len(sample), policy.kappa, policy.eta), learner, public=public)
         self._randomness = RandomSource.seeded(seed, "curator")
         self._lineage = ""
 
@@ -100,7 +100,7 @@ class SimulatedAgents:
         If a pool is asked for with a mechanism that protects its people, or if people drop out.
     """
 
-    def __init__(self, scenario: Scenario, seed: int, pool: int | None = None) -> None:
+    def __init__(self, scenario: ResolvedScenario, seed: int, pool: int | None = None) -> None:
         section = scenario.agents
         if section.dropout:
             raise BadScenario("a laboratory has nobody who never answers: set agents.dropout=0")
@@ -109,7 +109,7 @@ class SimulatedAgents:
                 f"a pool of people answers again and again, which mechanism {section.mechanism.name!r} does not allow: "
                 "leave the pool out, or take mechanism none"
             )
-        self._population = open_records(scenario.target, None, subseed(seed, "target"), pool or int(section.count))
+        self._population = open_records(scenario.target, None, subseed(seed, "target"), pool or section.count)
         if pool is not None:
             self._population = TableRecordSource(self._population.records(np.arange(pool)))
         self._order = Order(simulated(seed), len(self._population))
@@ -131,7 +131,7 @@ class SimulatedAgents:
 
 
 def conduct(
-    scenario: Scenario,
+    scenario: ResolvedScenario,
     seed: int,
     hook: Hook,
     *,
@@ -175,8 +175,6 @@ def conduct(
             return release
 
         protocol = PROTOCOLS[scenario.protocol]()
-        promised = OrderCommitment(
-            first=0, agents=int(scenario.agents.count), used=0, sha256=commitment(simulated(seed))
-        )
+        promised = OrderCommitment(first=0, agents=scenario.agents.count, used=0, sha256=commitment(simulated(seed)))
         script = protocol.script(scenario, public_randomness(public(scenario), [promised]))
         return drive(script, protocol.agreed(scenario), exchange, on_progress or (lambda note: None))

@@ -17,7 +17,7 @@ import typer
 
 from common.core.errors import BadData, BadInput, TandemError
 from common.planning.plan import resolve
-from common.scenario import scenario as scenarios
+from common.scenario import loading
 from common.service.cli import application, end_with_stdin, fail_clearly
 from common.vocabulary.records import Records
 from common.wire.state import claim
@@ -69,7 +69,7 @@ def host_command(
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
     end_with_stdin()
-    chosen = resolve(scenarios.load(scenario, sets))
+    chosen = resolve(loading.load(scenario, sets))
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)
         population = open_population(chosen, state, seed, key, agents)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from common.core.errors import BadInput, BadScenario
-from common.scenario import scenario as scenarios
+from common.scenario import agreement, loading
 from common.scenario.scenario import Scenario
 from common.service.app import listen, serve
 from common.service.cli import application, end_with_stdin, fail_clearly
@@ -71,11 +71,11 @@ def run_command(
 
     Example: referee run ball --seed 1 --deployment processes
     """
-    asked = scenarios.load(scenario, sets)
+    asked = loading.load(scenario, sets)
     chosen = checked(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     if not _is_url(deployment):
-        scenarios.data_folder(chosen)  # a missing directory is said before anything starts
+        agreement.data_folder(chosen)  # a missing directory is said before anything starts
     if folder.exists() and not (folder / "claim.json").exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
     deployed = _deployment(deployment, folder / "state", token)
@@ -107,7 +107,7 @@ def run_command(
 @fail_clearly
 def list_command(as_json: AsJson = False) -> None:
     """List the shipped scenarios, what each shows, and the protocols, mechanisms and learners there are."""
-    shipped = [scenarios.load(name) for name in scenarios.shipped()]
+    shipped = [loading.load(name) for name in loading.shipped()]
     if as_json:
         typer.echo(json.dumps([{"name": s.name, "title": s.title, "description": s.description} for s in shipped]))
     else:
@@ -121,7 +121,7 @@ def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson 
 
     Example: referee plan ball --set alpha=0.05
     """
-    chosen = scenarios.load(scenario, sets)
+    chosen = loading.load(scenario, sets)
     checked(chosen)
     document = show.plans(chosen)
     if as_json:

@@ -27,7 +27,9 @@ from common.core.errors import (
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, SubsampledRelease
-from common.scenario.scenario import Scenario, policy_digest
+from common.scenario.agreement import policy_digest
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import parse
 from common.service.database import sqlite_url
 from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
 from common.vocabulary.operations import Operation, Reweigh, parse_operation
@@ -86,7 +88,7 @@ class Curator:
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenario: ResolvedScenario,
         sample: Sample,
         folder: Path,
         *,
@@ -96,8 +98,6 @@ class Curator:
     ) -> None:
         policy = scenario.curator
         n, kappa, eta, rounds = policy.n, policy.kappa, policy.eta, policy.rounds
-        if isinstance(n, str) or isinstance(kappa, str) or isinstance(eta, str) or isinstance(rounds, str):
-            raise BadScenario("the curator needs a resolved scenario: a value is still at 'plan'")
         if scenario.people == "real" and seed is not None:
             raise BadScenario("people are real: the curator's noise must not come from a seed")
         if scenario.people == "real" and policy.epsilon is None:
@@ -178,7 +178,7 @@ class Curator:
         if configuration.referee != signed.key:
             raise ConfigurationMismatch("the configuration names another referee than the one that signed it")
         digest = configuration.fingerprint()
-        if policy_digest(configuration.scenario) != self._policy:
+        if policy_digest(parse(configuration.scenario)) != self._policy:
             raise ConfigurationMismatch(
                 "the run's curator section differs from this curator's own policy: start both from the same scenario"
             )

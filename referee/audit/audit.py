@@ -24,8 +24,7 @@ from common.core import canonical
 from common.core.errors import AuditFailed, TandemError
 from common.privacy.budget import cost
 from common.privacy.events import Event, NoEvent, parse_event
-from common.scenario import scenario
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import parse_resolved
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.packing import pack_one, unpack_answers
 from common.vocabulary.queries.base import Query
@@ -100,7 +99,7 @@ class _Auditor:
         if self._configuration.referee != first.body["referee"]:
             raise AuditFailed("the configuration names another referee than the transcript")
         self._digest = self._configuration.fingerprint()
-        self._scenario: Scenario = scenario.parse(self._configuration.scenario)
+        self._scenario = parse_resolved(self._configuration.scenario)
         self._participants = tuple(Participant(k, int(f), int(a)) for k, f, a in first.body["participants"])
         self._check_numbers()
         self._check_order(last.body["order"])
@@ -356,7 +355,7 @@ class _Auditor:
             tree = yaml.safe_load(read_file(self._folder, "scenario.yaml").decode("utf-8"))
         except yaml.YAMLError:
             raise AuditFailed("scenario.yaml is not YAML: it was changed") from None
-        if scenario.parse(tree) != self._scenario:
+        if parse_resolved(tree) != self._scenario:
             raise AuditFailed("scenario.yaml differs from the signed configuration")
         self.where = "result.json"
         stored = canonical.decode(read_file(self._folder, "result.json"))

@@ -20,7 +20,7 @@ from common.core.errors import (
     PatternViolation,
     PeerUnavailable,
 )
-from common.scenario.scenario import parse
+from common.scenario.resolved import parse_resolved
 from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.packing import AnswerKind, pack_one, unpack_answers
 from common.vocabulary.queries.base import Query, parse_query
@@ -185,7 +185,7 @@ class Collection:
             if wire is None:
                 raise NotFound(f"run {run!r} has not begun")
             configuration = messages.Configuration.parse(wire)
-            self._runs[run] = (configuration.fingerprint(), parse(configuration.scenario).agents.mechanism)
+            self._runs[run] = (configuration.fingerprint(), parse_resolved(configuration.scenario).agents.mechanism)
         return self._runs[run]
 
     def _kind(self, report: messages.Report | messages.PackedReport) -> AnswerKind:

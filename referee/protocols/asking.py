@@ -8,7 +8,7 @@ from typing import Any
 
 from common.core.errors import BadScenario
 from common.planning.plan import plan
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.fixed import FixedTest
 from common.statistics.intervals import Estimate, estimate, tally
 from common.statistics.loss_test import LossTest, Verdict
@@ -33,7 +33,7 @@ class Finding:
     asked: int
 
 
-def test_mean(query: Query, scenario: Scenario, rounds: int) -> Script:
+def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
     """Ask fresh agents until it is clear whether the query's mean is above the one level or below the other.
 
     The levels are ``accuracy.reweigh_above`` and ``accuracy.halt_below`` times alpha. Each of ``rounds`` tests may be
@@ -53,7 +53,7 @@ def test_mean(query: Query, scenario: Scenario, rounds: int) -> Script:
     return Finding(test.verdict, found, asked)
 
 
-def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> LossTest:
+def _open_test(scenario: ResolvedScenario, low: float, high: float, beta: float) -> LossTest:
     mechanism = scenario.agents.value_mechanism
     if scenario.bounds == "paper":
         return FixedTest(mechanism, low, high, beta, size=int(plan(scenario, "paper").answers.value))
@@ -97,7 +97,7 @@ def ask_codes(count: int, **what: Any) -> Generator[AskAgents, Answers, Question
     return asked
 
 
-def estimate_mean(query: Query, scenario: Scenario, count: int, among: int) -> Script:
+def estimate_mean(query: Query, scenario: ResolvedScenario, count: int, among: int) -> Script:
     """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
     answers = yield AskAgents(query, count)
     found = estimate(

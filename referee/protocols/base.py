@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from common.core.errors import BadMessage, PeerMisbehaved
 from common.core.registry import Registry
 from common.core.values import Value
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from common.vocabulary.hypotheses.constant import Constant
@@ -118,12 +118,12 @@ class Protocol(ABC):
     patterns_alone: ClassVar[dict[str, Pattern]] = {}
     """The patterns of runs in which one side is left out, by the side that is alone."""
 
-    def agreed(self, scenario: Scenario) -> Pattern:
+    def agreed(self, scenario: ResolvedScenario) -> Pattern:
         """Return the pattern of a run."""
         return self.pattern if scenario.alone is None else self.patterns_alone[scenario.alone]
 
     @abstractmethod
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Start the protocol for a resolved scenario (no value is left at ``plan``).
 
         Parameters

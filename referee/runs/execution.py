@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from common.core.errors import BadMessage, BadScenario, PeerMisbehaved, PeerUnavailable, Refused, TandemError
-from common.scenario import scenario
+from common.scenario.resolved import parse_resolved
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire import messages
 from common.wire.identity import Identity, Signed, verify
@@ -57,7 +57,7 @@ class Execution:
     ) -> None:
         self._state = state
         self._run = state.run
-        self._scenario = scenario.parse(state.scenario)
+        self._scenario = parse_resolved(state.scenario)
         self._store = store
         self._identity = identity
         self._collection = collection
@@ -132,7 +132,7 @@ class Execution:
         return configuration
 
     def _await_agents(self, on_progress: Callable[[Progress], None]) -> None:
-        wanted = int(self._scenario.agents.count)
+        wanted = self._scenario.agents.count
         deadline = time.monotonic() + ENROLMENT_PATIENCE
         said = -1
         while (available := self._store.enrolled() - sum(c.used for c in self._store.cohorts())) < wanted:

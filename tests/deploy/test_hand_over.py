@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.people.spec import TableRecordSource
-from common.scenario.scenario import load
+from common.scenario.loading import load
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.relabelled import Relabelled
 from common.vocabulary.records import Records

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from common.core.errors import PeerUnavailable
-from common.scenario.scenario import Scenario, load
+from common.scenario.loading import load
+from common.scenario.scenario import Scenario
 from deploy.base import Finished
 from deploy.checking import checked
 from deploy.embedded import Embedded

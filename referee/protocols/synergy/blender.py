@@ -12,7 +12,7 @@ from common.core.arrays import Floats, Indices
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.core.values import Value, explain
 from common.scenario.problems.blender import Blender, Head
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.frequency import reports
 from common.statistics.heavy_hitters import find, ladder
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
@@ -55,9 +55,9 @@ class BlenderProtocol(Protocol):
         "agents": sequence(agents("item"), maybe(agents("listed"))),
     }
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Find the list, estimate its shares, combine."""
-        problem, oracle, count = scenario.problem, scenario.agents.mechanism, int(scenario.agents.count)
+        problem, oracle, count = scenario.problem, scenario.agents.mechanism, scenario.agents.count
         if not isinstance(problem, Blender) or not isinstance(oracle, FrequencyOracle):
             raise BadScenario("blender needs its problem, and a frequency oracle: take olh, hadamard or krr")
         found: list[Found] = []

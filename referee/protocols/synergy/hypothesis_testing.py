@@ -8,7 +8,7 @@ from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
 from common.planning.problems.hypothesis_testing import stand_in
 from common.scenario.problems.hypothesis_testing import Decision, Evidence, HypothesisTesting
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations import Count
 from common.vocabulary.queries.coordinate import CoordinateQuery
@@ -35,7 +35,7 @@ class HypothesisTestingProtocol(Protocol):
     pattern = sequence(curator("count"), agents("coordinate"))
     patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("count"), "agents": agents("coordinate")}
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Hear both sides, or one, and decide."""
         problem = scenario.problem
         if not isinstance(problem, HypothesisTesting):
@@ -45,9 +45,9 @@ class HypothesisTestingProtocol(Protocol):
         heard: list[Evidence] = []
         if scenario.alone != "agents":
             release = yield AskCurator(Count(feature=0, epsilon=scenario.curator.share))
-            heard.append(problem.counted(whole(release, "count"), int(scenario.curator.n), scenario.curator.share))
+            heard.append(problem.counted(whole(release, "count"), scenario.curator.n, scenario.curator.share))
         if scenario.alone != "curator":
-            answers: Answers = yield AskAgents(CoordinateQuery(first=0), int(scenario.agents.count))
+            answers: Answers = yield AskAgents(CoordinateQuery(first=0), scenario.agents.count)
             truth = scenario.agents.bit_mechanism.truth
             heard.append(problem.told(int(answers.values.sum(dtype="int64")), len(answers.values), truth))
         if scenario.alone is not None and problem.reduction:
@@ -58,10 +58,10 @@ class HypothesisTestingProtocol(Protocol):
         return _decided(int(sum(side.score for side in heard) > 0.0), "by the likelihood ratio")
 
 
-def _simulated(problem: HypothesisTesting, scenario: Scenario, world: int, coins: RandomSource) -> Evidence:
+def _simulated(problem: HypothesisTesting, scenario: ResolvedScenario, world: int, coins: RandomSource) -> Evidence:
     """Return what the side that is missing says if its people are drawn from D_0 or D_1."""
     rate = 0.5 + (world - 0.5) * problem.bias
-    n, share = int(scenario.curator.n), scenario.curator.share
+    n, share = scenario.curator.n, scenario.curator.share
     if scenario.alone == "agents":
         ones = int(coins.derive("people").bernoullis(rate, n).sum(dtype="int64"))
         return problem.counted(ones + int(Laplace(epsilon=share).noise(1, coins.derive("noise"))[0]), n, share)

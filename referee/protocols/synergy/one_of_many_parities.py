@@ -8,7 +8,7 @@ import numpy as np
 
 from common.core.errors import BadScenario
 from common.scenario.problems.one_of_many_parities import OneOfManyParities, Wanted
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.codes import likeliest_parity, signed_shares
 from common.vocabulary.operations import Learn
 from common.vocabulary.steps import AskCurator, Progress
@@ -36,9 +36,9 @@ class OneOfManyParitiesProtocol(Protocol):
     pattern = sequence(some(agents("code")), curator("learn"))
     patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("learn"), "agents": some(agents("code"))}
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Find out which parity is wanted, then learn it."""
-        problem, count = scenario.problem, int(scenario.agents.count)
+        problem, count = scenario.problem, scenario.agents.count
         if not isinstance(problem, OneOfManyParities):
             raise BadScenario("one-of-many-parities needs its problem")
         which = public % (1 << problem.d)

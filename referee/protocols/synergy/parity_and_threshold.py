@@ -9,7 +9,7 @@ import numpy as np
 
 from common.core.errors import BadScenario
 from common.scenario.problems.parity_and_threshold import Both, ParityAndThreshold
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.cdf import estimate_cdf
 from common.statistics.cdf_levels import ladder
 from common.statistics.codes import likeliest_parity
@@ -56,9 +56,9 @@ class ParityAndThresholdProtocol(Protocol):
         "agents": sequence(some(agents("code")), agents("coordinate"), many(agents("threshold"))),
     }
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn the parity, and at the same time how many are below the threshold; then search for it."""
-        problem, count = scenario.problem, int(scenario.agents.count)
+        problem, count = scenario.problem, scenario.agents.count
         if not isinstance(problem, ParityAndThreshold):
             raise BadScenario("parity-and-threshold needs its problem")
         learn = AskCurator(Learn(round=1, task=Task(features=problem.c)))
@@ -90,10 +90,10 @@ class ParityAndThresholdProtocol(Protocol):
 
 
 def _all_at_once(
-    scenario: Scenario, problem: ParityAndThreshold, learn: AskCurator, public: int
+    scenario: ResolvedScenario, problem: ParityAndThreshold, learn: AskCurator, public: int
 ) -> Generator[Together, Any, Outcome]:
     """Ask for everything in one step."""
-    oracle, count = scenario.agents.mechanism, int(scenario.agents.count)
+    oracle, count = scenario.agents.mechanism, scenario.agents.count
     if not isinstance(oracle, HadamardResponse) or scenario.alone is not None:
         raise BadScenario("without interaction: both sides are asked, agents with the mechanism hadamard")
     values = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
@@ -112,7 +112,7 @@ def _all_at_once(
     return _outcome(learned_parity(release, problem.c), int(found[place]), reason)
 
 
-def _surveyed(problem: ParityAndThreshold, mechanism: BitMechanism, scenario: Scenario) -> int:
+def _surveyed(problem: ParityAndThreshold, mechanism: BitMechanism, scenario: ResolvedScenario) -> int:
     return problem.surveyed(1.0 / (2.0 * mechanism.truth - 1.0), scenario.alpha / 4.0, scenario.beta)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from common.core.errors import BadScenario
 from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.codes import likeliest_parity, signed_shares
 from common.vocabulary.operations import Learn
 from common.vocabulary.steps import AskCurator, Progress
@@ -37,12 +37,12 @@ class ParityChoosesSecretProtocol(Protocol):
     pattern = sequence(curator("learn"), many(agents("code")))
     patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("learn"), "agents": some(agents("code"))}
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn which secret is wanted, then ask for its shares."""
         problem, mechanism = scenario.problem, scenario.agents.bit_mechanism
         if not isinstance(problem, ParityChoosesSecret):
             raise BadScenario("parity-chooses-secret needs its problem")
-        count = int(scenario.agents.count)
+        count = scenario.agents.count
         if scenario.alone == "agents":
             search = yield from ask_codes(count // 2, first=0, bits=problem.c, sign="label", public=public)
             which, count = likeliest_parity(search), count - count // 2

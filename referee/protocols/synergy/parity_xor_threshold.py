@@ -12,7 +12,7 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.core.values import Value, explain
 from common.planning.problems.parity_xor_threshold import shape
 from common.scenario.problems.parity_xor_threshold import ParityXorThreshold, Piecewise
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.cdf import estimate_cdf
 from common.statistics.cdf_levels import ladder
 from common.vocabulary.hypotheses.features import FeatureSet
@@ -47,7 +47,7 @@ class ParityXorThresholdProtocol(Protocol):
     pattern = together(curator("parities"), agents("item"))
     patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("parities"), "agents": agents("item")}
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Ask both sides at once, put the answers together."""
         problem, oracle = scenario.problem, scenario.agents.mechanism
         if not isinstance(problem, ParityXorThreshold) or not isinstance(oracle, FrequencyOracle):
@@ -61,7 +61,7 @@ class ParityXorThresholdProtocol(Protocol):
             )
         )  # fmt: skip
         query = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
-        ask = AskAgents(query, at_once(int(scenario.agents.count)))
+        ask = AskAgents(query, at_once(scenario.agents.count))
         pieces: tuple[FeatureSet | None, ...] = ((problem.c,),) * problem.blocks
         cuts = [(number << problem.b) // problem.blocks for number in range(1, problem.blocks)]
         reason = "the agents are left out"

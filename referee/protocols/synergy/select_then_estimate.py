@@ -9,7 +9,7 @@ import numpy as np
 
 from common.core.errors import BadScenario
 from common.scenario.problems.select_then_estimate import Selected, SelectThenEstimate
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate
 from common.vocabulary.operations import Count, Select
 from common.vocabulary.queries.coordinate import CoordinateQuery
@@ -39,7 +39,7 @@ class SelectThenEstimateProtocol(Protocol):
         "agents": agents("coordinate"),
     }
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Select, then estimate the mean of what was selected."""
         problem = scenario.problem
         if not isinstance(problem, SelectThenEstimate):
@@ -52,17 +52,17 @@ class SelectThenEstimateProtocol(Protocol):
         yield Progress(f"the curator selects feature {feature}", {})
         if scenario.alone == "curator":
             counted = yield AskCurator(Count(feature=feature, epsilon=epsilon))
-            share = float(np.clip(whole(counted, "count") / int(scenario.curator.n), 0.0, 1.0))
+            share = float(np.clip(whole(counted, "count") / scenario.curator.n, 0.0, 1.0))
             return _outcome(feature, share, None, "the curator counted what it had selected")
         found: Finding = yield from estimate_mean(
-            CoordinateQuery(first=feature), scenario, at_once(int(scenario.agents.count)), 1
+            CoordinateQuery(first=feature), scenario, at_once(scenario.agents.count), 1
         )
         return _outcome(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
 
 
-def _agents_alone(scenario: Scenario, problem: SelectThenEstimate) -> Generator[AskAgents, Answers, Outcome]:
+def _agents_alone(scenario: ResolvedScenario, problem: SelectThenEstimate) -> Generator[AskAgents, Answers, Outcome]:
     query = CoordinateQuery(first=0, count=problem.d)
-    answers = yield AskAgents(query, at_once(int(scenario.agents.count)))
+    answers = yield AskAgents(query, at_once(scenario.agents.count))
     asked = answers.slots % problem.d
     told = scenario.agents.value_mechanism.unbias(answers.values)
     counts = np.bincount(asked, minlength=problem.d)

@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from common.core.errors import BadInput, BadScenario
-from common.scenario.scenario import load, parse, policy_digest, public_sample
+from common.scenario.agreement import policy_digest, public_sample
+from common.scenario.loading import load
+from common.scenario.scenario import parse
 from curator.service.startup import open_curator
 
 LINE = {"name": "drifting-line", "side": "target", "d": 3}

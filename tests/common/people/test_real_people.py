@@ -3,7 +3,7 @@
 import pytest
 
 from common.core.errors import BadInput, BadScenario
-from common.scenario import scenario
+from common.scenario import loading, scenario
 from common.wire.state import claim_people
 from curator.service.startup import open_curator
 from deploy.truth import can_judge
@@ -68,7 +68,7 @@ def test_simulated_people_leave_no_fingerprint(tmp_path):
 
 def test_the_shipped_table_scenarios_say_what_they_are():
     for name in ("adult", "adult-biased"):
-        assert scenario.load(name).people == "real"
+        assert loading.load(name).people == "real"
 
 
 def test_real_people_are_looked_at_for_the_truth_only_in_an_experiment(tmp_path):

@@ -5,12 +5,11 @@ import pytest
 
 from common.core.errors import BadData, BadScenario
 from common.people import spec as people_module
-from common.people.spec import SimulatedRecordSource, TableRecordSource, locate, open_records
-from common.scenario.scenario import People
+from common.people.spec import PopulationSpec, SimulatedRecordSource, TableRecordSource, locate, open_records
 
 BALL = {"name": "gaussian-ball", "side": "source", "d": 4, "close": 2, "sigma_source": 1, "sigma_target": 0.7}
-SIMULATED = People.model_validate({"distribution": BALL})
-TABLE = People.model_validate(
+SIMULATED = PopulationSpec.model_validate({"distribution": BALL})
+TABLE = PopulationSpec.model_validate(
     {
         "table": {
             "files": ["people.csv"],

@@ -31,7 +31,7 @@ class World:
     def __init__(self, chosen: Scenario, rate: float, agents: int | None = None) -> None:
         self.chosen = chosen
         self.rate = rate
-        self.left = int(chosen.agents.count) if agents is None else agents
+        self.left = chosen.agents.count if agents is None else agents
         self.source = RandomSource.seeded(7)
         self.log: list[tuple[int, Any, Any]] = []
 
