@@ -22,11 +22,11 @@ from typing import Any
 
 from common.planning.plan import resolve
 from common.scenario import loading
-from common.scenario import scenario as scenarios
+from common.scenario.resolved import ResolvedScenario
 from deploy.embedded import Embedded
 
 
-def run(chosen: scenarios.Scenario, seed: int, kill: bool) -> dict[str, Any]:
+def run(chosen: ResolvedScenario, seed: int, kill: bool) -> dict[str, Any]:
     """Carry a scenario to its end; return what the curator released, the answer, and what was told on the way."""
     began = time.perf_counter()
     lines: list[str] = []

@@ -155,7 +155,7 @@ def full_size() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         sample = open_sample(chosen, Path(folder), 1, lambda text: None)
         learner = parse_learner(policy.settings)
-        weights = Reweighing(len(sample), float(policy.kappa or 1.0), float(policy.eta))
+        weights = Reweighing(len(sample), policy.kappa or 1.0, policy.eta)
         source = RandomSource.seeded(1)
         weights.update(sample, PLANE)
         sampler = Sampler(sample, weights.density())

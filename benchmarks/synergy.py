@@ -70,7 +70,7 @@ def stored() -> list[dict[str, Any]]:
 def measure(names: list[str], repetitions: int, workers: int) -> None:
     """Run what is missing, in order of the repetitions."""
     done = {(row["name"], row["side"], row["repetition"]) for row in stored()}
-    many = {name for name in names if int(resolve(loading.load(name)).agents.count) > FEW}
+    many = {name for name in names if resolve(loading.load(name)).agents.count > FEW}
     wanted = [
         (name, side, repetition)
         for repetition in range(repetitions)
@@ -130,7 +130,7 @@ def cost(names: list[str]) -> list[dict[str, Any]]:
     found = []
     for name in names:
         plan = resolve(loading.load(name))
-        n, agents = int(plan.curator.n), int(plan.agents.count)
+        n, agents = plan.curator.n, plan.agents.count
         by_agents = {agents // part: seconds(name, f"agents.count={agents // part}") for part in (4, 2, 1)}
         by_people = {n * part: seconds(name, "alone=curator", f"curator.n={n * part}") for part in (1, 2, 4)}
         found.append({"name": name, "seconds_by_agents": by_agents, "seconds_by_people": by_people})

@@ -19,6 +19,7 @@ from benchmarks.figures.plotting import COLOURS, band, boxes, panels
 from common.numerics.randomness import subseed
 from common.people.spec import open_records
 from common.scenario import loading
+from common.scenario.resolved import settled
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations import Learn, Reweigh
 from curator.sample.local import LocalSample
@@ -39,7 +40,7 @@ EVERY = 20
 def repeat(point: str, seed: int) -> Measured:
     """Run Algorithm 1 with the given number of thousands until it halts or is given up."""
     thousands = int(point.removesuffix("K"))
-    chosen = loading.load("halfspace", [f"curator.n={thousands}000"])
+    chosen = settled(loading.load("halfspace", [f"curator.n={thousands}000"]))
     chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"eta": chosen.alpha / 8.0})})
     everybody = np.arange(thousands * 1000)
     people = open_records(chosen.source, None, subseed(seed, "source"), len(everybody)).records(everybody)

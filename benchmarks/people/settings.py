@@ -11,6 +11,7 @@ from common.planning.moments import gaussian_moment
 from common.planning.plan import plan, resolve
 from common.privacy.calibration import sampling_schedule, smallest_n, steps_plan
 from common.scenario import loading
+from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 
 EPSILON, DELTA, ALPHA, BETA = 0.5, 1e-4, 0.08, 0.05
@@ -241,7 +242,7 @@ def _accounted(kappa: float, eta: float, rounds: int) -> int:
 
 
 @cache
-def ready(point: str) -> Scenario:
+def ready(point: str) -> ResolvedScenario:
     """Return the scenario of a point, every number filled in; the privacy of all its rounds was checked on the way."""
     if point.startswith("appendix-d/"):
         return resolve(appendix_d(int(point.partition("/")[2])))

@@ -17,6 +17,7 @@ from common.core.values import Value, explain
 from common.people.spec import PopulationSpec, PublicPopulationSpec
 from common.scenario.problems.base import AnyProblem
 from common.scenario.sections import Accuracy, AgentsSection, CuratorSection, Divergence
+from common.vocabulary.open_values import PLAN
 from common.vocabulary.protocols.base import DEMANDS, demands_of
 from common.vocabulary.tasks import Task
 
@@ -87,7 +88,7 @@ class Scenario(Value):
     @property
     def anything_open(self) -> bool:
         """Whether a number is left at ``plan``."""
-        return self.curator.anything_open or self.agents.count == "plan"
+        return self.curator.anything_open or self.agents.count == PLAN
 
     @model_validator(mode="before")
     @classmethod

@@ -11,7 +11,7 @@ import pytest
 from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
 from common.numerics.randomness import RandomSource
 from common.scenario.problems.base import PROBLEMS
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations import Learn, LearnParities, Operation
 from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
@@ -28,7 +28,7 @@ PUBLIC = 1234567
 class World:
     """Both sides as a protocol sees them: plausible releases, agents whose answers are ones at some rate."""
 
-    def __init__(self, chosen: Scenario, rate: float, agents: int | None = None) -> None:
+    def __init__(self, chosen: ResolvedScenario, rate: float, agents: int | None = None) -> None:
         self.chosen = chosen
         self.rate = rate
         self.left = chosen.agents.count if agents is None else agents
@@ -70,7 +70,7 @@ class World:
 
 
 def play(
-    name: str, chosen: Scenario, exchange: Any, notes: list[Progress] | None = None, public: int = PUBLIC
+    name: str, chosen: ResolvedScenario, exchange: Any, notes: list[Progress] | None = None, public: int = PUBLIC
 ) -> Outcome:
     protocol = PROTOCOLS[name]()
     on_progress = (notes if notes is not None else []).append
@@ -98,7 +98,7 @@ LEARNERS = {
 RATES = [0.0, 0.1, 0.24, 0.5, 1.0]
 
 
-def scenario_of(name: str, alone: str | None = None, *overrides: str) -> Scenario:
+def scenario_of(name: str, alone: str | None = None, *overrides: str) -> ResolvedScenario:
     """Return a small scenario of the protocol; settings are for the curator and the agents."""
     if name in NAMES:
         own = [f"curator.learner={json.dumps(LEARNERS[name])}"] if name in LEARNERS else []
