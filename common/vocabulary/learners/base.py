@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, PrivateAttr
 
@@ -41,6 +41,13 @@ class OpenSettings(Value):
         if self._written is not None:
             return self._written
         return {"name": self.name, **self.model_dump(mode="json", exclude_unset=True)}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, whose JSON form has what is changed in it."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update and copied._written is not None:
+            copied._written = copied._written | copied.model_dump(mode="json", include=set(update))
+        return copied
 
     def settled(self, kind: type[S], **numbers: Any) -> S:
         """Return these settings with the given numbers where they are at ``plan``.

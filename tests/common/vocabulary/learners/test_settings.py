@@ -56,6 +56,14 @@ def test_settling_fills_in_what_is_open_and_nothing_else():
     assert json.dumps(found.as_written) == '{"name": "sgd", "steps": 7, "clip": 1, "noise": 2, "diameter": 60}'
 
 
+def test_a_changed_copy_is_written_as_it_is():
+    found = parse_settings({**SGD, "steps": 5, "noise": 2}).model_copy(update={"noise": 3.0})
+    assert found.as_written == {**SGD, "steps": 5, "noise": 3.0}
+    assert SgdSettings(steps=5, noise=2, diameter=1).as_written == {
+        "name": "sgd", "steps": 5, "noise": 2.0, "diameter": 1.0,
+    }  # fmt: skip
+
+
 def test_settling_refuses_numbers_out_of_range():
     with pytest.raises(BadScenario, match="learner: SgdSettings: noise"):
         parse_settings(SGD).settled(SgdSettings, steps=7, noise=-1.0)
