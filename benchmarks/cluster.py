@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from common.planning.plan import resolve
-from common.scenario import scenario as scenarios
+from common.scenario import loading
+from common.scenario.resolved import ResolvedScenario
 from deploy.embedded import Embedded
 
 
-def run(chosen: scenarios.Scenario, seed: int, kill: bool) -> dict[str, Any]:
+def run(chosen: ResolvedScenario, seed: int, kill: bool) -> dict[str, Any]:
     """Carry a scenario to its end; return what the curator released, the answer, and what was told on the way."""
     began = time.perf_counter()
     lines: list[str] = []
@@ -55,7 +56,7 @@ def run(chosen: scenarios.Scenario, seed: int, kill: bool) -> dict[str, Any]:
 def compare(scenario: str, workers: int, seed: int, overrides: list[str]) -> dict[str, Any]:
     """Run with and without workers, and compare."""
     alone, spread = (
-        run(resolve(scenarios.load(scenario, [*overrides, f"curator.storage.workers={count}"])), seed, count > 0)
+        run(resolve(loading.load(scenario, [*overrides, f"curator.storage.workers={count}"])), seed, count > 0)
         for count in (0, workers)
     )
     same = all(alone[key] == spread[key] for key in ("releases", "status", "iterations", "answer"))

@@ -28,7 +28,7 @@ from common.numerics.randomness import RandomSource
 from common.people.distributions.base import parse_distribution
 from common.people.spec import SimulatedRecordSource
 from common.planning.plan import resolve
-from common.scenario import scenario as scenarios
+from common.scenario import loading
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.records import Records
@@ -150,12 +150,12 @@ def wide_descent() -> list[Row]:
 
 def full_size() -> list[Row]:
     """Measure one iteration at the paper's full size, and its peak memory."""
-    chosen = resolve(scenarios.load(PAPER))
+    chosen = resolve(loading.load(PAPER))
     policy = chosen.curator
     with tempfile.TemporaryDirectory() as folder:
         sample = open_sample(chosen, Path(folder), 1, lambda text: None)
         learner = parse_learner(policy.settings)
-        weights = Reweighing(len(sample), float(policy.kappa or 1.0), float(policy.eta))
+        weights = Reweighing(len(sample), policy.kappa or 1.0, policy.eta)
         source = RandomSource.seeded(1)
         weights.update(sample, PLANE)
         sampler = Sampler(sample, weights.density())

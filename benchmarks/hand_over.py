@@ -15,11 +15,12 @@ import json
 import statistics
 from typing import Any
 
-from common.planning.learners.base import planning_of
+from common.planning.learners.base import events_of
 from common.planning.plan import resolve
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule, smallest_n
-from common.scenario.scenario import Scenario, load
+from common.scenario.loading import load
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.steps import Progress
 from deploy.simulation import conduct
 from deploy.truth import judge_crowd, loss
@@ -27,7 +28,7 @@ from deploy.truth import judge_crowd, loss
 SECOND = "tasks=[{features: 8, label: 8}]"
 
 
-def second_task(scenario: Scenario, seed: int) -> dict[str, float]:
+def second_task(scenario: ResolvedScenario, seed: int) -> dict[str, float]:
     """Run a scenario; return calls, agents and true loss of its last task, and all calls."""
     asked: list[float] = []
 
@@ -46,20 +47,20 @@ def second_task(scenario: Scenario, seed: int) -> dict[str, float]:
     }
 
 
-def promise(handed: Scenario, alone: Scenario) -> dict[str, dict[str, float]]:
+def promise(handed: ResolvedScenario, alone: ResolvedScenario) -> dict[str, dict[str, float]]:
     """Return what may be called in all, its epsilon at the scenario's n, and the least n that the budget admits."""
-    one = promised(handed, int(handed.curator.rounds), 1)
-    return {"hand-over": one, "two runs": promised(handed, int(alone.curator.rounds), 2)}
+    one = promised(handed, handed.curator.rounds, 1)
+    return {"hand-over": one, "two runs": promised(handed, alone.curator.rounds, 2)}
 
 
-def promised(scenario: Scenario, rounds: int, runs: int) -> dict[str, float]:
+def promised(scenario: ResolvedScenario, rounds: int, runs: int) -> dict[str, float]:
     """Price so many runs of so many rounds each, all on the same people, at the scenario's settings."""
-    policy, planning = scenario.curator, planning_of(scenario.curator.settings)
-    n, kappa, eta = int(policy.n), float(policy.kappa or 1.0), float(policy.eta)
+    policy = scenario.curator
+    n, kappa, eta = policy.n, policy.kappa or 1.0, policy.eta
     epsilon, delta = float(policy.epsilon or 0.0), float(policy.delta or 0.0)
 
     def events(people: int) -> list[Any]:
-        return runs * list(planning.events(policy.settings, sampling_schedule(people, kappa, eta, rounds)) or [])
+        return runs * list(events_of(policy.settings, sampling_schedule(people, kappa, eta, rounds)) or [])
 
     return {
         "calls": float(runs * rounds),

@@ -24,8 +24,8 @@ from scipy.stats import binomtest
 from common.numerics.randomness import RandomSource, subseed
 from common.people.distributions.parities.biased_parity import BiasedParity
 from common.planning.plan import resolve
-from common.scenario import scenario as scenarios
-from common.scenario.scenario import Scenario
+from common.scenario import loading
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
@@ -45,11 +45,11 @@ def people(dimension: int, divergence: float, seed: int) -> BiasedParity:
     return BiasedParity(side="source", d=dimension, secret=tuple(secret.tolist()), biased=1, rate=rate)
 
 
-def planned(dimension: int, divergence: float, epsilon: float, bounds: str) -> Scenario:
+def planned(dimension: int, divergence: float, epsilon: float, bounds: str) -> ResolvedScenario:
     """Return the shipped scenario for another size, with every number planned."""
     sizes = [f"{side}.distribution.d={dimension}" for side in ("source", "target")]
     rest = [f"divergence.chi_squared={divergence}", f"divergence.supremum={2 * divergence}"]
-    return resolve(scenarios.load("parity", [*sizes, *rest, f"curator.epsilon={epsilon}", f"bounds={bounds}"]))
+    return resolve(loading.load("parity", [*sizes, *rest, f"curator.epsilon={epsilon}", f"bounds={bounds}"]))
 
 
 def everybody(source: BiasedParity, seed: int, n: int) -> Iterator[Records]:
@@ -63,7 +63,7 @@ def success(
 ) -> dict[str, Any]:
     """Learn again and again, and count."""
     curator = planned(dimension, divergence, epsilon, bounds).curator
-    n, learner = int(curator.n), parse_learner(curator.settings)
+    n, learner = curator.n, parse_learner(curator.settings)
     assert isinstance(learner, ParityLearner)
     row: dict[str, Any] = {
         "d": dimension, "X": divergence, "epsilon": epsilon, "bounds": bounds, "n": n, "blocks": learner.blocks,

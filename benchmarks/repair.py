@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from common.planning.plan import resolve
-from common.scenario import scenario as scenarios
+from common.scenario import loading
 from deploy.embedded import Embedded
 from deploy.experiment import complete
 
@@ -25,7 +25,7 @@ from deploy.experiment import complete
 def one(number: int, data: list[str]) -> dict[str, float]:
     """Run the scenario once on the selection with a number; return the true losses."""
     chosen = [f"{side}.table.selection.seed={number}" for side in ("source", "target")]
-    asked = scenarios.load("adult-biased", [*data, *chosen])
+    asked = loading.load("adult-biased", [*data, *chosen])
     with tempfile.TemporaryDirectory() as folder:
         run = Embedded(Path(folder)).run(resolve(asked), None, f"repair-{number}", lambda text, numbers: None)
         result: dict[str, Any] = complete(run.result, asked, None, Path(folder), lambda text, numbers: None)

@@ -27,7 +27,8 @@ import numpy as np
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
-from common.scenario import scenario as scenarios
+from common.scenario import loading
+from common.scenario.resolved import settled
 from common.vocabulary.hypotheses.linear import Linear
 from curator.sample.placement import open_sample
 from curator.weights.reweighing import Reweighing
@@ -73,7 +74,7 @@ def measure(n: int, folder: Path) -> dict[str, float]:
     """Measure one size; its file is gone afterwards."""
     storage = ("curator.storage.place=disk", "curator.storage.numbers=fixed")
     numbers = ("curator.kappa=0.1", "curator.eta=0.1", "curator.rounds=100")
-    chosen = scenarios.load("ball", [f"curator.n={n}", *numbers, *storage])
+    chosen = settled(loading.load("ball", [f"curator.n={n}", *numbers, *storage]))
     with tempfile.TemporaryDirectory(dir=folder) as state, OnProgress() as on_progress:
         bring = partial(open_sample, chosen, Path(state), 1, lambda text: None)
         sample, fill = timed(bring)

@@ -26,19 +26,19 @@ from scipy.stats import binomtest
 
 from common.numerics.randomness import subseed
 from common.planning.plan import resolve
-from common.scenario import scenario as scenarios
+from common.scenario import loading
 from deploy.simulation import conduct
 
 RESULTS = Path(__file__).parent / "results" / "synergy.jsonl"
 SIDES = ("whole", "curator", "agents")
-NAMES = tuple(name for name in scenarios.shipped() if scenarios.load(name).problem is not None)
+NAMES = tuple(name for name in loading.shipped() if loading.load(name).problem is not None)
 FEW = 100_000
 """More agents than these are run alone only a twentieth as often: it does not take many runs to see them fail."""
 
 
 def run(name: str, side: str, repetition: int) -> dict[str, Any]:
     """Run a scenario once; return what came out."""
-    asked = scenarios.load(name, [] if side == "whole" else [f"alone={side}"])
+    asked = loading.load(name, [] if side == "whole" else [f"alone={side}"])
     chosen, people = resolve(asked), asked.target.distribution
     if asked.problem is None or people is None:
         raise ValueError(f"{name} is not about a problem of simulated people")
@@ -54,8 +54,8 @@ def run(name: str, side: str, repetition: int) -> dict[str, Any]:
         "seed": seed,
         "correct": bool(truth["correct"]),
         "status": outcome.status,
-        "n": int(chosen.curator.n),
-        "agents": int(chosen.agents.count),
+        "n": chosen.curator.n,
+        "agents": chosen.agents.count,
         "seconds": round(took, 2),
         "promised": 1.0 - asked.beta,
     }
@@ -70,7 +70,7 @@ def stored() -> list[dict[str, Any]]:
 def measure(names: list[str], repetitions: int, workers: int) -> None:
     """Run what is missing, in order of the repetitions."""
     done = {(row["name"], row["side"], row["repetition"]) for row in stored()}
-    many = {name for name in names if int(resolve(scenarios.load(name)).agents.count) > FEW}
+    many = {name for name in names if resolve(loading.load(name)).agents.count > FEW}
     wanted = [
         (name, side, repetition)
         for repetition in range(repetitions)
@@ -115,7 +115,7 @@ def summary(names: list[str]) -> list[dict[str, Any]]:
 
 def seconds(name: str, *sets: str) -> float:
     """Return the least time of two runs of a scenario."""
-    chosen = resolve(scenarios.load(name, list(sets)))
+    chosen = resolve(loading.load(name, list(sets)))
 
     def once() -> float:
         began = time.perf_counter()
@@ -129,8 +129,8 @@ def cost(names: list[str]) -> list[dict[str, Any]]:
     """Measure a quarter, a half and all of the agents; and the curator alone with one, two and four times n."""
     found = []
     for name in names:
-        plan = resolve(scenarios.load(name))
-        n, agents = int(plan.curator.n), int(plan.agents.count)
+        plan = resolve(loading.load(name))
+        n, agents = plan.curator.n, plan.agents.count
         by_agents = {agents // part: seconds(name, f"agents.count={agents // part}") for part in (4, 2, 1)}
         by_people = {n * part: seconds(name, "alone=curator", f"curator.n={n * part}") for part in (1, 2, 4)}
         found.append({"name": name, "seconds_by_agents": by_agents, "seconds_by_people": by_people})
@@ -146,7 +146,7 @@ def theorem(repetitions: int) -> list[dict[str, Any]]:
         right = []
         for rate in (0.45, 0.55):
             people = [f"{side}.distribution.rates=[{rate}]" for side in ("source", "target")]
-            asked = scenarios.load("hypothesis-testing", [*sets, *people])
+            asked = loading.load("hypothesis-testing", [*sets, *people])
             chosen, distribution = resolve(asked), asked.target.distribution
             if asked.problem is None or distribution is None:
                 raise ValueError("hypothesis-testing is about a problem of simulated people")

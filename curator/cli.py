@@ -41,13 +41,13 @@ def serve_command(
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001
     """
     from common.planning.plan import resolve
-    from common.scenario import scenario as scenarios
+    from common.scenario import loading
     from common.service.app import listen, serve
     from curator.service.app import curator_app
     from curator.service.startup import open_curator
 
     end_with_stdin()
-    chosen = resolve(scenarios.load(scenario, sets))
+    chosen = resolve(loading.load(scenario, sets))
     with (
         listen(host, port) as listener,
         closing(open_curator(chosen, state, seed, referee_key, lambda text: typer.echo(text, err=True))) as curator,

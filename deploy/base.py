@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 
 OnProgress = Callable[[str, dict[str, float]], None]
 """Told of progress: a text and numbers."""
@@ -24,10 +24,10 @@ class Finished:
 class Deployment(Protocol):
     """Brings the parties together."""
 
-    def check(self, scenario: Scenario) -> None:
+    def check(self, scenario: ResolvedScenario) -> None:
         """Refuse, before anything is written, a scenario that this deployment has no room for."""
         ...
 
-    def run(self, scenario: Scenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
+    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Carry a run to its end; the same name again takes it up where it was."""
         ...

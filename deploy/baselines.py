@@ -19,6 +19,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import open_records
 from common.planning.plan import resolve
+from common.scenario.resolved import ResolvedScenario, settled
 from common.scenario.scenario import Scenario, parse
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from common.vocabulary.hypotheses.linear import Linear
@@ -97,7 +98,7 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, folder: Path, pro
     alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": {"count": count}})
     epsilon = chosen.agents.mechanism.guarantee[0]
     privacy = f"epsilon {epsilon:g}" if math.isfinite(epsilon) else "no privacy"
-    return _loss_of(alone, seed, folder), f"{words} with {count:,} agents ({privacy}), no curator"
+    return _loss_of(settled(alone), seed, folder), f"{words} with {count:,} agents ({privacy}), no curator"
 
 
 def _optimum(asked: Scenario, result: dict[str, Any], seed: int, folder: Path) -> Finding:
@@ -111,7 +112,7 @@ def _optimum(asked: Scenario, result: dict[str, Any], seed: int, folder: Path) -
     sample = open_records(asked.target, None, subseed(seed, "optimum"), _OPTIMUM_PEOPLE)
     records = sample.records(np.arange(_OPTIMUM_PEOPLE))
     found: Hypothesis
-    if asked.curator.settings["name"] == "parity":
+    if asked.curator.settings.name == "parity":
         found, words = _parity(records), "equations solved"
     else:
         found, words = _half_space(records), "logistic regression"
@@ -135,7 +136,7 @@ def _parity(records: Records) -> Parity:
     return Parity(features=tuple(np.flatnonzero(solution).tolist()))
 
 
-def _loss_of(scenario: Scenario, seed: int, folder: Path) -> float:
+def _loss_of(scenario: ResolvedScenario, seed: int, folder: Path) -> float:
     with tempfile.TemporaryDirectory(prefix="baseline-", dir=folder) as state:
         seed_or_none = seed if scenario.people == "simulated" else None
         finished = Embedded(Path(state)).run(scenario, seed_or_none, "baseline", lambda text, numbers: None)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from common.core.errors import PeerUnavailable
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import check_room, open_curator
 from deploy.base import Finished, OnProgress
 from local_agent.host import Host
@@ -30,11 +30,11 @@ class Embedded:
     def __init__(self, state: Path) -> None:
         self._state = state
 
-    def check(self, scenario: Scenario) -> None:
+    def check(self, scenario: ResolvedScenario) -> None:
         """Refuse a sample that does not fit into this machine."""
         check_room(scenario, self._state / "curator")
 
-    def run(self, scenario: Scenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
+    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Carry a run to its end."""
         with ExitStack() as opened:
             curator = open_curator(scenario, self._state / "curator", seed, None, lambda text: on_progress(text, {}))

@@ -17,7 +17,7 @@ import curator
 import local_agent
 import referee
 from common.core.errors import PeerUnavailable
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.service.app import listen
 from common.service.cli import ENDS_WITH_STDIN
 from common.wire.state import write_durably
@@ -169,11 +169,11 @@ class Processes:
         self._hosts = hosts
         self._started = started
 
-    def check(self, scenario: Scenario) -> None:
+    def check(self, scenario: ResolvedScenario) -> None:
         """Refuse a sample that does not fit into this machine."""
         check_room(scenario, self._state / "curator")
 
-    def run(self, scenario: Scenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
+    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Start the parties, carry the run to its end, stop them."""
         self._state.mkdir(parents=True, exist_ok=True)
         chosen = self._state / "scenario.yaml"
@@ -197,7 +197,7 @@ class Processes:
             common = ["--state", str(self._state / "referee"), "--port", ports[1], "--curator", address]
             start("referee", f"{referee.__name__}.cli", "serve", *common).wait_for("listens on")
             address = f"http://127.0.0.1:{ports[1]}"
-            share = -(-int(scenario.agents.count) // self._hosts)
+            share = -(-scenario.agents.count // self._hosts)
             sizes = ["--agents", str(share)] if self._hosts > 1 else []
             for number in range(self._hosts):
                 name = "agents" if self._hosts == 1 else f"agents-{number}"

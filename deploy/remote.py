@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 
 from common.core.errors import AuditFailed, PeerMisbehaved
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.service.client import Client
 from common.wire.transcript import Entry, split
 from deploy.base import Finished, OnProgress
@@ -30,10 +30,10 @@ class Remote:
         self._client = Client(url, patience=patience)
         self._headers = {"Authorization": f"Bearer {token}"}
 
-    def check(self, scenario: Scenario) -> None:
+    def check(self, scenario: ResolvedScenario) -> None:
         """Leave it to the parties there, who know their machines."""
 
-    def run(self, scenario: Scenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
+    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Carry a run to its end."""
         with closing(Client(self._client.url, patience=3.0)) as greeter:
             greeter.request("GET", "/v1/health")

@@ -18,7 +18,8 @@ import numpy as np
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import TableRecordSource, open_records
-from common.scenario.scenario import Scenario, public_sample
+from common.scenario.agreement import public_sample
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.queries.base import Query
@@ -39,7 +40,7 @@ Hook = Callable[[int, Hypothesis], None]
 """Told of each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
 
 
-def local_curator(scenario: Scenario, sample: Sample, seed: int) -> Engine:
+def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engine:
     """Return the curator's engine with nothing around it: what :class:`curator.service.curator.Curator` computes.
 
     It has the same public sample and the same randomness as that one has for the same seed, so it learns the same
@@ -82,7 +83,7 @@ class SimulatedAgents:
         If a pool is asked for with a mechanism that protects its people, or if people drop out.
     """
 
-    def __init__(self, scenario: Scenario, seed: int, pool: int | None = None) -> None:
+    def __init__(self, scenario: ResolvedScenario, seed: int, pool: int | None = None) -> None:
         section = scenario.agents
         if section.dropout:
             raise BadScenario("a laboratory has nobody who never answers: set agents.dropout=0")
@@ -113,7 +114,7 @@ class SimulatedAgents:
 
 
 def conduct(
-    scenario: Scenario,
+    scenario: ResolvedScenario,
     seed: int,
     hook: Hook,
     *,

@@ -9,7 +9,8 @@ import numpy as np
 from common.core.errors import BadScenario
 from common.numerics.randomness import subseed
 from common.people.spec import RecordSource, open_records
-from common.scenario.scenario import Scenario, data_folder
+from common.scenario.agreement import data_folder
+from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.losses import evaluate
 

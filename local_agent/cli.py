@@ -67,14 +67,14 @@ def host_command(
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
     from common.planning.plan import resolve
-    from common.scenario import scenario as scenarios
+    from common.scenario import loading
     from common.wire.state import claim
     from local_agent.client import RefereeClient
     from local_agent.host import Host
     from local_agent.setup import open_population
 
     end_with_stdin()
-    chosen = resolve(scenarios.load(scenario, sets))
+    chosen = resolve(loading.load(scenario, sets))
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)
         population = open_population(chosen, state, seed, key, agents)

@@ -8,14 +8,17 @@ from pathlib import Path
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import open_records
-from common.scenario.scenario import Scenario, data_folder
+from common.scenario.agreement import data_folder
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import ordinary_kinds
 from common.wire.state import claim, claim_people, durable_secret
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy
 from local_agent.population import Population
 
 
-def open_population(scenario: Scenario, folder: Path, seed: int | None, referee: str, agents: int | None) -> Population:
+def open_population(
+    scenario: ResolvedScenario, folder: Path, seed: int | None, referee: str, agents: int | None
+) -> Population:
     """Return the hosted population of a resolved scenario.
 
     Parameters
@@ -44,7 +47,7 @@ def open_population(scenario: Scenario, folder: Path, seed: int | None, referee:
         raise BadInput("dropout is for simulated people only")
     if scenario.target.table is not None and agents is not None:
         raise BadInput("a table is hosted whole, so that nobody is hosted twice: leave out the number of agents")
-    wanted = agents if agents is not None else int(section.count)
+    wanted = agents if agents is not None else section.count
     facts = claim(
         folder,
         {"target": scenario.target.fingerprint(), "agents": wanted, "seed": seed if simulated else None},

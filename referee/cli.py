@@ -60,7 +60,7 @@ def run_command(
     Example: referee run ball --seed 1 --deployment processes
     """
     from common.core.errors import BadInput
-    from common.scenario import scenario as scenarios
+    from common.scenario import agreement, loading
     from deploy.checking import checked
     from deploy.experiment import complete
     from referee.service.referee import public
@@ -68,11 +68,11 @@ def run_command(
     from referee.view import show
     from referee.view.report import write_report
 
-    asked = scenarios.load(scenario, sets)
+    asked = loading.load(scenario, sets)
     chosen = checked(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     if not _is_url(deployment):
-        scenarios.data_folder(chosen)  # a missing directory is said before anything starts
+        agreement.data_folder(chosen)  # a missing directory is said before anything starts
     if folder.exists() and not (folder / "claim.json").exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
     deployed = _deployment(deployment, folder / "state", token)
@@ -125,11 +125,11 @@ def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson 
 
     Example: referee plan ball --set alpha=0.05
     """
-    from common.scenario import scenario as scenarios
+    from common.scenario import loading
     from deploy.checking import checked
     from referee.view import show
 
-    chosen = scenarios.load(scenario, sets)
+    chosen = loading.load(scenario, sets)
     checked(chosen)
     document = show.plans(chosen)
     if as_json:

@@ -12,8 +12,8 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from common.scenario import scenario
-from common.scenario.scenario import Scenario
+from common.scenario import loading
+from common.scenario.resolved import ResolvedScenario, settled
 from common.service.app import listen
 from common.wire import messages
 from common.wire.identity import Identity, Signed
@@ -42,9 +42,9 @@ TINY = (
 )
 
 
-def tiny(*overrides: str) -> Scenario:
+def tiny(*overrides: str) -> ResolvedScenario:
     """Return a scenario that runs in well under a second and uses all its three rounds."""
-    return scenario.load("ball", [*TINY, *overrides])
+    return settled(loading.load("ball", [*TINY, *overrides]))
 
 
 SMALL: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -87,12 +87,12 @@ SMALL: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 
 @cache
-def small(protocol: str, *overrides: str, alone: str | None = None) -> Scenario:
+def small(protocol: str, *overrides: str, alone: str | None = None) -> ResolvedScenario:
     """Return the scenario of a protocol about a problem, made small and resolved."""
     people, numbers = SMALL[protocol]
     places = [f"{side}.distribution={json.dumps(people)}" for side in ("source", "target")]
     sides = [] if alone is None else [f"alone={alone}"]
-    return checked(scenario.load(protocol, [*places, "agents.deadline=5", *numbers, *sides, *overrides]))
+    return checked(loading.load(protocol, [*places, "agents.deadline=5", *numbers, *sides, *overrides]))
 
 
 def seal(party: Identity, message: Any) -> Signed:
@@ -126,7 +126,7 @@ class Bench:
     def __init__(
         self,
         folder: Path,
-        chosen: Scenario | None = None,
+        chosen: ResolvedScenario | None = None,
         *,
         seed: int = 1,
         individuals: int = 0,
@@ -197,7 +197,7 @@ class Bench:
         return Finished(result, "".join(line + "\n" for line in store.entries(name)), reports)
 
 
-def leave_folder(folder: Path, chosen: Scenario, seed: int, finished: Finished) -> Path:
+def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: Finished) -> Path:
     """Write the run folder that ``referee run`` writes."""
     result = {**finished.result, "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
     write_run(folder, public(chosen), result, finished.transcript, finished.reports)

@@ -22,7 +22,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.linear import Linear
@@ -305,7 +305,7 @@ class Uncapped(Reweighing):
         return math.inf
 
 
-def whole_run(scenario: Scenario, weights: type[Reweighing]) -> Subject:
+def whole_run(scenario: ResolvedScenario, weights: type[Reweighing]) -> Subject:
     """A curator a run: every round's release, with a malicious reweigh after each."""
 
     def converse(local_curator: Office) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from common.numerics.randomness import RandomSource
-from common.scenario.scenario import Scenario, parse
+from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity
@@ -48,9 +48,9 @@ class MemoryLedger:
         self._charges[operation_id] = replace(self._charges[operation_id], result=result)
 
 
-def policy(**curator: Any) -> Scenario:
+def policy(**curator: Any) -> ResolvedScenario:
     """Return a scenario with the given section of the curator."""
-    return parse(
+    return parse_resolved(
         {
             "name": "audit",
             "title": "A tiny sample under audit",
@@ -82,7 +82,7 @@ class Office:
 
 @contextmanager
 def office(
-    kind: type[Curator], scenario: Scenario, records: Records, folder: Path, source: RandomSource
+    kind: type[Curator], scenario: ResolvedScenario, records: Records, folder: Path, source: RandomSource
 ) -> Iterator[Office]:
     """Open a curator with an empty ledger and randomness of its own, and give its budget to a run."""
     seed = int(source.integers(1 << 62, 1)[0])

@@ -21,6 +21,7 @@ from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.learners.teachers import stability
+from curator.learners.teachers.aggregation import say
 from curator.learners.teachers.chunks import chunk_of
 from curator.learners.teachers.counts import count_votes, distances, winners
 from curator.learners.teachers.stability import say_until_cutoff
@@ -83,7 +84,7 @@ def answered(chosen: ModelAgnostic, divide: Divide = chunk_of, noise: float | No
         aggregation = chosen.aggregation
         if noise is not None:
             aggregation = aggregation.model_copy(update={"noise": noise})
-        said = aggregation.say(counts, chosen.queries, chosen.touched, None, source.derive("said"))
+        said = say(aggregation, counts, chosen.queries, chosen.touched, None, source.derive("said"))
         return np.asarray(said.reshape(runs, chosen.queries).sum(axis=1))
 
     return subject

@@ -18,7 +18,7 @@ from benchmarks.figures.base import Figure, Measured, Results
 from benchmarks.figures.plotting import COLOURS, band, boxes, panels
 from common.numerics.randomness import subseed
 from common.people.spec import open_records
-from common.scenario import scenario
+from common.scenario import loading
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.operations.reweigh import Reweigh
@@ -39,7 +39,7 @@ EVERY = 20
 def repeat(point: str, seed: int) -> Measured:
     """Run Algorithm 1 with the given number of thousands until it halts or is given up."""
     thousands = int(point.removesuffix("K"))
-    chosen = scenario.load("halfspace", [f"curator.n={thousands}000"])
+    chosen = loading.load("halfspace", [f"curator.n={thousands}000"])
     without_end = {"eta": chosen.alpha / 8.0, "rounds": 1 << 20}
     chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update=without_end)})
     everybody = np.arange(thousands * 1000)

@@ -16,7 +16,8 @@ from benchmarks.figures.base import Figure, Measured, Results
 from benchmarks.figures.plotting import COLOURS, band, boxes, panels
 from common.numerics.randomness import subseed
 from common.people.spec import open_records
-from common.scenario import scenario
+from common.scenario import loading
+from common.scenario.resolved import settled
 from common.vocabulary import losses
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.records import Records
@@ -31,7 +32,7 @@ EVERY = 10
 
 def repeat(point: str, seed: int) -> Measured:
     """Run once with the given number of thousands, and measure until the halt."""
-    chosen = scenario.load("ball-paper-nonprivate", [f"curator.n={point.removesuffix('K')}000"])
+    chosen = settled(loading.load("ball-paper-nonprivate", [f"curator.n={point.removesuffix('K')}000"]))
     population = open_records(chosen.target, None, subseed(seed, "truth"), WITNESSES + JUDGES)
     witnesses = population.records(np.arange(WITNESSES))
     rounds: list[int] = []

@@ -16,7 +16,8 @@ from benchmarks.figures.base import Figure, Measured, Results
 from benchmarks.figures.plotting import COLOURS, band, boxes, panels
 from common.numerics.randomness import subseed
 from common.people.spec import open_records
-from common.scenario import scenario
+from common.scenario import loading
+from common.scenario.resolved import settled
 from common.vocabulary.hypotheses.base import Hypothesis
 from deploy.simulation import conduct
 from deploy.truth import loss
@@ -51,7 +52,7 @@ def repeat(point: str, seed: int) -> Measured:
         f"curator.learner.diameter={diameter}.0",
         f"curator.rounds={MAX_ROUNDS}",
     )
-    chosen = scenario.load("ball-paper-size", list(settings))
+    chosen = settled(loading.load("ball-paper-size", list(settings)))
     judges = open_records(chosen.target, None, subseed(seed, "truth"), JUDGES)
     losses: list[float] = []
     watching = 0.0

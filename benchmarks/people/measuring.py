@@ -59,7 +59,7 @@ def summary(point: str, rows: list[Row]) -> dict[str, Any]:
     every = [row.measured for row in rows]
     return {
         "point": point,
-        "n": int(scenario.curator.n),
+        "n": scenario.curator.n,
         "level": level,
         "runs": len(rows),
         "halted": len(halted),

@@ -10,7 +10,8 @@ from common.planning import formulas
 from common.planning.moments import gaussian_moment
 from common.planning.plan import plan, resolve
 from common.privacy.calibration import sampling_schedule, smallest_n, steps_plan
-from common.scenario import scenario as scenarios
+from common.scenario import loading
+from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 
 EPSILON, DELTA, ALPHA, BETA = 0.5, 1e-4, 0.08, 0.05
@@ -124,7 +125,7 @@ class Gaussians:
             f"domain: box, start: 0.3, intercept: -0.15, output: {output}}}"
         )
         supremum = "null" if self.supremum is None else repr(self.supremum)
-        return scenarios.load(
+        return loading.load(
             "ball",
             [
                 *(
@@ -159,7 +160,7 @@ def literal() -> Scenario:
     shape = {"center": 0.0, "scale": 1.0, "norm": math.sqrt(0.006)}
     places = [f"{side}.distribution.{key}={value}" for side in ("source", "target") for key, value in shape.items()]
     chosen = [f"curator.n={people}", "curator.eta=0.2", "curator.rounds=1", f"curator.learner={learner}"]
-    return scenarios.load("ball", [*places, *chosen, "accuracy.reweigh_above=1.875", "baselines=[]"])
+    return loading.load("ball", [*places, *chosen, "accuracy.reweigh_above=1.875", "baselines=[]"])
 
 
 def ladder(smallest: int) -> list[tuple[str, int]]:
@@ -188,20 +189,20 @@ def settings() -> tuple[Setting, ...]:
     far, wide, tenth = Gaussians(4, 0.05), Gaussians(2, 0.11), Gaussians(epsilon=0.1)
     exact = ["curator.learner.draws=plan", "curator.learner.epsilon=1.0"]
     careful = ["accuracy={learner: 0.5, reweigh_above: 1.0, halt_below: 2.0}", "baselines=[]"]
-    sparse = plan(scenarios.load("sparse", exact), "paper")
-    parity = plan(scenarios.load("parity"), "paper")
+    sparse = plan(loading.load("sparse", exact), "paper")
+    parity = plan(loading.load("parity"), "paper")
     return (
         Setting(
             "parity",
             "PARITY, d = 64 (Appendix B)",
             Need(int(parity.n.value), formulas.paper_answers(0.1, BETA, 1, 1.0, DELTA), 1),
-            scenarios.load("parity", ["baselines=[]"]),
+            loading.load("parity", ["baselines=[]"]),
         ),
         Setting(
             "sparse",
             "two of 1000 features (Section 4)",
             Need(int(sparse.n.value), int(sparse.answers.value), int(sparse.rounds.value)),
-            scenarios.load(
+            loading.load(
                 "sparse",
                 [
                     *careful,
@@ -241,7 +242,7 @@ def _accounted(kappa: float, eta: float, rounds: int) -> int:
 
 
 @cache
-def ready(point: str) -> Scenario:
+def ready(point: str) -> ResolvedScenario:
     """Return the scenario of a point, every number filled in; the privacy of all its rounds was checked on the way."""
     if point.startswith("appendix-d/"):
         return resolve(appendix_d(int(point.partition("/")[2])))

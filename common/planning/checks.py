@@ -10,6 +10,7 @@ from common.planning.learners.base import planning_of, spent
 from common.planning.plan import Plan, plan, resolve
 from common.planning.problems.base import shortfalls
 from common.privacy.calibration import MIN_SUPPORT
+from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 
 
@@ -27,19 +28,18 @@ def violations(scenario: Scenario) -> list[str]:
     return [*_privacy(resolved), *_accuracy(scenario, found), *_range(scenario, found)]
 
 
-def _privacy(scenario: Scenario) -> list[str]:
+def _privacy(scenario: ResolvedScenario) -> list[str]:
     curator = scenario.curator
     if curator.epsilon is None or curator.delta is None:
         return []
-    n, eta, rounds = int(curator.n), float(curator.eta), int(curator.rounds)
-    kappa = None if curator.kappa is None else float(curator.kappa)
-    if kappa is None and planning_of(curator.settings).reweighs:
+    n, eta, rounds, kappa = curator.n, curator.eta, curator.rounds, curator.kappa
+    if kappa is None and curator.settings.reweighs:
         return ["privacy: kappa is null, so one record can have all the weight: give kappa a number or plan"]
     if kappa is not None and not kappa * n > MIN_SUPPORT:
         return [f"privacy: kappa n must be above {MIN_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
     requested = spent(curator.settings, curator.delta, n, kappa, eta, rounds)
     if math.isinf(requested):
-        return [f"privacy: planning knows no guarantee of the learner {curator.settings['name']!r} with these settings"]
+        return [f"privacy: planning knows no guarantee of the learner {curator.settings.name!r} with these settings"]
     if requested <= curator.epsilon:
         return []
     return [
@@ -66,7 +66,7 @@ def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
             f"accuracy: kappa = {found.kappa.value:g} is above {found.kappa.formula.removeprefix('given; ')} = "
             f"{found.kappa.rule:g}: the good distribution may be out of reach; lower kappa"
         )
-    least = planning_of(found.learner).least
+    least = planning_of(scenario.curator.settings).least
     for name, figure in (("rounds", found.rounds), *((name, found.settings[name]) for name in least)):
         if agnostic and name == "rounds":
             continue

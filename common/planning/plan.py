@@ -9,11 +9,14 @@ from common.core.errors import BadInput, BadScenario, BudgetExceeded
 from common.core.values import Value
 from common.planning import formulas
 from common.planning.learners.base import Task, lemma, planning_of
-from common.planning.planned_values import ERRATA, PAPER, PlannedValue, fixed, follow, left_open
+from common.planning.planned_values import ERRATA, PAPER, PlannedValue, fixed, follow
 from common.planning.problems.base import planned_values, resolve_problem
 from common.scenario.problems.base import Problem
-from common.scenario.scenario import ONCE, Scenario
+from common.scenario.resolved import ResolvedScenario, filled, settled
+from common.scenario.scenario import Scenario
 from common.statistics import evidence
+from common.vocabulary.open_values import PLAN
+from common.vocabulary.protocols.base import demands_of
 
 Bounds = Literal["paper", "tight"]
 TANDEM = "referee/protocols"
@@ -86,8 +89,8 @@ def plan(scenario: Scenario, bounds: Bounds | None = None) -> Plan:
         raise error if isinstance(error, BadScenario) else BadScenario(error.detail) from None
 
 
-def resolve(scenario: Scenario) -> Scenario:
-    """Return the scenario with every ``plan`` replaced by its number; one without any is returned unchanged.
+def resolve(scenario: Scenario) -> ResolvedScenario:
+    """Return the scenario with every ``plan`` replaced by its number.
 
     Raises
     ------
@@ -96,30 +99,17 @@ def resolve(scenario: Scenario) -> Scenario:
     """
     if scenario.problem is not None:
         return resolve_problem(scenario, scenario.problem)
-    curator, agents = scenario.curator, scenario.agents
-    open_learner = [key for key, value in curator.settings.items() if left_open(value)]
-    open_numbers = "plan" in (curator.n, curator.kappa, curator.eta, curator.rounds, agents.count)
-    if not open_learner and not open_numbers:
-        return scenario
-    closed = [key for key in open_learner if key not in planning_of(curator.settings).open_settings]
-    if closed:
-        name = curator.settings.get("name")
-        raise BadScenario(f"curator.learner.{closed[0]} cannot be left at plan for the learner {name!r}")
+    if not scenario.anything_open:
+        return settled(scenario)
     found = plan(scenario)
-    learner = {**curator.settings, **{key: found.learner[key] for key in open_learner}}
-    return scenario.model_copy(
-        update={
-            "curator": curator.model_copy(
-                update={
-                    "n": int(found.n.value),
-                    "kappa": None if found.kappa is None else found.kappa.value,
-                    "eta": found.eta.value,
-                    "rounds": int(found.rounds.value),
-                    "learner": learner,
-                }
-            ),
-            "agents": agents.model_copy(update={"count": int(found.agents.value)}),
-        }
+    return filled(
+        scenario,
+        n=int(found.n.value),
+        kappa=None if found.kappa is None else found.kappa.value,
+        eta=found.eta.value,
+        rounds=int(found.rounds.value),
+        learner=found.learner,
+        agents=int(found.agents.value),
     )
 
 
@@ -163,7 +153,7 @@ def _numbers(plan: Plan) -> dict[str, PlannedValue]:
 def _plan(scenario: Scenario, paper: bool) -> Plan:
     curator = scenario.curator
     planning = planning_of(curator.settings)
-    once = scenario.protocol in ONCE
+    once = not demands_of(scenario.protocol).reweighs
     rounds = planning.rounds(scenario, paper) or (_once(curator.rounds) if once else _rounds(scenario, paper))
     calls = int(rounds.value)
     kappa = None if curator.kappa is None else _kappa(scenario, paper)
@@ -180,7 +170,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         eta=eta,
         sample=sample,
         n=n,
-        learner=learner,
+        learner=learner.as_written,
         settings=planning.planned_values(task, learner),
         answers=answers,
         answers_clear=clear,
@@ -239,7 +229,7 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
     if paper:
         return follow(given, lambda: formulas.paper_eta(alpha), "alpha/8", PAPER + "Algorithm 2")
     source = ERRATA + "multiplicative weights"
-    if scenario.mode == "agnostic" and scenario.curator.rounds != "plan":
+    if scenario.mode == "agnostic" and scenario.curator.rounds != PLAN:
         entropy = formulas.entropy(alpha, *scenario.divergence.known)
         return follow(given, lambda: math.sqrt(8.0 * entropy / rounds), "sqrt(8 K/T), best for T rounds", source)
 
@@ -251,11 +241,12 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
 
 
 def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue, PlannedValue]:
+    once = not demands_of(scenario.protocol).reweighs
     mechanism, alpha, beta = scenario.agents.value_mechanism, scenario.alpha, scenario.beta / rounds
     epsilon, mechanism_delta = mechanism.guarantee
     delta = mechanism_delta or scenario.curator.delta
-    if scenario.mode == "agnostic" or scenario.protocol in ONCE:
-        error, text = (alpha, "alpha") if scenario.protocol in ONCE else (alpha / 2.0, "alpha/2")
+    if scenario.mode == "agnostic" or once:
+        error, text = (alpha, "alpha") if once else (alpha / 2.0, "alpha/2")
         rate = evidence.best_rate(mechanism, error)
         gain = rate * error - mechanism.log_mgf(rate)
         figure = fixed(math.ceil(math.log(2.0 / beta) / gain), f"ln(2T/beta)/psi*({text})", "Chernoff; no test")

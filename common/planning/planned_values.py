@@ -7,6 +7,7 @@ from typing import Any
 
 from common.core.errors import BadInput, BudgetExceeded
 from common.core.values import Value
+from common.vocabulary.open_values import PLAN
 
 PAPER = "Kohen & Sheffet, "
 ERRATA = "docs/errata.md, "
@@ -33,7 +34,7 @@ class PlannedValue(Value):
 
 def follow(given: Any, rule: Callable[[], float], formula: str, source: str) -> PlannedValue:
     """Return the rule's number where the scenario leaves it at ``plan``, else the given one beside the rule's."""
-    if given == "plan":
+    if given == PLAN:
         return fixed(rule(), formula, source)
     try:
         return PlannedValue(value=given, rule=rule(), formula=f"given; {formula}", source=source)
@@ -44,8 +45,3 @@ def follow(given: Any, rule: Callable[[], float], formula: str, source: str) -> 
 def fixed(value: float, formula: str, source: str) -> PlannedValue:
     """Return a number that nobody can give, only follow."""
     return PlannedValue(value=value, rule=value, formula=formula, source=source)
-
-
-def left_open(setting: Any) -> bool:
-    """Tell whether a setting is at ``plan``, or has one that is."""
-    return setting == "plan" or (isinstance(setting, dict) and "plan" in setting.values())

@@ -37,15 +37,3 @@ def _admits(annotation: Any) -> bool:
 def _parts(annotation: Any) -> list[Any]:
     """Return the types of a union; the type itself if it is none."""
     return [annotation, *get_args(annotation)]
-
-
-def filled_in(written: dict[str, Any], settled: BaseModel) -> dict[str, Any]:
-    """Return a mapping as it is written, with the numbers of the settled value where it is at ``plan``."""
-    return {
-        key: filled_in(value, getattr(settled, key))
-        if isinstance(value, dict) and left_open(value)
-        else getattr(settled, key)
-        if left_open(value)
-        else value
-        for key, value in written.items()
-    }

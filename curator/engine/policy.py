@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from common.core.errors import BadData, BadScenario, PolicyRefused
-from common.scenario.scenario import Scenario
+from common.core.errors import BadData, PolicyRefused
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
 from common.vocabulary.operations.base import Operation, parse_operation
 from common.vocabulary.records import Records
@@ -37,20 +37,18 @@ class Policy:
     learner: Learner | None
 
     @classmethod
-    def of(cls, scenario: Scenario, sample: Sample, public: Records | None) -> Policy:
+    def of(cls, scenario: ResolvedScenario, sample: Sample, public: Records | None) -> Policy:
         """Return the policy in a resolved scenario, which is for this private and this public sample.
 
         Raises
         ------
         BadScenario
-            If a value is still at ``plan``, or the learner cannot learn from these samples.
+            If the learner cannot learn from these samples.
         BadData
             If the sample has another size, or holds what is not a number.
         """
         section = scenario.curator
         n, kappa, eta, rounds = section.n, section.kappa, section.eta, section.rounds
-        if isinstance(n, str) or isinstance(kappa, str) or isinstance(eta, str) or isinstance(rounds, str):
-            raise BadScenario("the curator needs a resolved scenario: a value is still at 'plan'")
         if len(sample) != n:
             raise BadData(f"the curator's policy is for n = {n} records, found {len(sample)}")
         sample.check()

@@ -61,18 +61,16 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
     teacher: Classifier
     student: Classifier
-    classes: ColumnClasses | None = None
 
     @property
     def _classes(self) -> Classes:
-        return LabelClasses() if self.classes is None else self.classes
+        return LabelClasses() if self.classes is None else ColumnClasses.parse(self.classes.wire())
 
     # Before anything is charged -------------------------------------------------------------------------------------
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Try both classifiers on random records: the teacher must learn, the student's model must be data."""
-        if self.classes is not None:
-            dimension = self.classes.before(dimension)
+        dimension = self._classes.before(dimension)
         points, classes = _random(min(self.queries, _MAX_TRIED), dtype, dimension, self._classes.number)
         self.transfer(points, classes, RandomSource.seeded(0, "trial"))
         self.teacher.tried(*_random(_TRIED, dtype, dimension, self._classes.number))

@@ -6,7 +6,8 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
-from common.scenario.scenario import Scenario, data_folder
+from common.scenario.agreement import data_folder
+from common.scenario.resolved import ResolvedScenario
 from common.wire.state import claim_people, hold
 from curator.sample.base import Sample
 from curator.sample.keeping import OnProgress
@@ -14,7 +15,7 @@ from curator.sample.local import LocalSample
 from curator.sample.source import Source, Work, in_blocks
 
 
-def check_sample(scenario: Scenario, folder: Path, work: Work = in_blocks) -> None:
+def check_sample(scenario: ResolvedScenario, folder: Path, work: Work = in_blocks) -> None:
     """Refuse the sample of a resolved scenario if it does not fit, before any work; see :meth:`Source.check`.
 
     Parameters
@@ -32,7 +33,7 @@ def check_sample(scenario: Scenario, folder: Path, work: Work = in_blocks) -> No
     _source(scenario, folder, 0).check(work)
 
 
-def open_sample(scenario: Scenario, folder: Path, seed: int, on_progress: OnProgress) -> Sample:
+def open_sample(scenario: ResolvedScenario, folder: Path, seed: int, on_progress: OnProgress) -> Sample:
     """Return the sample of a resolved scenario, for which there is room (:func:`check_sample`); to be closed.
 
     Parameters
@@ -71,6 +72,6 @@ def open_sample(scenario: Scenario, folder: Path, seed: int, on_progress: OnProg
     return sample
 
 
-def _source(scenario: Scenario, folder: Path, seed: int) -> Source:
+def _source(scenario: ResolvedScenario, folder: Path, seed: int) -> Source:
     data = data_folder(scenario)
     return Source(scenario, seed, (folder / "rows").absolute(), data and data.absolute())

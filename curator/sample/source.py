@@ -12,7 +12,8 @@ import numpy as np
 from common.core import canonical
 from common.core.errors import BadInput
 from common.people.spec import RecordSource, open_records
-from common.scenario.scenario import Scenario, Storage
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.sections import Storage
 from common.service.capacity import check_disk, check_memory, size
 from curator.sample.keeping import OnProgress, keep_in_memory, keep_on_disk
 from curator.sample.rows.base import Rows
@@ -48,7 +49,7 @@ class Source:
         Directory of the table files, absolute; None where there are none.
     """
 
-    scenario: Scenario
+    scenario: ResolvedScenario
     seed: int
     folder: Path
     data: Path | None
@@ -56,7 +57,7 @@ class Source:
     @property
     def size(self) -> int:
         """Number of records n."""
-        return int(self.scenario.curator.n)
+        return self.scenario.curator.n
 
     def population(self) -> RecordSource:
         """Return the people."""
@@ -100,7 +101,7 @@ class Source:
             dimension = self.scenario.source.dimension
             width, beside = (2 if storage.numbers == "fixed" else 4) * dimension + 1, work(dimension, 4)
         table = 0 if simulated else 2 * n * (4 * self.scenario.source.dimension + 1)
-        rows, widest, held = n * width, *_counts(n, int(self.scenario.curator.rounds))
+        rows, widest, held = n * width, *_counts(n, self.scenario.curator.rounds)
         in_memory = storage.place == "memory"
         what = f"a sample of {n:,} people of {width} bytes"
         fewer = "take fewer people (curator.n)"

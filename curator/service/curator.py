@@ -19,7 +19,9 @@ from common.core.errors import BadInput, BadScenario, BudgetExceeded, Configurat
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, SubsampledRelease
-from common.scenario.scenario import Scenario, policy_digest
+from common.scenario.agreement import policy_digest
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import parse
 from common.service.database import sqlite_url
 from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
@@ -77,7 +79,7 @@ class Curator:
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenario: ResolvedScenario,
         sample: Sample,
         folder: Path,
         *,
@@ -152,7 +154,7 @@ class Curator:
         if configuration.referee != signed.key:
             raise ConfigurationMismatch("the configuration names another referee than the one that signed it")
         digest = configuration.fingerprint()
-        if policy_digest(configuration.scenario) != self._digest:
+        if policy_digest(parse(configuration.scenario)) != self._digest:
             raise ConfigurationMismatch(
                 "the run's curator section differs from this curator's own policy: start both from the same scenario"
             )

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from common.numerics.randomness import subseed
-from common.scenario.scenario import Scenario, policy_digest, public_sample
+from common.scenario.agreement import policy_digest, public_sample
+from common.scenario.resolved import ResolvedScenario
 from common.wire.state import claim, claim_people
 from curator.learners.base import Sizes, parse_learner
 from curator.sample.keeping import OnProgress
@@ -19,7 +20,7 @@ log = logging.getLogger("tandem")
 
 
 def open_curator(
-    scenario: Scenario, folder: Path, seed: int | None, referee: str | None, on_progress: OnProgress = log.info
+    scenario: ResolvedScenario, folder: Path, seed: int | None, referee: str | None, on_progress: OnProgress = log.info
 ) -> Curator:
     """Return the curator of a resolved scenario.
 
@@ -56,7 +57,7 @@ def open_curator(
     return curator
 
 
-def check_room(scenario: Scenario, folder: Path) -> None:
+def check_room(scenario: ResolvedScenario, folder: Path) -> None:
     """Refuse a resolved scenario whose sample, or the learner's work on it, does not fit; nothing is written.
 
     Parameters
@@ -74,10 +75,10 @@ def check_room(scenario: Scenario, folder: Path) -> None:
         check_sample(scenario, folder, in_blocks)
         return
     learner, public = parse_learner(policy.learner), _public_people(scenario)
-    check_sample(scenario, folder, lambda d, itemsize: learner.room(Sizes(int(policy.n), public, d, itemsize)))
+    check_sample(scenario, folder, lambda d, itemsize: learner.room(Sizes(policy.n, public, d, itemsize)))
 
 
-def _public_people(scenario: Scenario) -> int:
+def _public_people(scenario: ResolvedScenario) -> int:
     if scenario.public is not None and scenario.public.count is not None:
         return scenario.public.count
     sample = public_sample(scenario, 0)  # all of a table: they have to be counted

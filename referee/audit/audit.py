@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.core.errors import AuditFailed
-from common.scenario import scenario
+from common.scenario.resolved import parse_resolved
 from common.wire.identity import Signed
 from common.wire.messages import Configuration, Terms
 from common.wire.transcript import Entry, read, split
@@ -69,7 +69,7 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
     configuration = Configuration.parse(first.body["configuration"])
     if configuration.referee != first.body["referee"]:
         raise AuditFailed("the configuration names another referee than the transcript")
-    chosen = scenario.parse(configuration.scenario)
+    chosen = parse_resolved(configuration.scenario)
     agents = Agents(configuration, first.body["participants"], last.body["order"], place)
     place.words = "the curator's terms"
     terms, curator = _terms(entries, configuration, curator_key)

@@ -12,8 +12,7 @@ from common.core import canonical
 from common.core.errors import AuditFailed
 from common.privacy.budget import cost
 from common.privacy.events import Event
-from common.scenario import scenario
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.wire.messages import Terms
 from referee.audit.place import Place
 from referee.audit.replay import Replay
@@ -23,7 +22,7 @@ from referee.state.runfolder import read_file
 
 
 def check_result(
-    chosen: Scenario, published: dict[str, Any], outcome: Outcome | None, terms: Terms | None, replay: Replay
+    chosen: ResolvedScenario, published: dict[str, Any], outcome: Outcome | None, terms: Terms | None, replay: Replay
 ) -> None:
     """Check that the signed result is what the transcript leads to; a run that was cut off has no answer.
 
@@ -74,7 +73,7 @@ def check_cost(events: list[Event], terms: Terms | None) -> tuple[float, float]:
     return terms.epsilon, terms.delta
 
 
-def check_files(folder: Path, chosen: Scenario, published: dict[str, Any], place: Place) -> None:
+def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:
     """Check that the scenario's and the result's files say what was signed.
 
     Raises
@@ -87,7 +86,7 @@ def check_files(folder: Path, chosen: Scenario, published: dict[str, Any], place
         tree = yaml.safe_load(read_file(folder, "scenario.yaml").decode("utf-8"))
     except yaml.YAMLError:
         raise AuditFailed("scenario.yaml is not YAML: it was changed") from None
-    if scenario.parse(tree) != chosen:
+    if parse_resolved(tree) != chosen:
         raise AuditFailed("scenario.yaml differs from the signed configuration")
     place.words = "result.json"
     stored = canonical.decode(read_file(folder, "result.json"))

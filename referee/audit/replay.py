@@ -7,7 +7,7 @@ from typing import Any
 
 from common.core.errors import AuditFailed
 from common.privacy.events import Event, NoEvent
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.base import declared_event, findings
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
 from common.wire.identity import Signed, verify
@@ -60,7 +60,7 @@ class Replay:
     def __init__(
         self,
         configuration: Configuration,
-        chosen: Scenario,
+        chosen: ResolvedScenario,
         curator: str | None,
         agents: Agents,
         entries: Sequence[Entry],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from common.core.errors import Conflict, NotFound, PeerUnavailable
-from common.scenario.scenario import parse
+from common.scenario.resolved import parse_resolved
 from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.queries.base import Query, parse_query
 from common.vocabulary.steps import Answers
@@ -186,7 +186,7 @@ class Collection:
             if wire is None:
                 raise NotFound(f"run {run!r} has not begun")
             configuration = messages.Configuration.parse(wire)
-            self._runs[run] = (configuration.fingerprint(), parse(configuration.scenario).agents.mechanism)
+            self._runs[run] = (configuration.fingerprint(), parse_resolved(configuration.scenario).agents.mechanism)
         return self._runs[run]
 
     def _take(self, claim: Claim) -> None:

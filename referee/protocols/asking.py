@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.planning.plan import plan
 from common.scenario.problems.base import Problem
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.fixed import FixedTest
 from common.statistics.intervals import Estimate, estimate, tally
 from common.statistics.loss_test import LossTest, Verdict
@@ -28,7 +28,7 @@ Script = Generator[AskAgents, Answers, "Finding"]
 P = TypeVar("P", bound=Problem)
 
 
-def problem_of(scenario: Scenario, kind: type[P]) -> P:
+def problem_of(scenario: ResolvedScenario, kind: type[P]) -> P:
     """Return the scenario's problem.
 
     Raises
@@ -94,7 +94,7 @@ class Finding:
     asked: int
 
 
-def test_mean(query: Query, scenario: Scenario, rounds: int) -> Script:
+def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
     """Ask fresh agents until it is clear whether the query's mean is above the one level or below the other.
 
     The levels are ``accuracy.reweigh_above`` and ``accuracy.halt_below`` times alpha. Each of ``rounds`` tests may be
@@ -114,7 +114,7 @@ def test_mean(query: Query, scenario: Scenario, rounds: int) -> Script:
     return Finding(test.verdict, found, asked)
 
 
-def _open_test(scenario: Scenario, low: float, high: float, beta: float) -> LossTest:
+def _open_test(scenario: ResolvedScenario, low: float, high: float, beta: float) -> LossTest:
     mechanism = scenario.agents.value_mechanism
     if scenario.bounds == "paper":
         return FixedTest(mechanism, low, high, beta, size=int(plan(scenario, "paper").answers.value))
@@ -158,7 +158,7 @@ def ask_codes(count: int, **what: Any) -> Generator[AskAgents, Answers, Question
     return asked
 
 
-def estimate_mean(query: Query, scenario: Scenario, count: int, among: int) -> Script:
+def estimate_mean(query: Query, scenario: ResolvedScenario, count: int, among: int) -> Script:
     """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
     answers = yield AskAgents(query, count)
     found = estimate(

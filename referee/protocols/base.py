@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from common.core.registry import Registry
 from common.core.values import Value
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate
 from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
 from referee.protocols.patterns import Pattern
@@ -62,7 +62,7 @@ class Protocol(ABC):
     """Name of the problem that its scenarios have; None: a hypothesis with a small loss."""
 
     @abstractmethod
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Start the protocol for a resolved scenario (no value is left at ``plan``).
 
         Parameters
@@ -77,7 +77,7 @@ ABLATIONS: Registry[type[Protocol]] = Registry("ablation", __name__)
 """What remains of a protocol whose other side is left out, each under ``protocol/side``."""
 
 
-def protocol_of(scenario: Scenario) -> Protocol:
+def protocol_of(scenario: ResolvedScenario) -> Protocol:
     """Return the protocol that a scenario runs: the one it names, or what remains of it for a side that is alone.
 
     Raises

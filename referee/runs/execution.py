@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from common.core.errors import BadMessage, BadScenario, PeerUnavailable, Refused, TandemError
-from common.scenario import scenario
+from common.scenario.resolved import parse_resolved
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire import messages
 from common.wire.identity import Identity, Signed
@@ -59,7 +59,7 @@ class Execution:
     ) -> None:
         self._state = state
         self._run = state.run
-        self._scenario = scenario.parse(state.scenario)
+        self._scenario = parse_resolved(state.scenario)
         self._store = store
         self._identity = identity
         self._collection = collection

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.wire.messages import Terms, guarantee
 from referee.protocols.base import Outcome
 
 
 def result_document(
-    scenario: Scenario,
+    scenario: ResolvedScenario,
     outcome: Outcome | None,
     *,
     status: str,

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from common.core import canonical
-from common.core.errors import BadScenario, NotFound, TandemError, Unauthorized
-from common.scenario import scenario
-from common.scenario.scenario import Scenario
+from common.core.errors import NotFound, TandemError, Unauthorized
+from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.service.app import token_hash
 from common.service.database import sqlite_url
 from common.vocabulary.steps import Progress
@@ -147,17 +146,8 @@ class Referee:
         Conflict
             If the name is taken by another request.
         """
-        chosen = scenario.parse(canonical.decode(canonical.encode(tree)))
+        chosen = parse_resolved(canonical.decode(canonical.encode(tree)))
         protocol_of(chosen)
-        numbers = (
-            chosen.curator.n,
-            chosen.curator.rounds,
-            chosen.curator.eta,
-            chosen.curator.kappa,
-            chosen.agents.count,
-        )
-        if "plan" in numbers:
-            raise BadScenario("a run needs a resolved scenario: a value is still at 'plan'")
         wire = public(chosen)
         return self.store.create_run(run, canonical.digest({"scenario": wire, "seed": seed}), wire, seed)
 
@@ -202,6 +192,6 @@ class Referee:
         return Execution(state, self.store, self.identity, self.collection, self._curator, self._wait)
 
 
-def public(chosen: Scenario) -> dict[str, Any]:
+def public(chosen: ResolvedScenario) -> dict[str, Any]:
     """Return a scenario's public JSON: without the local path of anybody's data."""
     return {**chosen.wire(), "data": None}

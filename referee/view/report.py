@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.wire.state import write_durably
 
 History = list[dict[str, float]]
@@ -16,7 +16,7 @@ TRUTHS = {"loss_on_target": "true loss on T", "correct": "in truth"}
 """How a truth that was left out is called; a baseline is called by its name."""
 
 
-def write_report(folder: Path, scenario: Scenario, result: dict[str, Any], history: History) -> None:
+def write_report(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], history: History) -> None:
     """Write ``report.md``, and ``figures/loss.svg`` and ``.png`` if there are rounds and matplotlib is installed."""
     rounds = [numbers for numbers in history if "value" in numbers]
     drawn = bool(rounds) and find_spec("matplotlib") is not None
@@ -25,7 +25,7 @@ def write_report(folder: Path, scenario: Scenario, result: dict[str, Any], histo
     write_durably(folder / "report.md", _page(scenario, result, rounds, drawn).encode())
 
 
-def draw(folder: Path, scenario: Scenario, result: dict[str, Any], rounds: History) -> None:
+def draw(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], rounds: History) -> None:
     """Draw the estimated loss on T of every round with its interval, the level, and the true losses that are known."""
     # Only here: matplotlib takes long to import, and no service needs it.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -66,7 +66,7 @@ def draw(folder: Path, scenario: Scenario, result: dict[str, Any], rounds: Histo
         figure.savefig(folder / f"loss.{suffix}", dpi=150, metadata={"Date": None} if suffix == "svg" else None)
 
 
-def _page(scenario: Scenario, result: dict[str, Any], rounds: History, drawn: bool) -> str:
+def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, drawn: bool) -> str:
     curator, agent = result["privacy"]["curator"], result["privacy"]["agent"]
     lines = [
         f"# {scenario.title}",

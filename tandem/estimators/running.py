@@ -22,7 +22,8 @@ import polars
 from common.core.errors import BadFit, BadInput, BudgetExceeded, FitFailed
 from common.planning.checks import violations
 from common.privacy.calibration import MIN_SUPPORT
-from common.scenario.scenario import Scenario, parse
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import parse
 from curator.learners.base import parse_learner
 from deploy.base import Finished
 from deploy.checking import checked
@@ -50,7 +51,7 @@ def refusing() -> Iterator[None]:
         raise BadFit(error.detail) from None
 
 
-def settled(tree: Mapping[str, Any]) -> Scenario:
+def settled(tree: Mapping[str, Any]) -> ResolvedScenario:
     """Return the resolved scenario, after everything that can be checked without a record.
 
     Raises
@@ -78,7 +79,7 @@ def settled(tree: Mapping[str, Any]) -> Scenario:
     return chosen
 
 
-def run(chosen: Scenario, tables: Mapping[str, polars.DataFrame], seed: int | None) -> Finished:
+def run(chosen: ResolvedScenario, tables: Mapping[str, polars.DataFrame], seed: int | None) -> Finished:
     """Carry out a settled scenario on the tables that it names, by file name.
 
     Raises

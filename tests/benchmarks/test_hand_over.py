@@ -2,7 +2,7 @@
 
 from benchmarks.hand_over import SECOND, promised, second_task
 from common.planning.plan import resolve
-from common.scenario.scenario import load
+from common.scenario.loading import load
 from tests.support import TINY
 
 SMALL = [*TINY, "accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5", "agents.mechanism.epsilon=6"]

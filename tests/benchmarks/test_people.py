@@ -29,7 +29,7 @@ def test_every_step_of_the_ladder_needs_fewer_people() -> None:
 def test_what_is_run_fits_its_budget() -> None:
     for scenario in (appendix_d(1500), *(setting.tight for setting in settings() if setting.name in ("sparse", "far"))):
         curator = resolve(scenario).curator
-        cost = spent(curator.learner, curator.delta, curator.n, curator.kappa, curator.eta, curator.rounds)
+        cost = spent(curator.settings, curator.delta, curator.n, curator.kappa, curator.eta, curator.rounds)
         assert cost <= curator.epsilon
 
 

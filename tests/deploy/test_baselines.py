@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.scenario.scenario import load
+from common.scenario.loading import load
 from deploy.attempts import Attempts
 from deploy.baselines import run_baselines
 from tests.support import tiny

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from common.people.spec import TableRecordSource
-from common.scenario.scenario import load
+from common.scenario.loading import load
+from common.scenario.resolved import settled
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.relabelled import Relabelled
 from common.vocabulary.records import Records
@@ -19,7 +20,7 @@ def ignore(text, numbers):
 
 
 def test_each_task_is_judged_by_its_own_label(tmp_path):
-    asked = load("hand-over", [*TINY, "accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5"])
+    asked = settled(load("hand-over", [*TINY, "accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5"]))
     finished = Embedded(tmp_path).run(asked, 1, "run", ignore)
     result = complete(finished.result, asked, 1, tmp_path, ignore)
     assert len(result["tasks"]) == len(result["truth"]["tasks"]) == 2

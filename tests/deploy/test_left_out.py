@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from common.scenario import scenario
+from common.scenario import loading
 from common.service import capacity
 from deploy import baselines
 from deploy.experiment import complete
@@ -52,7 +52,7 @@ def test_a_baseline_without_room_is_left_out_with_a_word_and_the_run_gives_its_a
 
 
 def test_a_truth_that_cannot_be_found_out_is_left_out_with_a_word(tmp_path: Path) -> None:
-    asked = scenario.load("adult", [f"data={tmp_path}"])  # a folder without the tables
+    asked = loading.load("adult", [f"data={tmp_path}"])  # a folder without the tables
     told: list[str] = []
     (tmp_path / "run").mkdir()
     completed = complete(ANSWER, asked, None, tmp_path / "run", lambda text, numbers: told.append(text))

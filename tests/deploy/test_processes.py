@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from common.core.errors import PeerUnavailable
-from common.scenario.scenario import Scenario, load
+from common.scenario.loading import load
+from common.scenario.resolved import ResolvedScenario
 from deploy.base import Finished
 from deploy.checking import checked
 from deploy.embedded import Embedded
@@ -92,7 +93,7 @@ def asked(count: int) -> Callable[[Path], bool]:
 
 
 @pytest.fixture(scope="module")
-def slow() -> Scenario:
+def slow() -> ResolvedScenario:
     return tiny(*SLOW)
 
 
@@ -101,7 +102,7 @@ def expected(slow, tmp_path_factory) -> dict[str, Any]:
     return essence(Embedded(tmp_path_factory.mktemp("embedded")).run(slow, 1, "run", quiet))
 
 
-def check(state: Path, folder: Path, slow: Scenario, finished: Finished, expected: dict[str, Any]) -> None:
+def check(state: Path, folder: Path, slow: ResolvedScenario, finished: Finished, expected: dict[str, Any]) -> None:
     assert essence(finished) == expected
     operations = rows(state / "curator" / "ledger.sqlite", "SELECT operation_id, result FROM operations")
     assert len({row[0] for row in operations}) == len(operations) == 5
@@ -162,7 +163,7 @@ def test_a_whole_deployment_that_dies_is_taken_up_by_the_next(tmp_path, slow, ex
 
     parties: dict[str, Party] = {}
 
-    def dies(self: Remote, scenario: Scenario, seed: int, run: str, on_progress: Any) -> Finished:
+    def dies(self: Remote, scenario: ResolvedScenario, seed: int, run: str, on_progress: Any) -> Finished:
         wanted = {"scenario": public(scenario), "seed": seed}
         self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
         until(lambda: learning(3)(state))

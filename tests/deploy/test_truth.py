@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.people.spec import TableRecordSource, open_records
-from common.scenario import scenario
+from common.scenario import loading
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
@@ -30,7 +30,7 @@ def test_the_constant_answer_has_the_loss_that_its_distribution_says():
 def test_an_operator_without_the_table_gets_no_truth_and_no_baselines(tmp_path, monkeypatch):
     monkeypatch.delenv("TANDEM_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
-    asked = scenario.load("adult")
+    asked = loading.load("adult")
     assert not can_judge(asked)
     completed = complete(RESULT, asked, None, tmp_path, ignore)
     assert completed["truth"] is None
@@ -49,7 +49,7 @@ def test_simulated_people_are_judged_without_baselines_if_none_are_named(tmp_pat
 
 
 def test_a_hypothesis_is_judged_on_each_label():
-    chosen = scenario.load("halfspace")
+    chosen = loading.load("halfspace")
     population = open_records(chosen.target, None, 3, 40_000)
     lost = {label: judge(Constant(label=label), population) for label in (1, -1)}
     # The constant +1 has half the loss that Appendix C halts at, and is wrong about everybody in the rare class.

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from common.scenario.scenario import load
+from common.scenario.loading import load
 from deploy.checking import checked
 
 ROOT = Path(__file__).parents[2]

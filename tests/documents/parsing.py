@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 from typer.testing import CliRunner
 
-from common.scenario import scenario
+from common.scenario import loading
 from curator.cli import app as curator
 from deploy.checking import checked
 from local_agent.cli import app as local_agent
@@ -96,14 +96,14 @@ def _of_ours(command: str, program: str, words: list[str]) -> None:
     if not words or words[0] not in _commands(program):
         pytest.fail(f"{command!r}: {program} has {', '.join(_commands(program))}")
     _help(program, *words)
-    if words[0] in ("run", "plan", "host", "serve") and words[1:2] and words[1] in scenario.shipped():
+    if words[0] in ("run", "plan", "host", "serve") and words[1:2] and words[1] in loading.shipped():
         sets = [value for option, value in pairwise(words) if option == "--set"]
         _would_be_planned(words[1], tuple(override for override in sets if "..." not in override))
 
 
 @cache
 def _would_be_planned(name: str, sets: tuple[str, ...]) -> None:
-    checked(scenario.load(name, list(sets)))
+    checked(loading.load(name, list(sets)))
 
 
 def _of_a_module(module: str, words: list[str]) -> None:

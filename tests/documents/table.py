@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import polars
 import yaml
 
-from common.scenario.scenario import load
+from common.scenario.loading import load
 from tests.docker.test_compose import DOCUMENTED
 from tests.documents.jobs import Job, Step, data, finished, job, newest, result
 from tests.documents.reading import ROOT, blocks, commands

@@ -20,7 +20,7 @@ from unittest.mock import patch
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from common.scenario import scenario
+from common.scenario import loading
 from common.scenario.scenario import Scenario
 from common.wire import identity
 from deploy.checking import checked
@@ -42,7 +42,7 @@ def chosen(name: str) -> Scenario:
         return tiny()
     if name in SMALL:
         return small(name)
-    return checked(scenario.load(name, ["agents.deadline=5", "baselines=[]", *LEARNERS[name]]))
+    return checked(loading.load(name, ["agents.deadline=5", "baselines=[]", *LEARNERS[name]]))
 
 
 class _CountedKeys:

@@ -1,11 +1,13 @@
-"""What planning asks about a learner, and the answers for one that guarantees nothing."""
+"""What planning asks about a learner, and the answers for one of which nothing can be planned."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from common.core.errors import BadScenario
 from common.core.registry import Registry
@@ -14,7 +16,13 @@ from common.planning.planned_values import ERRATA, PAPER, PlannedValue, fixed, f
 from common.privacy.accountants.base import Plan as Events
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule, smallest_n
+from common.privacy.events import Event, NonPrivate
 from common.scenario.scenario import Scenario
+from common.vocabulary.learners.base import LearnerSettings, OpenSettings
+from common.vocabulary.open_values import PLAN
+
+Asked = TypeVar("Asked", bound=OpenSettings)
+Settled = TypeVar("Settled", bound=LearnerSettings)
 
 
 @dataclass(frozen=True)
@@ -51,31 +59,22 @@ class Task:
         return curator.epsilon, curator.delta, self.kappa
 
 
-class LearnerPlanning:
-    """A learner as planning sees it. As it stands: one that guarantees nothing, and of which nothing can be planned.
+class LearnerPlanning(ABC, Generic[Asked, Settled]):
+    """A learner as planning sees it: how what its settings leave open is chosen.
 
-    A learner becomes plannable by a registered subclass in a file of its own. Settings are those of the
-    scenario, a mapping; the curator parses them, this side only reads the numbers it needs.
+    A learner becomes plannable by a registered subclass in a file of its own.
+
+    Parameters
+    ----------
+    asked
+        Its settings as the scenario has them: what is at ``plan`` there is open.
     """
 
-    open_settings: ClassVar[frozenset[str]] = frozenset()
-    """What may be left at ``plan``."""
-
     least: ClassVar[tuple[str, ...]] = ()
-    """Settings with a least number, which ``figures`` tells: fewer break the accuracy."""
+    """Settings with a least number, which :meth:`planned_values` tells: fewer break the accuracy."""
 
-    reweighs: ClassVar[bool] = True
-    """Whether it learns from draws of mu; if not, it sees the sample as it is, and the weights do not matter."""
-
-    def events(self, learner: dict[str, Any], schedule: Sequence[float]) -> Events | None:
-        """Return the events of all rounds for settings without a ``plan``; None if the learner guarantees nothing.
-
-        Parameters
-        ----------
-        schedule
-            One sampling bound s_t >= TV(mu, mu') a round.
-        """
-        return None
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
 
     def rounds(self, scenario: Scenario, paper: bool) -> PlannedValue | None:
         """Return T where the learner itself decides it; None where multiplicative weights do."""
@@ -85,8 +84,8 @@ class LearnerPlanning:
         """Return the n that the statistics ask for, where the learner itself decides it; None for Lemma 3.2."""
         return None
 
-    def settle(self, task: Task) -> tuple[dict[str, Any], PlannedValue]:
-        """Return the settings without any ``plan``, and n.
+    def settle(self, task: Task) -> tuple[Settled, PlannedValue]:
+        """Return the settled settings, and n.
 
         Raises
         ------
@@ -94,14 +93,14 @@ class LearnerPlanning:
             If there is no such number.
         """
         n = task.scenario.curator.n
-        learner = self.complete(task, None if n == "plan" else int(n))
+        learner = self.complete(task, None if n == PLAN else n)
         return learner, self.people(task, learner)
 
-    def complete(self, task: Task, n: int | None) -> dict[str, Any]:
-        """Fill in what the settings leave at ``plan``, for n people (None: n follows later)."""
-        return dict(task.scenario.curator.settings)
+    @abstractmethod
+    def complete(self, task: Task, n: int | None) -> Settled:
+        """Fill in what the settings leave open, for n people (None: n follows later)."""
 
-    def people(self, task: Task, learner: dict[str, Any]) -> PlannedValue:
+    def people(self, task: Task, learner: Settled) -> PlannedValue:
         """Return n: what the statistics ask for or, if more, what the budget does."""
         given, budget = task.scenario.curator.n, task.budget
         if budget is None:
@@ -113,7 +112,7 @@ class LearnerPlanning:
         epsilon, delta, kappa = budget
 
         def events(size: int) -> Events:
-            return self.events(learner, sampling_schedule(size, kappa, task.eta, task.rounds)) or []
+            return events_of(learner, sampling_schedule(size, kappa, task.eta, task.rounds)) or []
 
         return follow(
             given,
@@ -122,43 +121,52 @@ class LearnerPlanning:
             ERRATA + "curator",
         )
 
-    def paper_people(self, task: Task, learner: dict[str, Any]) -> PlannedValue | None:
+    def paper_people(self, task: Task, learner: Settled) -> PlannedValue | None:
         """Return n by the paper's own formula, if it has one for a learner like this."""
         return None
 
-    def planned_values(self, task: Task, learner: dict[str, Any]) -> dict[str, PlannedValue]:
-        """Return the settings that are numbers of the plan, by name; ``learner`` has none at ``plan``."""
+    def planned_values(self, task: Task, learner: Settled) -> dict[str, PlannedValue]:
+        """Return the settings that are numbers of the plan, by name."""
         return {}
 
 
-PLANNINGS: Registry[type[LearnerPlanning]] = Registry("learner's planning", __name__)
+class Unplanned(LearnerPlanning[OpenSettings, LearnerSettings]):
+    """A learner of which nothing can be planned."""
+
+    def complete(self, task: Task, n: int | None) -> LearnerSettings:
+        """Return the settings, of which nothing is open."""
+        if not isinstance(self.asked, LearnerSettings):
+            raise BadScenario(f"nothing of the learner {self.asked.name!r} can be left at plan")
+        return self.asked
 
 
-def planning_of(learner: dict[str, Any]) -> LearnerPlanning:
-    """Return what planning knows of the learner that the settings name; one without a file guarantees nothing."""
-    name = learner.get("name")
-    return PLANNINGS[name]() if isinstance(name, str) and name in PLANNINGS.names() else LearnerPlanning()
+PLANNINGS: Registry[type[LearnerPlanning[Any, Any]]] = Registry("learner's planning", __name__)
 
 
-def spent(learner: dict[str, Any], delta: float, n: int, kappa: float | None, eta: float, rounds: int) -> float:
+def planning_of(learner: OpenSettings) -> LearnerPlanning[Any, Any]:
+    """Return what planning knows of the learner with these settings; of one without a file nothing can be planned."""
+    return (PLANNINGS[learner.name] if learner.name in PLANNINGS.names() else Unplanned)(learner)
+
+
+def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | None:
+    """Return the events of one call a round; None if the learner guarantees nothing.
+
+    Parameters
+    ----------
+    schedule
+        One sampling bound s_t >= TV(mu, mu') a round.
+    """
+    rounds: Counter[Event] = Counter()
+    for sampling, times in Counter(schedule).items():
+        rounds[learner.event(sampling)] += times
+    return None if any(isinstance(event, NonPrivate) for event in rounds) else list(rounds.items())
+
+
+def spent(learner: LearnerSettings, delta: float, n: int, kappa: float | None, eta: float, rounds: int) -> float:
     """Return the epsilon that all rounds cost at ``delta``, infinite if the learner guarantees nothing."""
     schedule = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds)
-    events = planning_of(learner).events(learner, schedule)
+    events = events_of(learner, schedule)
     return math.inf if events is None else cost(events, delta)
-
-
-def number(learner: dict[str, Any], key: str, default: float | None = None) -> float:
-    """Return a setting that must be a finite number to plan with.
-
-    Raises
-    ------
-    BadScenario
-        If it is none.
-    """
-    value = learner.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadScenario(f"curator.learner.{key} must be a number to plan with, found {value!r}")
-    return float(value)
 
 
 def lemma(scenario: Scenario, paper: bool) -> PlannedValue:

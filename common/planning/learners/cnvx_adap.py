@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from common.planning.learners.adapting import AdaptationPlanning
 from common.planning.learners.base import PLANNINGS
+from common.vocabulary.learners.adaptation import AdaptationSettings, CnvxAdapSettings
 
-PLANNINGS.register("cnvx-adap")(AdaptationPlanning)
+
+@PLANNINGS.register("cnvx-adap")
+class CnvxAdapPlanning(AdaptationPlanning):
+    """As for both learners."""
+
+    kind: ClassVar[type[AdaptationSettings]] = CnvxAdapSettings

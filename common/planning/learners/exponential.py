@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from common.core.errors import BadScenario
 from common.planning import formulas
-from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, number
+from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.planning.planned_values import PAPER, PlannedValue, follow
-from common.privacy.accountants.base import Plan as Events
-from common.privacy.calibration import release_plan
+from common.vocabulary.learners.exponential import ExponentialSettings, OpenExponential
+from common.vocabulary.open_values import PLAN
 
 
 @PLANNINGS.register("exponential")
-class ExponentialPlanning(LearnerPlanning):
+class ExponentialPlanning(LearnerPlanning[OpenExponential, ExponentialSettings]):
     """``epsilon`` 1 as in the paper, and ``draws`` m as many as reach the learner's accuracy."""
 
-    open_settings = frozenset({"draws", "epsilon"})
     least = ("draws",)
 
-    def events(self, learner: dict[str, Any], schedule: Sequence[float]) -> Events:
-        """One pure release of m draws a round."""
-        return release_plan(schedule, int(number(learner, "draws")), number(learner, "epsilon"), 0.0)
-
-    def complete(self, task: Task, n: int | None) -> dict[str, Any]:
+    def complete(self, task: Task, n: int | None) -> ExponentialSettings:
         """Fill in ``epsilon``, then the ``draws`` that go with it."""
-        learner = dict(task.scenario.curator.settings)
-        if learner.get("epsilon") == "plan":
-            learner["epsilon"] = 1.0
-        if learner.get("draws") == "plan":
-            learner["draws"] = _enough(task, number(learner, "epsilon"))
-        return learner
+        epsilon = 1.0 if self.asked.epsilon == PLAN else self.asked.epsilon
+        draws = _enough(task, epsilon) if self.asked.draws == PLAN else self.asked.draws
+        return self.asked.settled(ExponentialSettings, epsilon=epsilon, draws=draws)
 
-    def paper_people(self, task: Task, learner: dict[str, Any]) -> PlannedValue | None:
+    def paper_people(self, task: Task, learner: ExponentialSettings) -> PlannedValue | None:
         """Return Theorem 4.2's n."""
         if task.budget is None:
             return None
         epsilon, delta, kappa = task.budget
-        draws = int(number(learner, "draws"))
+        draws = learner.draws
         return follow(
             task.scenario.curator.n,
             lambda: max(task.sample, formulas.paper_n_release(draws, task.rounds, kappa, epsilon, delta)),
@@ -46,11 +35,11 @@ class ExponentialPlanning(LearnerPlanning):
             PAPER + "Theorem 4.2",
         )
 
-    def planned_values(self, task: Task, learner: dict[str, Any]) -> dict[str, PlannedValue]:
+    def planned_values(self, task: Task, learner: ExponentialSettings) -> dict[str, PlannedValue]:
         """Return m."""
         draws = follow(
-            task.scenario.curator.settings.get("draws"),
-            lambda: _enough(task, number(learner, "epsilon")),
+            self.asked.draws,
+            lambda: _enough(task, learner.epsilon),
             "max(4/eps, 8) ln(2T|H|/beta)/(learner alpha)",
             "McSherry and Talwar 2007; Chernoff",
         )

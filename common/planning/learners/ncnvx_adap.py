@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from common.planning.learners.adapting import AdaptationPlanning
 from common.planning.learners.base import PLANNINGS
+from common.vocabulary.learners.adaptation import AdaptationSettings, NcnvxAdapSettings
 
-PLANNINGS.register("ncnvx-adap")(AdaptationPlanning)
+
+@PLANNINGS.register("ncnvx-adap")
+class NcnvxAdapPlanning(AdaptationPlanning):
+    """As for both learners."""
+
+    kind: ClassVar[type[AdaptationSettings]] = NcnvxAdapSettings

@@ -9,7 +9,9 @@ from common.core.errors import BadInput, BadScenario
 from common.core.registry import Registry
 from common.planning.planned_values import PlannedValue
 from common.scenario.problems.base import Problem
+from common.scenario.resolved import ResolvedScenario, filled, settled
 from common.scenario.scenario import Scenario
+from common.vocabulary.open_values import PLAN
 
 P = TypeVar("P", bound=Problem)
 
@@ -53,8 +55,8 @@ def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[st
         raise error if isinstance(error, BadScenario) else BadScenario(error.detail) from None
 
 
-def resolve_problem(scenario: Scenario, problem: Problem) -> Scenario:
-    """Return the scenario with every ``plan`` replaced by its number; one without any is returned unchanged.
+def resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
+    """Return the scenario with every ``plan`` replaced by its number.
 
     A side that is left out is one agent, or the planned sample: it stands by.
 
@@ -63,31 +65,24 @@ def resolve_problem(scenario: Scenario, problem: Problem) -> Scenario:
     BadScenario
         As for :func:`planned_values`; if a setting of the learner cannot be planned.
     """
-    curator, agents = scenario.curator, scenario.agents
-    learner = curator.learner
-    wanted = [key for key, value in (learner or {}).items() if value == "plan"]
-    if not wanted and "plan" not in (curator.n, curator.kappa, curator.eta, curator.rounds, agents.count):
-        return scenario
+    if not scenario.anything_open:
+        return settled(scenario)
+    curator = scenario.curator
+    learner = None if curator.learner is None else curator.learner.as_written
+    wanted = [key for key, value in (learner or {}).items() if value == PLAN]
     found = planned_values(scenario, problem, scenario.bounds == "paper")
     for key in wanted:
         if key not in found:
             raise BadScenario(f"curator.learner.{key} cannot be left at plan for the problem {problem.name}")
-    count = 1 if scenario.alone == "curator" else int(found["agents"].value)
-    settings = None if learner is None else {**learner, **{key: _number(found[key]) for key in wanted}}
     releases = PROBLEM_PLANNINGS[problem.name].releases.get(scenario.alone, 1)
-    return scenario.model_copy(
-        update={
-            "curator": curator.model_copy(
-                update={
-                    "n": int(found["n"].value),
-                    "kappa": None if curator.kappa == "plan" else curator.kappa,
-                    "eta": 1.0 if curator.eta == "plan" else curator.eta,
-                    "rounds": releases if curator.rounds == "plan" else curator.rounds,
-                    "learner": settings,
-                }
-            ),
-            "agents": agents.model_copy(update={"count": count}),
-        }
+    return filled(
+        scenario,
+        n=int(found["n"].value),
+        kappa=None if curator.kappa == PLAN else curator.kappa,
+        eta=1.0 if curator.eta == PLAN else curator.eta,
+        rounds=releases if curator.rounds == PLAN else curator.rounds,
+        learner=None if learner is None else learner | {key: _number(found[key]) for key in wanted},
+        agents=1 if scenario.alone == "curator" else int(found["agents"].value),
     )
 
 

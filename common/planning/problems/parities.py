@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from common.core.errors import BadScenario
 from common.planning.planned_values import ERRATA, PlannedValue, fixed, follow
 from common.planning.spanning import blocks, escapes, rows_of
-from common.privacy.theorems.klnrs import Rule, rates
+from common.privacy.theorems.klnrs import rates
 from common.scenario.scenario import Scenario
+from common.vocabulary.learners.parity import OpenParity
+from common.vocabulary.open_values import PLAN
 
 
 def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:
@@ -27,16 +27,16 @@ def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: floa
     settings, curator = scenario.curator.settings, scenario.curator
     if curator.epsilon is None:
         raise BadScenario("curator.epsilon: a parity is learned privately, give one")
-    rule = settings.get("rule", "tight")
-    if rule not in ("tight", "printed"):
-        raise BadScenario(f"curator.learner.rule must be tight or printed, found {rule!r}")
-    epsilon = curator.epsilon if settings.get("epsilon") in ("plan", None) else float(settings["epsilon"])
-    kept, answers = rates(cast(Rule, rule), epsilon)
+    if not isinstance(settings, OpenParity):
+        raise BadScenario(f"curator.learner: a parity is learned by the learner 'parity', found {settings.name!r}")
+    if settings.rule == PLAN:
+        raise BadScenario("curator.learner.rule must be tight or printed, found 'plan'")
+    epsilon = curator.epsilon if settings.epsilon == PLAN else settings.epsilon
+    kept, answers = rates(settings.rule, epsilon)
     chances, bottom = useful * kept * escapes(dimension, 1.0, None), 1.0 - answers
     count, rows = blocks(chances, bottom, beta)
-    given = settings.get("blocks", "plan")
-    if given != "plan":
-        count = int(given)
+    if settings.blocks != PLAN:
+        count = settings.blocks
         rows = rows_of(chances, bottom, beta, count)
     text = "R m, m the least with P(sum_i Geometric(p u q_i) > m) <= (beta' - b^R)/R, q_i = 1 - 2^(i-c)"
     return {

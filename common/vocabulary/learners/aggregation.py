@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from common.core.errors import BadInput, BadScenario
-from common.core.values import Value
+from common.core.values import Value, explain
 from common.privacy.events import Event, Gaussian, SubsampledRelease
 from common.privacy.rounding import down, up
 from common.privacy.theorems.sparse_vector import Thresholds, calibrated, printed, stability_share
@@ -214,3 +214,18 @@ class SparseVector(OpenSparseVector, Aggregation):
 
 AnyOpenAggregation = Annotated[OpenGnMax | OpenStability | OpenSparseVector, Field(discriminator="name")]
 AnyAggregation = Annotated[GnMax | Stability | SparseVector, Field(discriminator="name")]
+_ADAPTER: TypeAdapter[GnMax | Stability | SparseVector] = TypeAdapter(AnyAggregation)
+
+
+def parse_aggregation(wire: Any) -> GnMax | Stability | SparseVector:
+    """Return a settled aggregation from its JSON form.
+
+    Raises
+    ------
+    BadScenario
+        If a number is out of range.
+    """
+    try:
+        return _ADAPTER.validate_python(wire)
+    except ValidationError as error:
+        raise BadScenario(f"curator.learner.aggregation: {explain(error)}") from None

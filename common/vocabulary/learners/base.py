@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import BeforeValidator, PlainSerializer, PrivateAttr
 
 from common.core.errors import BadMessage, BadScenario
 from common.core.registry import Vocabulary
@@ -12,6 +15,7 @@ from common.privacy.events import Event
 from common.vocabulary.open_values import left_open, may_be_open
 
 V = TypeVar("V", bound="OpenSettings")
+S = TypeVar("S", bound="LearnerSettings")
 
 
 class OpenSettings(Value):
@@ -29,15 +33,41 @@ class OpenSettings(Value):
     reweighs: ClassVar[bool] = True
     """Whether it learns from draws of mu; if not, it sees the sample as it is, and the weights do not matter."""
 
-    def settled(self, **numbers: Any) -> LearnerSettings:
-        """Return these settings with some of them replaced, none of which is at ``plan`` then.
+    _written: dict[str, Any] | None = PrivateAttr(default=None)
+
+    @property
+    def as_written(self) -> dict[str, Any]:
+        """The JSON form as a scenario has it: without what it leaves to the defaults, and numbers as they are given."""
+        if self._written is not None:
+            return self._written
+        return {"name": self.name, **self.model_dump(mode="json", exclude_unset=True)}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, whose JSON form has what is changed in it."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update and copied._written is not None:
+            copied._written = copied._written | copied.model_dump(mode="json", include=set(update))
+        return copied
+
+    def settled(self, kind: type[S], **numbers: Any) -> S:
+        """Return these settings with the given numbers where they are at ``plan``.
+
+        Parameters
+        ----------
+        kind
+            The class of the settled ones.
+        numbers
+            By setting, in JSON form; those that are not at ``plan`` stay.
 
         Raises
         ------
         BadScenario
             If one is out of range.
         """
-        return _read(SETTINGS, {**self.model_dump(exclude_unset=True), "name": self.name, **numbers})
+        return _read(
+            kind.parse,
+            {key: numbers[key] if left_open(value) else value for key, value in self.as_written.items()},
+        )
 
 
 class LearnerSettings(OpenSettings):
@@ -70,19 +100,32 @@ def parse_settings(written: Any) -> OpenSettings:
     """
     opened = [key for key, value in written.items() if left_open(value)] if isinstance(written, dict) else []
     if not opened:
-        return _read(SETTINGS, written)
+        return _read(SETTINGS.parse, written)
     name = written.get("name")
     if isinstance(name, str) and name in SETTINGS.names():
         fields = OPEN[name].model_fields if name in OPEN.names() else {}
         closed = [key for key in opened if key not in fields or not may_be_open(fields[key].annotation)]
         if closed:
             raise BadScenario(f"curator.learner.{closed[0]} cannot be left at plan for the learner {name!r}")
-        return _read(OPEN, written)
-    return _read(SETTINGS, written)
+        return _read(OPEN.parse, written)
+    return _read(SETTINGS.parse, written)
 
 
-def _read(vocabulary: Vocabulary[V], written: Any) -> V:
+def _read(parse: Callable[[Any], V], written: Any) -> V:
     try:
-        return vocabulary.parse(written)
+        found = parse(written)
     except BadMessage as error:
         raise BadScenario(f"learner: {error.detail}") from None
+    found._written = written
+    return found
+
+
+def _accepted(value: Any) -> OpenSettings:
+    return value if isinstance(value, OpenSettings) else parse_settings(value)
+
+
+_AS_WRITTEN = PlainSerializer(lambda settings: settings.as_written, return_type=dict[str, Any])
+AnyOpenLearner = Annotated[OpenSettings, BeforeValidator(_accepted), _AS_WRITTEN]
+"""A field of a value that holds any learner's settings, settled or not; its JSON form is what was written."""
+AnyLearner = Annotated[LearnerSettings, BeforeValidator(_accepted), _AS_WRITTEN]
+"""The same of settled settings."""

@@ -30,6 +30,16 @@ class Classes(Value):
     def number(self) -> int:
         """How many classes there are, C."""
 
+    def before(self, dimension: int) -> int:
+        """Return how many features teachers and students look at, of records of so many; by default all.
+
+        Raises
+        ------
+        BadScenario
+            If the records have no such classes.
+        """
+        return dimension
+
     @abstractmethod
     def inputs(self, features: AnyArray) -> AnyArray:
         """Return the features that teachers and students look at, C-contiguous."""
@@ -86,13 +96,7 @@ class ColumnClasses(ClassColumns, Classes):
     """
 
     def before(self, dimension: int) -> int:
-        """Return how many features stand before the columns, for records of so many features.
-
-        Raises
-        ------
-        BadScenario
-            If the records have no such columns.
-        """
+        """Return how many features stand before the columns, for records of so many features."""
         if dimension < self.first + self.count:
             raise BadScenario(
                 f"the classes are to stand in features {self.first} to {self.first + self.count - 1}, records have "

@@ -9,7 +9,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.people.spec import PopulationSpec
-from common.scenario.scenario import Storage
+from common.scenario.sections import Storage
 from common.vocabulary.records import Records
 from curator.sample.rows.base import Rows
 from curator.sample.rows.fixed import FixedRows, Grid

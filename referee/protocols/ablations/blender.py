@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.heavy_hitters import find, ladder
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
@@ -20,7 +20,7 @@ class CuratorAlone(Protocol):
     problem = "blender"
     pattern = curator("head")
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Have the curator list the items and count them."""
         problem, _ = given(scenario)
         head = yield from ask(head_list(scenario, problem))
@@ -39,10 +39,10 @@ class AgentsAlone(Protocol):
     problem = "blender"
     pattern = sequence(agents("item"), maybe(agents("listed")))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Find the items with half of the agents, ask the others about them."""
         problem, oracle = given(scenario)
-        count = int(scenario.agents.count)
+        count = scenario.agents.count
         query = ItemQuery(bits=problem.bits, prefixes=ladder(problem.bits, oracle), public=public)
         answers: Answers = yield AskAgents(query, at_once(count // 2))
         items: list[int] = find(query, oracle, answers, scenario.beta).items[: problem.most].tolist()

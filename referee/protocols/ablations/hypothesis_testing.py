@@ -11,7 +11,7 @@ from __future__ import annotations
 from common.numerics.randomness import RandomSource
 from common.planning.problems.hypothesis_testing import stand_in
 from common.scenario.problems.hypothesis_testing import Evidence, HypothesisTesting
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.mechanisms.laplace import Laplace
 from referee.protocols.asking import problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
@@ -27,7 +27,7 @@ class CuratorAlone(Protocol):
     problem = "hypothesis-testing"
     pattern = curator("count")
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Hear the curator, and decide."""
         problem = problem_of(scenario, HypothesisTesting)
         counted = yield from hear_curator(scenario, problem)
@@ -47,7 +47,7 @@ class AgentsAlone(Protocol):
     problem = "hypothesis-testing"
     pattern = agents("coordinate")
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Hear the agents, and decide."""
         problem = problem_of(scenario, HypothesisTesting)
         told = yield from hear_agents(scenario, problem)
@@ -59,7 +59,7 @@ class AgentsAlone(Protocol):
         return decided_by(told, _simulated_curator(scenario, problem, coins))
 
 
-def _at_once(scenario: Scenario, coins: RandomSource) -> bool:
+def _at_once(scenario: ResolvedScenario, coins: RandomSource) -> bool:
     """Toss the reduction's first coin: heads with probability g/2, g = 1/2 - beta."""
     return bool(coins.derive("at once").uniforms(1)[0] < (0.5 - scenario.beta) / 2.0)
 
@@ -68,7 +68,7 @@ def _said(world: int) -> Outcome:
     return decided(world, "said at once, as the reduction does")
 
 
-def _simulated_agents(scenario: Scenario, problem: HypothesisTesting, coins: RandomSource) -> Evidence:
+def _simulated_agents(scenario: ResolvedScenario, problem: HypothesisTesting, coins: RandomSource) -> Evidence:
     """Return what as many agents say as the hybrid asks if they are drawn from D_1."""
     mechanism, count = scenario.agents.bit_mechanism, stand_in(problem, scenario)
     bits = coins.derive("people").bernoullis(0.5 + 0.5 * problem.bias, count)
@@ -76,9 +76,9 @@ def _simulated_agents(scenario: Scenario, problem: HypothesisTesting, coins: Ran
     return problem.told(int(told.sum(dtype="int64")), count, mechanism.truth)
 
 
-def _simulated_curator(scenario: Scenario, problem: HypothesisTesting, coins: RandomSource) -> Evidence:
+def _simulated_curator(scenario: ResolvedScenario, problem: HypothesisTesting, coins: RandomSource) -> Evidence:
     """Return what the curator's noisy count says if its people are drawn from D_0."""
-    n, share = int(scenario.curator.n), scenario.curator.share
+    n, share = scenario.curator.n, scenario.curator.share
     ones = int(coins.derive("people").bernoullis(0.5 - 0.5 * problem.bias, n).sum(dtype="int64"))
     noise = int(Laplace(epsilon=share).noise(1, coins.derive("noise"))[0])
     return problem.counted(ones + noise, n, share)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.scenario.problems.one_of_many_parities import OneOfManyParities, Wanted
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.codes import likeliest_parity
 from referee.protocols.asking import ask_codes, problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
@@ -23,7 +23,7 @@ class CuratorAlone(Protocol):
     problem = "one-of-many-parities"
     pattern = curator("learn")
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn the parity with a random number."""
         problem = problem_of(scenario, OneOfManyParities)
         return (yield from learn_wanted(problem, public % (1 << problem.d)))
@@ -37,9 +37,9 @@ class AgentsAlone(Protocol):
     problem = "one-of-many-parities"
     pattern = some(agents("code"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Find out which parity is wanted with half of the agents, search for it with the others."""
-        problem, count = problem_of(scenario, OneOfManyParities), int(scenario.agents.count)
+        problem, count = problem_of(scenario, OneOfManyParities), scenario.agents.count
         which = yield from find_wanted(scenario, problem, count // 2, public)
         width = min(problem.c, 63)
         search = yield from ask_codes(count - count // 2, first=0, bits=width, sign=problem.c + which, public=public)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.core.errors import BadScenario
 from common.scenario.problems.parity_and_threshold import ParityAndThreshold
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.codes import likeliest_parity
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.steps import Answers
@@ -25,7 +25,7 @@ class CuratorAlone(Protocol):
     problem = "parity-and-threshold"
     pattern = curator("learn")
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn the parity, guess the threshold."""
         problem = problem_of(scenario, ParityAndThreshold)
         learned = yield from ask(learn(problem))
@@ -40,13 +40,13 @@ class AgentsAlone(Protocol):
     problem = "parity-and-threshold"
     pattern = sequence(some(agents("code")), agents("coordinate"), many(agents("threshold")))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Search for the parity with half of the agents, then for the threshold with others."""
         problem = problem_of(scenario, ParityAndThreshold)
         if not problem.interactive:
             raise BadScenario("without interaction: both sides are asked, leave out alone")
         question, width = survey(scenario, problem), min(problem.c, 63)
-        count = int(scenario.agents.count) // 2
+        count = scenario.agents.count // 2
         search = yield from ask_codes(count, first=0, bits=width, sign="label", public=public)
         found = likeliest_parity(search)
         parity = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))

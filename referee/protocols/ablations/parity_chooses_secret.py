@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.codes import likeliest_parity
 from common.vocabulary.steps import Progress
 from common.vocabulary.tasks import Task
@@ -24,7 +24,7 @@ class CuratorAlone(Protocol):
     problem = "parity-chooses-secret"
     pattern = curator("learn")
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn which secret is wanted, and guess it."""
         problem = problem_of(scenario, ParityChoosesSecret)
         parity = yield from learn_parity(Task(features=problem.c))
@@ -46,10 +46,10 @@ class AgentsAlone(Protocol):
     problem = "parity-chooses-secret"
     pattern = some(agents("code"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Search for the parity with half of the agents, ask the others for the shares."""
         problem, mechanism = problem_of(scenario, ParityChoosesSecret), scenario.agents.bit_mechanism
-        count = int(scenario.agents.count)
+        count = scenario.agents.count
         search = yield from ask_codes(count // 2, first=0, bits=problem.c, sign="label", public=public)
         which = likeliest_parity(search)
         yield Progress(f"secret {which} is wanted", {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.scenario.problems.parity_xor_threshold import Piecewise
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.steps import Answers, AskAgents
 from referee.protocols.asking import ask, at_once
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
@@ -19,7 +19,7 @@ class CuratorAlone(Protocol):
     problem = "parity-xor-threshold"
     pattern = curator("parities")
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn a parity in each block, divide the range evenly."""
         problem, _ = given(scenario)
         pieces = voted((yield from ask(learn_blocks(scenario, problem))))
@@ -35,9 +35,9 @@ class AgentsAlone(Protocol):
     problem = "parity-xor-threshold"
     pattern = agents("item")
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Find where the blocks end."""
         problem, oracle = given(scenario)
         query = prefixes(problem, public)
-        answers: Answers = yield AskAgents(query, at_once(int(scenario.agents.count)))
+        answers: Answers = yield AskAgents(query, at_once(scenario.agents.count))
         return pieced_together(problem, ((problem.c,),) * problem.blocks, query, oracle, answers)

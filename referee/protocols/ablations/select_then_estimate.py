@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.scenario.problems.select_then_estimate import SelectThenEstimate
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.count import Count
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import Answers, AskAgents
@@ -23,11 +23,11 @@ class CuratorAlone(Protocol):
     problem = "select-then-estimate"
     pattern = sequence(curator("select"), curator("count"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Select, then count."""
         feature = yield from select(scenario, problem_of(scenario, SelectThenEstimate))
         counted = yield from ask(Count(feature=feature, epsilon=scenario.curator.share))
-        share = float(np.clip(counted.count / int(scenario.curator.n), 0.0, 1.0))
+        share = float(np.clip(counted.count / scenario.curator.n, 0.0, 1.0))
         return ended(feature, share, None, "the curator counted what it had selected")
 
 
@@ -42,11 +42,11 @@ class AgentsAlone(Protocol):
     problem = "select-then-estimate"
     pattern = agents("coordinate")
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Ask about every feature at once, answer with the best."""
         problem = problem_of(scenario, SelectThenEstimate)
         query = CoordinateQuery(first=0, count=problem.d)
-        answers: Answers = yield AskAgents(query, at_once(int(scenario.agents.count)))
+        answers: Answers = yield AskAgents(query, at_once(scenario.agents.count))
         asked = answers.slots % problem.d
         told = scenario.agents.value_mechanism.unbias(answers.values)
         counts = np.bincount(asked, minlength=problem.d)

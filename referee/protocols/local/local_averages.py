@@ -8,7 +8,7 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.loss import LossQuery
@@ -48,9 +48,9 @@ class LocalAverages(Protocol):
     title = "Local averages"
     pattern = sequence(agents("moment"), agents("loss"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Ask everybody once, compute the discriminant, then estimate its loss."""
-        target, count = scenario.target, int(scenario.agents.count)
+        target, count = scenario.target, scenario.agents.count
         if not math.isfinite(target.norm):
             raise BadScenario("local averages need records of bounded norm: give the target a public norm")
         if count < 2:

@@ -9,7 +9,7 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.gradient import GradientQuery
@@ -40,14 +40,14 @@ class LocalGradientDescent(Protocol):
     title = "Local gradient descent"
     pattern = sequence(some(agents("gradient")), agents("loss"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Repeat w <- w - step * estimated gradient; then estimate the loss of the averaged w."""
         d, norm = scenario.target.dimension, scenario.target.norm
         if not math.isfinite(norm):
             raise BadScenario("local gradient descent needs records of bounded norm: give the target a public norm")
         # |slope| <= 1: no coordinate of a gradient is greater than the record's, or than the intercept's.
         bound = max(1.0, scenario.target.coordinate)
-        count = int(scenario.agents.count)
+        count = scenario.agents.count
         learning = int(count * (1.0 - TESTED))
         steps = max(1, min(MAX_STEPS, learning // (MIN_PER_COORDINATE * (d + 1))))
         iterate, total = np.zeros(d + 1), np.zeros(d + 1)

@@ -9,7 +9,7 @@ import numpy as np
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.scenario.problems.blender import Blender, Head
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.frequency import reports
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
 from common.vocabulary.operations.head import CountedHead, HeadList
@@ -37,19 +37,19 @@ class BlenderProtocol(Protocol):
     problem = "blender"
     pattern = sequence(curator("head"), maybe(agents("listed")))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Have the curator list the items and count them, ask the agents about the list, combine."""
         problem, oracle = given(scenario)
         head = yield from ask(head_list(scenario, problem))
         yield Progress(f"{len(head.items)} items are listed", {})
         estimates = [shares_by_curator(head, scenario, problem)]
         if head.items:
-            count = int(scenario.agents.count)
+            count = scenario.agents.count
             estimates.append((yield from shares_by_agents(head.items, problem, oracle, count, public)))
         return combined(head.items, estimates)
 
 
-def given(scenario: Scenario) -> tuple[Blender, FrequencyOracle]:
+def given(scenario: ResolvedScenario) -> tuple[Blender, FrequencyOracle]:
     """Return the problem and the agents' frequency oracle.
 
     Raises
@@ -63,12 +63,12 @@ def given(scenario: Scenario) -> tuple[Blender, FrequencyOracle]:
     return problem, oracle
 
 
-def head_list(scenario: Scenario, problem: Blender) -> HeadList:
+def head_list(scenario: ResolvedScenario, problem: Blender) -> HeadList:
     """Return the request for the head list."""
     return HeadList(bits=problem.bits, most=problem.most, epsilon=scenario.curator.share)
 
 
-def shares_by_curator(head: CountedHead, scenario: Scenario, problem: Blender) -> Shares:
+def shares_by_curator(head: CountedHead, scenario: ResolvedScenario, problem: Blender) -> Shares:
     """Estimate the share of each listed item from the curator's noisy counts."""
     shares = np.array(head.counts, dtype=np.int64) / head.people
     return shares, problem.counted(np.clip(shares, 0.0, 1.0), head.people, scenario.curator.share)

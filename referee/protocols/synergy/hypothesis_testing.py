@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from common.scenario.problems.hypothesis_testing import Decision, Evidence, HypothesisTesting
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.count import Count
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
@@ -30,7 +30,7 @@ class HypothesisTestingProtocol(Protocol):
     problem = "hypothesis-testing"
     pattern = sequence(curator("count"), agents("coordinate"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Hear both sides, and decide."""
         problem = problem_of(scenario, HypothesisTesting)
         counted = yield from hear_curator(scenario, problem)
@@ -38,16 +38,16 @@ class HypothesisTestingProtocol(Protocol):
         return decided_by(counted, told)
 
 
-def hear_curator(scenario: Scenario, problem: HypothesisTesting) -> Generator[AskCurator, Any, Evidence]:
+def hear_curator(scenario: ResolvedScenario, problem: HypothesisTesting) -> Generator[AskCurator, Any, Evidence]:
     """Return what the curator's noisy count says."""
     share = scenario.curator.share
     counted = yield from ask(Count(feature=0, epsilon=share))
-    return problem.counted(counted.count, int(scenario.curator.n), share)
+    return problem.counted(counted.count, scenario.curator.n, share)
 
 
-def hear_agents(scenario: Scenario, problem: HypothesisTesting) -> Generator[AskAgents, Answers, Evidence]:
+def hear_agents(scenario: ResolvedScenario, problem: HypothesisTesting) -> Generator[AskAgents, Answers, Evidence]:
     """Return what the agents' randomized bits say."""
-    answers = yield AskAgents(CoordinateQuery(first=0), int(scenario.agents.count))
+    answers = yield AskAgents(CoordinateQuery(first=0), scenario.agents.count)
     truth = scenario.agents.bit_mechanism.truth
     return problem.told(int(answers.values.sum(dtype="int64")), len(answers.values), truth)
 

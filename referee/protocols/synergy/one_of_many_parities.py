@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from common.scenario.problems.one_of_many_parities import OneOfManyParities, Wanted
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.codes import signed_shares
 from common.vocabulary.steps import AskAgents, AskCurator, Progress
 from common.vocabulary.tasks import Task
@@ -30,15 +30,15 @@ class OneOfManyParitiesProtocol(Protocol):
     problem = "one-of-many-parities"
     pattern = sequence(some(agents("code")), curator("learn"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Find out which parity is wanted, then learn it."""
         problem = problem_of(scenario, OneOfManyParities)
-        which = yield from find_wanted(scenario, problem, int(scenario.agents.count), public)
+        which = yield from find_wanted(scenario, problem, scenario.agents.count, public)
         return (yield from learn_wanted(problem, which))
 
 
 def find_wanted(
-    scenario: Scenario, problem: OneOfManyParities, count: int, public: int
+    scenario: ResolvedScenario, problem: OneOfManyParities, count: int, public: int
 ) -> Generator[AskAgents | Progress, Any, int]:
     """Ask ``count`` agents for the shares of the wanted parity's number, and add up the likeliest."""
     begin = problem.c + (1 << problem.d)

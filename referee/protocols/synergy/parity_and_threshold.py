@@ -9,7 +9,7 @@ import numpy as np
 
 from common.core.errors import BadScenario
 from common.scenario.problems.parity_and_threshold import Both, ParityAndThreshold
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.cdf import estimate_cdf
 from common.statistics.cdf_levels import ladder
 from common.statistics.frequency import reports
@@ -46,7 +46,7 @@ class ParityAndThresholdProtocol(Protocol):
         curator("learn"), agents("item"), agents("item")
     )
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn the parity, and at the same time how many are below the threshold; then search for it."""
         problem = problem_of(scenario, ParityAndThreshold)
         if not problem.interactive:
@@ -62,14 +62,14 @@ def learn(problem: ParityAndThreshold) -> Learn:
     return Learn(round=1, task=Task(features=problem.c))
 
 
-def survey(scenario: Scenario, problem: ParityAndThreshold) -> AskAgents:
+def survey(scenario: ResolvedScenario, problem: ParityAndThreshold) -> AskAgents:
     """Return the question to the first batch: whether they are at the threshold or above."""
     count = _surveyed(scenario, problem, scenario.agents.bit_mechanism.truth)
     return AskAgents(CoordinateQuery(first=problem.c + problem.b), count)
 
 
 def find_threshold(
-    scenario: Scenario, problem: ParityAndThreshold, told: Answers
+    scenario: ResolvedScenario, problem: ParityAndThreshold, told: Answers
 ) -> Generator[AskAgents | Progress, Any, tuple[int, str]]:
     """Search for the quantile of y at the share that the first batch told; also return how it was found."""
     mechanism, tolerance = scenario.agents.bit_mechanism, _tolerance(scenario)
@@ -89,9 +89,11 @@ def ended(parity: Parity | None, threshold: int, reason: str) -> Outcome:
     return Outcome("done", 1, Both(features=parity.features, threshold=threshold), None, reason)
 
 
-def _all_at_once(scenario: Scenario, problem: ParityAndThreshold, public: int) -> Generator[Together, Any, Outcome]:
+def _all_at_once(
+    scenario: ResolvedScenario, problem: ParityAndThreshold, public: int
+) -> Generator[Together, Any, Outcome]:
     """Ask for everything in one step."""
-    oracle, count = scenario.agents.mechanism, int(scenario.agents.count)
+    oracle, count = scenario.agents.mechanism, scenario.agents.count
     if not isinstance(oracle, HadamardResponse):
         raise BadScenario("without interaction: agents are asked with the mechanism hadamard")
     values = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
@@ -110,9 +112,9 @@ def _all_at_once(scenario: Scenario, problem: ParityAndThreshold, public: int) -
     return ended(parity_of(learned, problem.c), int(found[place]), reason)
 
 
-def _tolerance(scenario: Scenario) -> float:
+def _tolerance(scenario: ResolvedScenario) -> float:
     return scenario.alpha / 4.0
 
 
-def _surveyed(scenario: Scenario, problem: ParityAndThreshold, truth: float) -> int:
+def _surveyed(scenario: ResolvedScenario, problem: ParityAndThreshold, truth: float) -> int:
     return problem.surveyed(1.0 / (2.0 * truth - 1.0), _tolerance(scenario), scenario.beta)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.codes import signed_shares
 from common.vocabulary.mechanisms.base import BitMechanism
 from common.vocabulary.steps import AskAgents, Progress
@@ -32,7 +32,7 @@ class ParityChoosesSecretProtocol(Protocol):
     problem = "parity-chooses-secret"
     pattern = sequence(curator("learn"), many(agents("code")))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn which secret is wanted, then ask for its shares."""
         problem, mechanism = problem_of(scenario, ParityChoosesSecret), scenario.agents.bit_mechanism
         parity = yield from learn_parity(Task(features=problem.c))
@@ -40,7 +40,7 @@ class ParityChoosesSecretProtocol(Protocol):
             return nobody_answered(public)
         which = number_of(parity.features, problem.c)
         yield Progress(f"secret {which} is wanted", {})
-        return (yield from tell_secret(problem, mechanism, which, int(scenario.agents.count), public))
+        return (yield from tell_secret(problem, mechanism, which, scenario.agents.count, public))
 
 
 def tell_secret(

@@ -9,7 +9,7 @@ import numpy as np
 from common.core.errors import BadScenario
 from common.planning.problems.parity_xor_threshold import shape
 from common.scenario.problems.parity_xor_threshold import ParityXorThreshold, Piecewise
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.cdf import estimate_cdf
 from common.statistics.cdf_levels import ladder
 from common.vocabulary.hypotheses.features import FeatureSet
@@ -39,16 +39,16 @@ class ParityXorThresholdProtocol(Protocol):
     problem = "parity-xor-threshold"
     pattern = together(curator("parities"), agents("item"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Ask both sides at once, put the answers together."""
         problem, oracle = given(scenario)
         query = prefixes(problem, public)
-        question = AskAgents(query, at_once(int(scenario.agents.count)))
+        question = AskAgents(query, at_once(scenario.agents.count))
         learned, (answers,) = yield from ask_together(learn_blocks(scenario, problem), question)
         return pieced_together(problem, voted(learned), query, oracle, answers)
 
 
-def given(scenario: Scenario) -> tuple[ParityXorThreshold, FrequencyOracle]:
+def given(scenario: ResolvedScenario) -> tuple[ParityXorThreshold, FrequencyOracle]:
     """Return the problem and the agents' frequency oracle.
 
     Raises
@@ -62,7 +62,7 @@ def given(scenario: Scenario) -> tuple[ParityXorThreshold, FrequencyOracle]:
     return problem, oracle
 
 
-def learn_blocks(scenario: Scenario, problem: ParityXorThreshold) -> LearnParities:
+def learn_blocks(scenario: ResolvedScenario, problem: ParityXorThreshold) -> LearnParities:
     """Return the request for a parity in each block, from several parts of the people."""
     epsilon = scenario.curator.share
     parts, _ = shape(problem, epsilon, scenario.beta / 2.0)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from common.scenario.problems.select_then_estimate import Selected, SelectThenEstimate
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate
 from common.vocabulary.operations.select import Select
 from common.vocabulary.queries.coordinate import CoordinateQuery
@@ -29,16 +29,16 @@ class SelectThenEstimateProtocol(Protocol):
     problem = "select-then-estimate"
     pattern = sequence(curator("select"), agents("coordinate"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Select, then estimate the mean of what was selected."""
         problem = problem_of(scenario, SelectThenEstimate)
         feature = yield from select(scenario, problem)
-        query, count = CoordinateQuery(first=feature), at_once(int(scenario.agents.count))
+        query, count = CoordinateQuery(first=feature), at_once(scenario.agents.count)
         found = yield from estimate_mean(query, scenario, count, 1)
         return ended(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
 
 
-def select(scenario: Scenario, problem: SelectThenEstimate) -> Generator[AskCurator | Progress, Any, int]:
+def select(scenario: ResolvedScenario, problem: SelectThenEstimate) -> Generator[AskCurator | Progress, Any, int]:
     """Have the curator select a feature."""
     selected = yield from ask(Select(count=problem.d, epsilon=scenario.curator.share))
     yield Progress(f"the curator selects feature {selected.feature}", {})

@@ -7,7 +7,7 @@ who uses it for learning a different hypothesis". docs/hand-over.md has the proo
 
 from __future__ import annotations
 
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.steps import Progress
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.transfer.subsample_test_reweigh import SubsampleTestReweigh, run_rounds
@@ -40,9 +40,9 @@ class HandOver(Protocol):
     title = "Hand-over"
     pattern = SubsampleTestReweigh.pattern
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """For each task, Algorithm 2 from the weights of the last one, in the rounds that are left."""
-        tasks, rounds = scenario.tasks or (None,), int(scenario.curator.rounds)
+        tasks, rounds = scenario.tasks or (None,), scenario.curator.rounds
         ended: list[Outcome] = []
         used = 0
         for number, task in enumerate(tasks, start=1):

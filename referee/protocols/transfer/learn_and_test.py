@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Progress
@@ -24,11 +24,11 @@ class LearnAndTest(Protocol):
     title = "Learn and test"
     pattern = sequence(curator("learn"), agents("loss"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn, then estimate the loss on T."""
         hypothesis = (yield from ask(Learn(round=1))).hypothesis
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
-        wanted = at_once(int(scenario.agents.count))
+        wanted = at_once(scenario.agents.count)
         found = yield from estimate_mean(loss, scenario, wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         reason = f"{found.asked:,} agents tested what the curator learned"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from common.core.errors import BadScenario, PeerMisbehaved
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings
 from common.vocabulary.operations.label import Label, Labelled
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Progress
@@ -27,16 +28,17 @@ class ModelAgnosticProtocol(Protocol):
     title = "Model-agnostic private learning"
     pattern = sequence(curator("label"), agents("loss"))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Have all points labelled, transfer, then estimate the loss on T."""
-        queries = scenario.curator.settings.get("queries")
-        if type(queries) is not int:
+        learner = scenario.curator.settings
+        if not isinstance(learner, ModelAgnosticSettings):
             raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
+        queries = learner.queries
         labelled = yield from ask(Label(count=queries, transfer=True))
-        hypothesis = student(labelled, _labels(scenario))
+        hypothesis = student(labelled, _labels(learner))
         told = sum(label is not None for label in labelled.labels)
         yield Progress("labelled", {"points": queries, "answered": told, "unanswered": queries - told})
-        wanted = at_once(int(scenario.agents.count))
+        wanted = at_once(scenario.agents.count)
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         found = yield from estimate_mean(loss, scenario, wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
@@ -46,10 +48,9 @@ class ModelAgnosticProtocol(Protocol):
         return Outcome("done" if found.asked == wanted else "exhausted", 1, hypothesis, found.estimate, words)
 
 
-def _labels(scenario: Scenario) -> Collection[int]:
-    """Return what can be said of a point: a label, or the number of a class."""
-    classes = scenario.curator.settings.get("classes")
-    return range(classes["count"]) if isinstance(classes, dict) and type(classes.get("count")) is int else (-1, 1)
+def _labels(learner: ModelAgnosticSettings) -> Collection[int]:
+    """Return what can be released of a point: a label, or the number of a class."""
+    return (-1, 1) if learner.classes is None else range(learner.classes.count)
 
 
 def student(labelled: Labelled, known: Collection[int]) -> Hypothesis:

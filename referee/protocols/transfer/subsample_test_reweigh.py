@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from common.core.errors import BadScenario
-from common.scenario.scenario import Scenario
+from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.operations.reweigh import Reweigh
 from common.vocabulary.queries.loss import LossQuery
@@ -35,20 +35,20 @@ class SubsampleTestReweigh(Protocol):
     title = "Subsample-Test-Reweigh"
     pattern = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
 
-    def script(self, scenario: Scenario, public: int) -> Script:
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Algorithm 2: for t = 1..T learn h^t from mu^t, test it on fresh agents, then halt or reweigh by it."""
-        return (yield from run_rounds(scenario, None, 1, int(scenario.curator.rounds)))
+        return (yield from run_rounds(scenario, None, 1, scenario.curator.rounds))
 
 
-def run_rounds(scenario: Scenario, task: Task | None, first: int, last: int) -> Script:
+def run_rounds(scenario: ResolvedScenario, task: Task | None, first: int, last: int) -> Script:
     """Algorithm 2 in the rounds ``first`` to ``last``, from whatever weights the curator has then.
 
     Returns
     -------
     How it ended; ``iterations`` is the number of the last round that was used.
     """
-    rounds, seeks = int(scenario.curator.rounds), scenario.mode == "realizable"
-    share = int(scenario.agents.count) // rounds
+    rounds, seeks = scenario.curator.rounds, scenario.mode == "realizable"
+    share = scenario.agents.count // rounds
     if not seeks and share < 1:
         raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {scenario.agents.count}")
     best, least = None, math.inf

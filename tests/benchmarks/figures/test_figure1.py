@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.figures import figure1
-from common.scenario import scenario
+from common.scenario import loading
 
 MEASURED = {
     "status": "halted",
@@ -21,9 +21,9 @@ MEASURED = {
 @pytest.fixture
 def small(monkeypatch):
     sizes = [f"{side}.distribution.d=40" for side in ("source", "target")]
-    load = scenario.load
+    load = loading.load
     monkeypatch.setattr(
-        figure1.scenario, "load", lambda name, more: load(name, [*more, *sizes, "curator.learner.draws=400"])
+        figure1.loading, "load", lambda name, more: load(name, [*more, *sizes, "curator.learner.draws=400"])
     )
     monkeypatch.setattr(figure1, "ORACLE", 2000)
     monkeypatch.setattr(figure1, "JUDGES", 2000)

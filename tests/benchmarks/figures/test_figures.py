@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.figures import figure2, figure3
-from common.scenario import scenario
+from common.scenario import loading
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Make the scenarios of figures small, whatever they ask for."""
-    load = scenario.load
+    load = loading.load
 
     def smaller(*overrides):
-        monkeypatch.setattr(scenario, "load", lambda name, given: load(name, [*given, *overrides]))
+        monkeypatch.setattr(loading, "load", lambda name, given: load(name, [*given, *overrides]))
 
     return smaller
 
@@ -49,19 +49,19 @@ def test_figure_3_judges_every_round(small, monkeypatch, tmp_path):
 def test_the_points_of_figure_3_are_the_papers_grid():
     assert {steps for steps, _, _ in figure3.POINTS.values()} == {50, 75, 100}
     assert {n for _, _, n in figure3.POINTS.values()} == {14_000_000, 324_700_000}
-    assert scenario.load("ball-paper-size").curator.n == figure3.FULL
+    assert loading.load("ball-paper-size").curator.n == figure3.FULL
 
 
 @pytest.mark.parametrize("name", ["ball-paper-nonprivate", "ball-paper-size"])
 def test_the_papers_numbers_are_what_they_say(name):
     """Constants that are written out in the scenarios, against their formulas."""
-    chosen = scenario.load(name)
+    chosen = loading.load(name)
     learner, distribution = chosen.curator.learner, chosen.source.distribution
     assert chosen.divergence.chi_squared == pytest.approx(distribution.chi_squared(), rel=1e-12)
     assert chosen.curator.eta == pytest.approx(chosen.alpha / 8)
     # Gradients of records of that norm, intercept included, are never clipped.
-    assert learner["clip"] ** 2 == pytest.approx(distribution.norm**2 + learner["intercept"] ** 2, rel=1e-9)
-    assert learner["diameter"] ** 2 == pytest.approx(distribution.d + 1, rel=1e-9)
+    assert learner.clip**2 == pytest.approx(distribution.norm**2 + learner.intercept**2, rel=1e-9)
+    assert learner.diameter**2 == pytest.approx(distribution.d + 1, rel=1e-9)
     if name == "ball-paper-size":
         assert chosen.curator.kappa == pytest.approx(chosen.alpha / (4 * chosen.divergence.chi_squared), rel=1e-9)
-        assert learner["noise"] ** 2 == pytest.approx(20.0)
+        assert learner.noise**2 == pytest.approx(20.0)

@@ -5,7 +5,7 @@ import yaml
 
 from common.core import strictyaml
 from common.core.errors import BadScenario
-from common.scenario import scenario
+from common.scenario import loading
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_a_scenario_with_two_deltas_is_refused(tmp_path):
     path = tmp_path / "two.yaml"
     path.write_text("curator:\n  delta: 1.0e-6\n  delta: 1.0e-2\n")
     with pytest.raises(BadScenario, match=r"'delta' is given twice.*line 3"):
-        scenario.load(str(path))
+        loading.load(str(path))

@@ -9,7 +9,10 @@ import pytest
 import yaml
 
 from common.core.errors import BadInput, BadScenario
-from common.scenario.scenario import load, parse, policy_digest, public_sample
+from common.scenario.agreement import policy_digest, public_sample
+from common.scenario.loading import load
+from common.scenario.resolved import parse_resolved
+from common.scenario.scenario import parse
 from curator.service.startup import open_curator
 
 LINE = {"name": "drifting-line", "side": "target", "d": 3}
@@ -60,7 +63,7 @@ def test_a_public_sample_that_does_not_fit_is_refused(public, reason):
 
 
 def test_the_curator_agrees_to_the_public_sample_too(tmp_path):
-    chosen = parse(PLAIN)
+    chosen = parse_resolved(PLAIN)
     assert policy_digest(chosen) != policy_digest(parse({**PLAIN, "public": {**PLAIN["public"], "count": 51}}))
     open_curator(chosen, tmp_path, 1, None).close()
     (tmp_path / "public-people").write_text("others")

@@ -3,7 +3,8 @@
 import pytest
 
 from common.core.errors import BadInput, BadScenario
-from common.scenario import scenario
+from common.scenario import loading
+from common.scenario.resolved import parse_resolved
 from common.wire.state import claim_people
 from curator.service.startup import open_curator
 from deploy.truth import can_judge
@@ -37,7 +38,7 @@ TREE = {
 
 def own(folder, **changes):
     (folder / "people.csv").write_text(CSV)
-    return scenario.parse({**TREE, "data": str(folder), **changes})
+    return parse_resolved({**TREE, "data": str(folder), **changes})
 
 
 def test_people_of_a_table_are_real_by_default(tmp_path):
@@ -68,7 +69,7 @@ def test_simulated_people_leave_no_fingerprint(tmp_path):
 
 def test_the_shipped_table_scenarios_say_what_they_are():
     for name in ("adult", "adult-biased"):
-        assert scenario.load(name).people == "real"
+        assert loading.load(name).people == "real"
 
 
 def test_real_people_are_looked_at_for_the_truth_only_in_an_experiment(tmp_path):

@@ -8,7 +8,8 @@ import pytest
 
 from common.people.spec import locate
 from common.people.tables import load as load_table
-from common.scenario.scenario import ONCE, load, shipped
+from common.scenario.loading import load, shipped
+from common.vocabulary.protocols.base import demands_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHELF = Path(os.environ.get("TANDEM_DATA", CHECKOUT.parent / "shared" / "data"))
@@ -17,7 +18,7 @@ needs_adult = pytest.mark.skipif(
 )
 
 
-REWEIGHED = [name for name in shipped() if load(name).protocol not in ONCE]
+REWEIGHED = [name for name in shipped() if demands_of(load(name).protocol).reweighs]
 """Scenarios that rest on a divergence of S and T."""
 
 

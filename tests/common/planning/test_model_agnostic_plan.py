@@ -10,7 +10,8 @@ from common.core.errors import BadScenario
 from common.planning.checks import violations
 from common.planning.learners.base import spent
 from common.planning.plan import plan, resolve
-from common.scenario.scenario import Scenario, load, parse
+from common.scenario.loading import load
+from common.scenario.scenario import Scenario, parse
 from curator.learners.base import parse_learner
 from deploy.checking import checked
 
@@ -26,8 +27,7 @@ def scenario(name: str = "model-agnostic", learner: dict[str, Any] | None = None
 
 def cost_of(resolved: Scenario) -> float:
     curator = resolved.curator
-    kappa = None if curator.kappa is None else float(curator.kappa)
-    return spent(curator.settings, curator.delta, int(curator.n), kappa, float(curator.eta), int(curator.rounds))
+    return spent(curator.settings, curator.delta, curator.n, curator.kappa, curator.eta, curator.rounds)
 
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -87,15 +87,15 @@ def test_content_takes_twice_the_noise():
 
 def test_what_is_given_is_kept():
     resolved = resolve(scenario(learner={"chunks": 77, "aggregation": {"name": "gnmax", "noise": 500.0}}))
-    assert resolved.curator.settings["chunks"] == 77
-    assert resolved.curator.settings["aggregation"]["noise"] == 500.0
+    assert resolved.curator.settings.chunks == 77
+    assert resolved.curator.settings.aggregation.noise == 500.0
 
 
 @pytest.mark.parametrize(
     ("name", "learner", "curator", "says"),
     [
         ("model-agnostic", {}, {"delta": 0.0}, "positive delta"),
-        ("model-agnostic", {"aggregation": {"name": "majority"}}, {}, "gnmax or sparse-vector or stability"),
+        ("model-agnostic", {"aggregation": {"name": "majority"}}, {}, "gnmax', 'stability', 'sparse-vector'"),
         ("model-agnostic", {"aggregation": {**SPARSE, "delta": 1e-9}}, {}, "leave both epsilon and delta"),
         ("model-agnostic", {"queries": "plan"}, {}, "cannot be left at plan"),
         ("model-agnostic-transfer", {"aggregation": {"name": "gnmax", "noise": "plan"}}, {}, "not noise"),

@@ -96,14 +96,7 @@ def test_nothing_is_left_open_and_the_privacy_holds(bounds: str, changes: dict[s
     curator = resolved.curator
     if bounds == "tight" and curator.epsilon is not None and curator.delta is not None:
         assert curator.kappa is not None
-        asked = spent(
-            curator.learner,
-            curator.delta,
-            int(curator.n),
-            float(curator.kappa),
-            float(curator.eta),
-            int(curator.rounds),
-        )
+        asked = spent(curator.settings, curator.delta, curator.n, curator.kappa, curator.eta, curator.rounds)
         assert asked <= curator.epsilon
         assert not [text for text in violations(resolved) if text.startswith("privacy")]
 
@@ -113,9 +106,9 @@ def test_what_is_given_is_kept() -> None:
     resolved = resolve(given)
     assert (resolved.curator.n, resolved.curator.rounds) == (3_000_000, 20)
     assert (resolved.curator.eta, resolved.curator.kappa, resolved.agents.count) == (0.3, 0.05, 7)
-    noise = resolved.curator.learner["noise"]
+    noise = resolved.curator.settings.noise
     # The least noise: one percent less does not fit.
-    less = {**resolved.curator.learner, "noise": 0.99 * noise}
+    less = resolved.curator.settings.model_copy(update={"noise": 0.99 * noise})
     assert noise > MIN_NOISE
     assert spent(less, 1e-4, 3_000_000, 0.05, 0.3, 20) > 0.5
 
@@ -163,7 +156,10 @@ def test_a_plan_breaks_none_of_its_own_bounds() -> None:
         ({"curator__learner__draws": 50}, "accuracy: draws = 50 is below"),
         ({"agents__count": 100}, "agents: count = 100 is below"),
         ({"curator__kappa": None}, "privacy: kappa is null"),
-        ({"curator__learner": {"name": "scikit"}}, "privacy: planning knows no guarantee of the learner 'scikit'"),
+        (
+            {"curator__learner": {"name": "scikit", "classifier": "GaussianNB", "draws": 9}},
+            "privacy: planning knows no guarantee of the learner 'scikit'",
+        ),
         ({"accuracy": {"learner": 2.0}}, "accuracy: the gap"),
         ({"accuracy": {"learner": 2.0}, "curator__rounds": 9, "curator__eta": 0.1}, "accuracy: no number of rounds"),
         ({"alpha": 0.3}, "accuracy: a test needs 0 < low < high < 1"),
@@ -194,8 +190,6 @@ def test_what_breaks_a_bound_is_named(changes: dict[str, Any], said: str) -> Non
     "changes",
     [
         {"curator__learner": EXPONENTIAL},
-        {"curator__learner": {"name": "scikit", "C": "plan"}},
-        {"curator__learner": {**SGD, "diameter": "wide", "steps": "plan"}, "curator__n": 10**7},
         {"curator__learner": {**SGD, "steps": 10**9}, "curator__n": 200, "curator__kappa": 0.5},
         {"accuracy": {"learner": 1.9}},
         {"alpha": 0.26},
@@ -207,6 +201,21 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(changes: dict[str, An
     with pytest.raises(BadScenario):
         resolve(scenario)
     assert violations(scenario)
+
+
+@pytest.mark.parametrize(
+    ("learner", "said"),
+    [
+        ({"name": "scikit", "C": "plan"}, "curator.learner.C cannot be left at plan for the learner 'scikit'"),
+        ({**SGD, "warm": "plan"}, "curator.learner.warm cannot be left at plan for the learner 'sgd'"),
+        ({**SGD, "diameter": "wide"}, "diameter"),
+        ({"name": "oracle"}, "no learner has the name 'oracle'"),
+    ],
+    ids=str,
+)
+def test_settings_that_no_learner_has_are_refused_where_they_are_read(learner: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadScenario, match=said):
+        make(curator__learner=learner)
 
 
 def test_a_higher_moment_is_planned_with() -> None:

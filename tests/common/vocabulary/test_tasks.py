@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from common.core.errors import BadMessage, BadScenario
 from common.planning.plan import plan
-from common.scenario.scenario import load
+from common.scenario.loading import load
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.relabelled import Relabelled
 from common.vocabulary.records import Records

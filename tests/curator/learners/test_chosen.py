@@ -11,13 +11,14 @@ import pytest
 from benchmarks.auditing.noisy_mean import NoisyMean, registered
 from common.core.errors import BadScenario, BudgetExceeded
 from common.numerics.randomness import RandomSource
-from common.planning.learners.base import planning_of
+from common.planning.learners.base import events_of
 from common.privacy.budget import cost
 from common.privacy.events import PrivateSelection
 from common.privacy.theorems.private_selection import mu_for_selection
 from common.privacy.theorems.stopping import geometric
 from common.scenario.scenario import parse
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.learners.base import parse_settings
 from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.service.startup import open_curator
@@ -202,13 +203,10 @@ def test_both_parts_need_somebody():
 
 
 def test_planning_prices_it_by_its_event():
-    planning = planning_of(SETTINGS)
-    plan = planning.events(SETTINGS, [0.1, 0.1])
-    with pytest.raises(BadScenario, match="law"):
-        planning.events({**SETTINGS, "law": {"name": "always"}}, [0.1])
-    assert plan == [(parse_learner(SETTINGS).event(1.0), 2)]
+    learner = parse_settings(SETTINGS)
+    assert events_of(learner, [0.1, 0.1]) == [(parse_learner(SETTINGS).event(1.0), 2)]
     mu = mu_for_selection(2.0, 1e-6, geometric(5.0, 15))
-    assert 1.999 < cost(planning.events({**SETTINGS, "mu": mu}, [1.0]), 1e-6) <= 2.0
+    assert 1.999 < cost(events_of(parse_settings({**SETTINGS, "mu": mu}), [1.0]), 1e-6) <= 2.0
 
 
 LINE = {"name": "drifting-line", "d": 4, "slope": 0.8, "noise": 0.05, "drift": 0.5, "skew": 2.0}

@@ -11,6 +11,7 @@ import pytest
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
 from common.service import capacity
+from common.vocabulary.learners.base import parse_settings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Sizes, parse_learner
 from curator.sample.local import LocalSample
@@ -85,7 +86,9 @@ def test_work_for_which_there_is_no_room_is_refused_before_any_work(tmp_path, mo
     """The sample of 3,000 people fits anywhere, ten million draws do not."""
     learner = {"name": "scikit", **TREE, "draws": 10**7}
     chosen = tiny("curator.n=3000", "curator.epsilon=null", "curator.delta=null")
-    chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"learner": learner})})
+    chosen = chosen.model_copy(
+        update={"curator": chosen.curator.model_copy(update={"learner": parse_settings(learner)})}
+    )
     sizes = Sizes(3000, 0, chosen.source.dimension, 4)
     enough = parse_learner(learner).room(sizes) + 3000 * (sizes.width + 1) + capacity.SPARE
     monkeypatch.setattr(capacity, "available_memory", lambda: enough)

@@ -14,7 +14,7 @@ from common.core.errors import BadMessage, BadScenario, BudgetExceeded, PolicyRe
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, SubsampledRelease
-from common.scenario.scenario import Scenario, parse
+from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.operations.label import Label
@@ -46,10 +46,10 @@ SAMPLE, PUBLIC = people(N, 1), people(POINTS, 2)
 TRUTH = PUBLIC.labels
 
 
-def scenario(learner: dict[str, Any], **curator: Any) -> Scenario:
+def scenario(learner: dict[str, Any], **curator: Any) -> ResolvedScenario:
     person = {"name": "gaussian-ball", "side": "target", "d": 3, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
     section = {"n": N, "epsilon": 40.0, "delta": 1e-3, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
-    return parse(
+    return parse_resolved(
         {
             "name": "labels",
             "title": "A sample that labels",

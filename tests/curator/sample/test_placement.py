@@ -13,7 +13,8 @@ from common.core.errors import BadInput, BadScenario
 from common.people.distributions.gaussians.gaussian_ball import GaussianBall
 from common.people.spec import PopulationSpec
 from common.planning.plan import resolve
-from common.scenario.scenario import Scenario, load
+from common.scenario.loading import load
+from common.scenario.scenario import Scenario
 from common.service import capacity
 from common.vocabulary.records import Records
 from curator.sample import keeping, source

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from common.people.spec import open_public, open_records
-from common.scenario.scenario import Scenario, data_folder, load
+from common.scenario.agreement import data_folder
+from common.scenario.loading import load
+from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.argmax import Argmax, column_classes
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from deploy.checking import checked

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from common.people.tables import load as load_table
-from common.scenario.scenario import load
+from common.scenario.loading import load
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "own_data"
 

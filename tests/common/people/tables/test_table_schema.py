@@ -7,7 +7,7 @@ import yaml
 
 from common.core.errors import BadScenario
 from common.people.tables import Label, Number, Schema, parse_schema, read_schema
-from common.scenario.scenario import load
+from common.scenario.loading import load
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "own_data" / "scenario.yaml"
 TREE = {

@@ -8,8 +8,9 @@ from scipy.special import ndtr, ndtri
 
 from common.core.errors import BadScenario
 from common.planning.problems.base import PROBLEM_PLANNINGS, planned_values, resolve_problem
+from common.scenario.loading import load
 from common.scenario.problems.base import PROBLEMS
-from common.scenario.scenario import Scenario, load
+from common.scenario.scenario import Scenario
 from deploy.checking import checked
 from tests.support import SMALL, small
 

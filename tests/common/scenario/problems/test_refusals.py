@@ -3,8 +3,9 @@
 import pytest
 
 from common.core.errors import BadScenario
+from common.scenario.loading import load, shipped
 from common.scenario.problems.base import PROBLEMS
-from common.scenario.scenario import load, parse, shipped
+from common.scenario.scenario import parse
 from deploy.checking import checked
 from tests.support import SMALL, small
 

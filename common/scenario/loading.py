@@ -1,0 +1,116 @@
+"""Scenarios from YAML: the shipped ones and files, with their forms for real people, and overrides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import scenarios
+from common.core import strictyaml
+from common.core.errors import BadScenario
+from common.people.spec import locate
+from common.people.tables.schema import described
+from common.scenario.scenario import Scenario, parse
+
+_KINDS_OF_PEOPLE = {"distribution", "table"}
+"""Keys of which people have one: a tree with one of them replaces another, whole."""
+
+
+def shipped() -> list[str]:
+    """Return the names of the shipped scenarios, sorted."""
+    return scenarios.names()
+
+
+def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
+    """Read a shipped scenario or a YAML file and apply ``KEY=VALUE`` overrides (dotted keys, YAML values).
+
+    A file may describe the same experiment with real people below its key ``real``: once ``data`` is given, that tree
+    is laid over the rest, key by key (lists and null replace what was there), before the overrides. Its own ``data`` is
+    the name of a folder that is looked for in the directory given.
+
+    Raises
+    ------
+    BadScenario
+        Naming the first unknown key or wrong value.
+    """
+    if name_or_path in shipped():
+        text = scenarios.text(name_or_path)
+    else:
+        path = Path(name_or_path)
+        if path.suffix not in (".yaml", ".yml"):
+            raise BadScenario(f"no shipped scenario is called {name_or_path!r}; there are: {', '.join(shipped())}")
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadScenario(f"cannot read {name_or_path}: {error}") from error
+    try:
+        tree = strictyaml.load(text)
+    except yaml.YAMLError as error:
+        raise BadScenario(f"{name_or_path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(tree, dict):
+        raise BadScenario(f"{name_or_path} must be a mapping of keys, found {type(tree).__name__}")
+    changes: dict[str, Any] = {}
+    for override in overrides or []:
+        _override(changes, override)
+    real = tree.pop("real", None)
+    if real is not None and not isinstance(real, dict):
+        raise BadScenario(f"real must be a mapping of keys, found {type(real).__name__}")
+    shelf = changes.get("data", tree.get("data"))
+    if real is not None and shelf is not None:
+        tree = _laid_over(tree, real)
+    for override in overrides or []:
+        _override(tree, override)
+    if real is not None and isinstance(shelf, str) and (Path(shelf) / str(real.get("data", ""))).is_dir():
+        tree["data"] = str(Path(shelf) / str(real.get("data", "")))
+    return parse(_described(tree, name_or_path))
+
+
+def _laid_over(tree: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+    both = {key: value for key, value in tree.items() if key not in upper}
+    for key, value in upper.items():
+        lower = tree.get(key)
+        if isinstance(value, dict) and isinstance(lower, dict) and not _KINDS_OF_PEOPLE & value.keys():
+            both[key] = _laid_over(lower, value)
+        else:
+            both[key] = value
+    return both
+
+
+def _described(tree: dict[str, Any], name_or_path: str) -> dict[str, Any]:
+    """Write out what tables name as their ``schema``: a file beside the scenario, or in its directory of data."""
+    sections = {side: tree.get(side) for side in ("source", "target", "public")}
+    tables = {
+        side: section["table"] for side, section in sections.items() if isinstance(section, dict) and "table" in section
+    }
+    if not any(isinstance(table, dict) and "schema" in table for table in tables.values()):
+        return tree
+    folders = [Path(name_or_path).parent, *([locate(str(tree["data"]))] if tree.get("data") else [])]
+    return tree | {side: tree[side] | {"table": described(table, folders)} for side, table in tables.items()}
+
+
+def _override(tree: dict[str, Any], override: str) -> None:
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise BadScenario(f"--set wants KEY=VALUE, found {override!r}")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise BadScenario(f"--set {key}: {text!r} is not a YAML value") from None
+    *parents, last = key.split(".")
+    for parent in parents:
+        tree = tree.setdefault(parent, {})
+        if not isinstance(tree, dict):
+            raise BadScenario(f"--set {key}: {parent} holds a value, not a mapping")
+    if isinstance(value, str):
+        value = _number(value)
+    tree[last] = value
+
+
+def _number(text: str) -> Any:
+    """Read what YAML 1.1 leaves a string but people mean as a number (1e-4)."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,195 @@
+"""The parts of a scenario: what is assumed and asked for, the curator's policy, the agents' side."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from common.core.errors import BadScenario
+from common.core.values import Value
+from common.vocabulary.learners.base import AnyOpenLearner, LearnerSettings, OpenSettings
+from common.vocabulary.losses import Loss
+from common.vocabulary.mechanisms.base import AnyMechanism, BitMechanism, Mechanism
+from common.vocabulary.open_values import PLAN, FromPlan
+
+MAX_ROUNDS = 10_000_000
+"""Most rounds of a run: the privacy of each is planned before the first."""
+
+SampleSize = Annotated[int, Field(ge=1, lt=1 << 32)]
+Density = Annotated[float, Field(gt=0, le=1)]
+Step = Annotated[float, Field(gt=0)]
+Rounds = Annotated[int, Field(ge=1, le=MAX_ROUNDS)]
+AgentCount = Annotated[int, Field(ge=1, le=1 << 32)]
+
+
+class Moment(Value):
+    """A public bound on a higher moment of the importance weights w = dT/dS: E_S[w^order] <= bound."""
+
+    order: float = Field(gt=2, le=1000)
+    bound: float = Field(ge=1)
+
+
+class Divergence(Value):
+    """What is publicly assumed about S and T.
+
+    Attributes
+    ----------
+    chi_squared
+        X = chi^2(T||S) + 1 >= 1: the second moment of the importance weights under S.
+    supremum
+        D_inf = sup dT/dS, if known.
+    moments
+        Higher moments, if known: the larger density that they show is planned with.
+    """
+
+    chi_squared: float = Field(ge=1)
+    supremum: float | None = Field(default=None, ge=1)
+    moments: tuple[Moment, ...] = Field(default=(), max_length=64)
+
+    @property
+    def known(self) -> tuple[float, float | None, dict[float, float]]:
+        """X, D_inf and M_p by order p, as :func:`common.planning.formulas.density` takes them."""
+        return self.chi_squared, self.supremum, {moment.order: moment.bound for moment in self.moments}
+
+
+class Accuracy(Value):
+    """How the target accuracy is split, in units of alpha.
+
+    Attributes
+    ----------
+    learner
+        The learner's loss on its reweighed distribution is at most ``learner * alpha``.
+    halt_below
+        The run halts only when the loss on T is shown to be below ``halt_below * alpha``. Theorem 4.3 has 4.
+    reweigh_above
+        It reweighs only when the loss on T is shown to be above ``reweigh_above * alpha``. Theorem 4.3 has 2.
+    """
+
+    learner: float = Field(default=1.0, gt=0)
+    halt_below: float = Field(default=4.0, gt=0)
+    reweigh_above: float = Field(default=2.0, gt=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.reweigh_above >= self.halt_below:
+            raise ValueError(f"reweigh_above = {self.reweigh_above} must be below halt_below = {self.halt_below}")
+        return self
+
+
+class Storage(Value):
+    """How the curator keeps its sample.
+
+    Attributes
+    ----------
+    numbers
+        ``single``: features as they are. ``fixed``: 16-bit integers on a public grid over the public bounds of the
+        features, which takes half the memory.
+    place
+        ``memory``, or ``disk``: mapped from a file in the curator's state directory, for samples larger than memory.
+    workers
+        Ray workers that hold a shard of the sample each, inside the curator's trust domain; 0: this process holds all.
+    """
+
+    numbers: Literal["single", "fixed"] = "single"
+    place: Literal["memory", "disk"] = "memory"
+    workers: int = Field(default=0, ge=0, le=1024)
+
+
+class CuratorSection(Value):
+    """The curator's own policy: what it will do at most, for everybody to see.
+
+    ``learner`` has the name of a registered learner and its settings, in JSON as they are written. It is null where the
+    protocol asks for other operations; each may then cost ``epsilon / rounds``. Without ``epsilon`` and ``delta``
+    nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1).
+    """
+
+    n: SampleSize | FromPlan = PLAN
+    epsilon: float | None = Field(default=None, gt=0)
+    delta: float | None = Field(default=None, ge=0, lt=1)
+    kappa: Density | FromPlan | None = PLAN
+    eta: Step | FromPlan = PLAN
+    rounds: Rounds | FromPlan = PLAN
+    storage: Storage = Storage()
+    learner: AnyOpenLearner | None = None
+
+    @property
+    def settings(self) -> OpenSettings:
+        """The learner's settings.
+
+        Raises
+        ------
+        BadScenario
+            If there is no learner.
+        """
+        if self.learner is None:
+            raise BadScenario("curator.learner: give the name of a learner and its settings")
+        return self.learner
+
+    @property
+    def anything_open(self) -> bool:
+        """Whether a number is left at ``plan``."""
+        settled = self.learner is None or isinstance(self.learner, LearnerSettings)
+        return not settled or PLAN in (self.n, self.kappa, self.eta, self.rounds)
+
+
+class AgentsSection(Value):
+    """The agents' side: how many, how they randomize, how the referee tests with their answers.
+
+    Attributes
+    ----------
+    count
+        Agents enrolled for the run.
+    mechanism
+        How each answer is randomized.
+    loss
+        The loss that agents test: ``zero-one``, which all accuracies here are about, or one of
+        :data:`common.vocabulary.losses.Loss` that bounds nothing but itself.
+    test
+        ``sequential`` (e-process, stops as soon as the answer is clear) or ``fixed`` (the size known beforehand).
+    batch
+        First batch of a sequential test; later batches grow by half of what was already asked.
+    dropout
+        Simulated populations only: the share of agents that never answer.
+    deadline
+        Seconds to wait for a batch before going on with fresh agents.
+    """
+
+    count: AgentCount | FromPlan = PLAN
+    mechanism: AnyMechanism
+    loss: Loss = "zero-one"
+    test: Literal["sequential", "fixed"] = "sequential"
+    batch: int = Field(default=1000, ge=1, le=10_000_000)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    deadline: float = Field(default=60.0, gt=0)
+
+    @property
+    def value_mechanism(self) -> Mechanism:
+        """The mechanism, of protocols that ask for values in [0, 1].
+
+        Raises
+        ------
+        BadScenario
+            If it randomizes items.
+        """
+        if not isinstance(self.mechanism, Mechanism):
+            raise BadScenario(
+                f"agents.mechanism: {self.mechanism.name} randomizes items, this protocol asks for values in "
+                f"[0, 1]: take warner"
+            )
+        return self.mechanism
+
+    @property
+    def bit_mechanism(self) -> BitMechanism:
+        """The mechanism, of protocols whose agents answer with a bit.
+
+        Raises
+        ------
+        BadScenario
+            If its answers are something else.
+        """
+        if not isinstance(self.mechanism, BitMechanism):
+            raise BadScenario(
+                f"agents.mechanism: this protocol's agents answer with a bit, found {self.mechanism.name}: take warner"
+            )
+        return self.mechanism

@@ -1,0 +1,1 @@
+"""What protocols ask of their scenarios. One file for each protocol that asks for something, registered."""

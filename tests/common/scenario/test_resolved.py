@@ -1,0 +1,81 @@
+"""Resolved scenarios: the same JSON, a type of its own, and no number that is still open."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.core.errors import BadScenario
+from common.planning.plan import resolve
+from common.scenario.agreement import policy_digest
+from common.scenario.loading import load, shipped
+from common.scenario.resolved import ResolvedScenario, parse_resolved, settled
+from common.scenario.scenario import Scenario, parse
+from common.vocabulary.learners.base import LearnerSettings
+from common.vocabulary.open_values import may_be_open
+from common.vocabulary.protocols.base import DEMANDS, demands_of
+from referee.protocols.base import PROTOCOLS
+from tests.support import TINY
+
+SETTLED = load("ball", list(TINY))
+
+
+def test_no_field_of_it_may_be_open():
+    for section in ("curator", "agents"):
+        kind = ResolvedScenario.model_fields[section].annotation
+        assert not any(may_be_open(field.annotation) for field in kind.model_fields.values())
+        assert any(may_be_open(f.annotation) for f in Scenario.model_fields[section].annotation.model_fields.values())
+
+
+def test_a_scenario_of_which_nothing_is_open_is_resolved_as_it_stands():
+    found = settled(SETTLED)
+    assert type(SETTLED) is Scenario
+    assert type(found) is ResolvedScenario
+    assert found.wire() == SETTLED.wire()
+    assert list(found.wire()) == list(SETTLED.wire())
+    assert list(found.wire()["curator"]) == list(SETTLED.wire()["curator"])
+    assert policy_digest(found) == policy_digest(SETTLED)
+    assert settled(found) is resolve(found) is found
+    assert resolve(SETTLED) == parse_resolved(SETTLED.wire()) == found
+
+
+def test_the_json_form_is_read_back():
+    wire = settled(SETTLED).wire()
+    assert parse(wire).wire() == parse_resolved(wire).wire() == wire
+
+
+@pytest.mark.parametrize(
+    "opened", ["curator.n", "curator.rounds", "curator.eta", "curator.kappa", "agents.count", "curator.learner.noise"]
+)
+def test_what_is_left_at_plan_is_refused(opened):
+    scenario = load("ball", [*TINY, f"{opened}=plan"])
+    assert scenario.anything_open
+    for refuse in (lambda: settled(scenario), lambda: parse_resolved(scenario.wire())):
+        with pytest.raises(BadScenario, match="a run needs a resolved scenario: a value is still at 'plan'"):
+            refuse()
+
+
+@pytest.mark.parametrize("name", [name for name in shipped() if load(name).data is None])
+def test_every_shipped_scenario_resolves_to_one_that_a_run_admits(name):
+    found = resolve(load(name))
+    assert not found.anything_open
+    assert found.curator.learner is None or isinstance(found.curator.learner, LearnerSettings)
+    assert parse_resolved(found.wire()).wire() == found.wire()
+
+
+def test_only_protocols_that_exist_ask_for_something():
+    assert set(DEMANDS.names()) <= set(PROTOCOLS.names())
+    assert demands_of("gossip") == demands_of("subsample-test-reweigh")
+
+
+def test_what_protocols_ask_for_is_asked_of_their_scenarios():
+    tree = load("ball").wire()
+    del tree["divergence"]
+    for name, demands in DEMANDS.items():
+        if demands.reweighs:
+            with pytest.raises(BadScenario, match="divergence: must be given"):
+                parse({**tree, "protocol": name})
+        else:
+            assert parse({**tree, "protocol": name}).divergence.chi_squared == 1.0
+        if not demands.several_tasks:
+            with pytest.raises(BadScenario, match=f"tasks are for protocol hand-over, found '{name}'"):
+                load("ball", [f"protocol={name}", "tasks=[{features: 1}]", "baselines=[]"])
