@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.numerics.kernels import njit_reordered
+from common.numerics.kernels import njit_inlined
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
@@ -63,7 +63,7 @@ class Speed:
         return self.seconds <= MAX_SECONDS
 
 
-@njit_reordered
+@njit_inlined
 def total(numbers: AnyArray) -> float:
     """Add up single-precision numbers: little work beside reading them."""
     found = np.float32(0.0)

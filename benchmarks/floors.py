@@ -1,9 +1,11 @@
 """The floors of speed: what each kernel and each whole run must reach at least, measured on this machine.
 
-    python -m benchmarks.floors [--only WORD] [--json]
+    python -m benchmarks.floors [GROUP ...] [--json]
 
 Every group of rows is measured in a process of its own, one after the other, so that its peak memory is its own. All of
-it takes some ten minutes on two quiet cores, and needs 7 GiB of memory. Exit status 1 if a floor is missed.
+it takes some ten minutes on two quiet cores, and needs 7 GiB of memory. Exit status 1 if a floor is missed. Groups
+can be named: ``sgd-8`` and ``iteration`` are other names of ``full-size``, ``sgd-200`` of
+``wide-descent``.
 """
 
 from __future__ import annotations
@@ -215,14 +217,16 @@ def elimination() -> list[Row]:
     return [Row("F2 elimination 264 x 200", 1e6 * took, 200.0, "us")]
 
 
-def repetitions() -> list[Row]:
-    """Measure one repetition of each of the two experiments without privacy."""
-    small = seconds(partial(figure2.FIGURE.repeat, "75K", figure2.FIGURE.seed("75K", 0)), 2)
-    large = once(partial(figure1.FIGURE.repeat, "90K", figure1.FIGURE.seed("90K", 0)))
-    return [
-        Row("Appendix D non-private, n=75K, one repetition", small, 6.0, "s"),
-        Row("Appendix C, n=90K, one repetition", large, 300.0, "s"),
-    ]
+def figure_2() -> list[Row]:
+    """Measure one repetition of the experiment with a ball, without privacy."""
+    took = seconds(partial(figure2.FIGURE.repeat, "75K", figure2.FIGURE.seed("75K", 0)), 2)
+    return [Row("Appendix D non-private, n=75K, one repetition", took, 6.0, "s")]
+
+
+def figure_1() -> list[Row]:
+    """Measure one repetition of the experiment with a half-space."""
+    took = once(partial(figure1.FIGURE.repeat, "90K", figure1.FIGURE.seed("90K", 0)))
+    return [Row("Appendix C, n=90K, one repetition", took, 300.0, "s")]
 
 
 GROUPS: dict[str, Callable[[], list[Row]]] = {
@@ -232,8 +236,13 @@ GROUPS: dict[str, Callable[[], list[Row]]] = {
     "private-run": private_run,
     "answers": answers,
     "elimination": elimination,
-    "repetitions": repetitions,
+    "figure-2": figure_2,
+    "figure-1": figure_1,
 }
+
+
+NAMES = {"sgd-8": "full-size", "iteration": "full-size", "sgd-200": "wide-descent"}
+"""Other names of groups, by what they are looked up for."""
 
 
 def measure(group: str) -> list[Row]:
@@ -246,7 +255,8 @@ def measure(group: str) -> list[Row]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=sorted(GROUPS), help="one group of rows")
+    known = [*GROUPS, *NAMES]
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"which rows, of {', '.join(known)}; all by default")
     parser.add_argument("--here", choices=sorted(GROUPS), help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -254,7 +264,10 @@ def main() -> None:
         print(json.dumps([asdict(row) for row in GROUPS[given.here]()]))
         return
     rows = []
-    for group in [given.only] if given.only else GROUPS:
+    asked = dict.fromkeys(NAMES.get(group, group) for group in given.groups)
+    if unknown := [group for group in asked if group not in GROUPS]:
+        parser.error(f"no group {', '.join(unknown)}; there are {', '.join(known)}")
+    for group in asked or GROUPS:
         for row in measure(group):
             rows.append(row)
             if not given.json:

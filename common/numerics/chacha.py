@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.numerics.kernels import njit_fused
+from common.numerics.kernels import njit_inlined
 
 KEY_WORDS = 8
 """32-bit words of a key."""
@@ -22,7 +22,7 @@ BLOCK_WORDS = 16
 """32-bit words of a block."""
 
 
-@njit_fused
+@njit_inlined
 def fill(key: AnyArray, nonce: Any, stream: Any, blocks: AnyArray) -> None:
     """Write blocks 0, 1, ... of the keystream with a key and a nonce, word i of block j into ``blocks[i, j]``.
 
@@ -62,7 +62,7 @@ def fill(key: AnyArray, nonce: Any, stream: Any, blocks: AnyArray) -> None:
         blocks[15, lane] = state[15] + start[15]
 
 
-@njit_fused
+@njit_inlined
 def _double_round(state: Any) -> Any:
     """Return the state, a tuple of 16 words, after a round down its columns and one down its diagonals."""
     a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3 = state
@@ -77,7 +77,7 @@ def _double_round(state: Any) -> Any:
     return a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3
 
 
-@njit_fused
+@njit_inlined
 def _quarter_round(a: Any, b: Any, c: Any, d: Any) -> Any:
     a = np.uint32(a + b)
     d = _rotated(np.uint32(d ^ a), 16)
@@ -90,6 +90,6 @@ def _quarter_round(a: Any, b: Any, c: Any, d: Any) -> Any:
     return a, b, c, d
 
 
-@njit_fused
+@njit_inlined
 def _rotated(word: Any, by: Any) -> Any:
     return np.uint32(np.uint32(word << np.uint32(by)) | np.uint32(word >> np.uint32(32 - by)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.core.arrays import Bits, Floats, Indices, Words
+from common.numerics.elementary_compiled import log
 from common.numerics.kernels import njit
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -143,7 +144,7 @@ def quantile(chance: float) -> float:
     q = chance - 0.5
     if abs(q) <= _MIDDLE:
         return _central(q)
-    r = np.sqrt(-np.log(min(chance, 1.0 - chance)))
+    r = np.sqrt(-log(min(chance, 1.0 - chance)))
     z = _ratio(r - 1.6, _TAIL, _TAIL_BELOW) if r <= 5.0 else _ratio(r - 5.0, _FAR, _FAR_BELOW)
     return z if q > 0.0 else -z
 
@@ -164,7 +165,7 @@ def quantiles(words: Words, out: Floats) -> None:
     r, z = np.empty(found), np.empty(found)
     for t in range(found):
         u = chance(words[places[t]])
-        r[t] = -np.log(min(u, 1.0 - u))
+        r[t] = -log(min(u, 1.0 - u))
     for t in range(found):
         r[t] = np.sqrt(r[t])
         z[t] = _ratio(r[t] - 1.6, _TAIL, _TAIL_BELOW)

@@ -32,8 +32,7 @@ _INTERPRETED: ContextVar[bool] = ContextVar("interpreted", default=False)
 def interpreted() -> Iterator[None]:
     """Run loops as plain Python within: for single records, where loading the compiler costs more than it saves.
 
-    Results are the same, bit for bit, except where a loop leaves the order or the rounding of its sums to the processor
-    (:func:`njit_fused`, :func:`njit_reordered`).
+    Results are the same, bit for bit. Vectors (:mod:`common.numerics.lanes`) exist in compiled loops only.
     """
     token = _INTERPRETED.set(True)
     try:
@@ -44,7 +43,7 @@ def interpreted() -> Iterator[None]:
         _INTERPRETED.reset(token)
 
 
-class _Late:
+class Late:
     """What only the compiler can make, made when it is first asked for; within compiled loops it is what it makes."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -56,6 +55,10 @@ class _Late:
         keep_freed_memory()
         return self._make()
 
+    def __call__(self, *args: Any) -> Any:
+        """Call a loop that was made; what exists within compiled loops only cannot be called."""
+        return self.compiled(*args)
+
     @property
     def _numba_type_(self) -> Any:
         """The compiler's own hook: the type of this object where a compiled loop names it."""
@@ -66,7 +69,7 @@ class _Late:
         return context.resolve_value_type(made)
 
 
-class _Loop(_Late, Generic[P, R]):
+class _Loop(Late, Generic[P, R]):
     """A function that runs compiled, except within :func:`interpreted`."""
 
     def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
@@ -78,6 +81,14 @@ class _Loop(_Late, Generic[P, R]):
         if _INTERPRETED.get():
             return self.plain(*args, **kwargs)
         return cast(R, self.compiled(*args, **kwargs))
+
+
+def interpreted_by(loop: Callable[P, R], function: Callable[P, R]) -> None:
+    """Let a plain function stand in for a loop within :func:`interpreted`: where the loop computes with vectors.
+
+    What the loop's callers make of its result must be the same, bit for bit.
+    """
+    cast("_Loop[P, R]", loop).plain = function
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
@@ -94,17 +105,18 @@ def njit(function: Callable[P, R]) -> Callable[P, R]:
     return _Loop(function, {"fastmath": False, "forceinline": False, **_ALWAYS})
 
 
-def njit_fused(function: Callable[P, R]) -> Callable[P, R]:
-    """Do the same, inlined, with a * b + c in one rounding: the same result on one kind of processor."""
-    return _Loop(function, {"fastmath": {"contract"}, **_INLINED})
+def njit_inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Do the same, inlined into whatever loop calls it; small functions, and loops over what a caller knows."""
+    return _Loop(function, {"fastmath": False, **_INLINED})
 
 
-def njit_reordered(function: Callable[P, R]) -> Callable[P, R]:
-    """Do the same with sums, too, in the order that suits the processor: for long sums of well-conditioned terms.
+def njit_exact(function: Callable[P, R]) -> Callable[P, R]:
+    """Do the same with sums in the order that suits the processor: only where every order has the same result.
 
-    The order is fixed when the loop is compiled, so one kind of processor always gives the same result.
+    That is so where all partial sums are whole numbers that the type holds exactly, and where what is rounded decides
+    nothing. Everything else has a fixed order (:mod:`common.numerics.vectors`).
     """
-    return _Loop(function, {"fastmath": {"contract", "reassoc"}, **_INLINED})
+    return _Loop(function, {"fastmath": {"reassoc"}, **_INLINED})
 
 
 def _prefetched(level: int) -> Any:
@@ -134,12 +146,12 @@ def _prefetched(level: int) -> Any:
     return intrinsic(ask)
 
 
-prefetch = cast(Callable[[AnyArray, Any], None], _Late(partial(_prefetched, 1)))
+prefetch = cast(Callable[[AnyArray, Any], None], Late(partial(_prefetched, 1)))
 """Within compiled loops: ask memory for the cache line of item ``place`` of a C-contiguous array, and go on.
 
 A hint without effect on any value; a place outside the array is harmless.
 """
-prefetch_near = cast(Callable[[AnyArray, Any], None], _Late(partial(_prefetched, 2)))
+prefetch_near = cast(Callable[[AnyArray, Any], None], Late(partial(_prefetched, 2)))
 """The same, into the second-level cache only: for what is needed later than the first level would keep it."""
 
 
@@ -162,7 +174,11 @@ def _reinterpreted(wanted_name: str, given_name: str) -> Any:
     return intrinsic(convert)
 
 
-bits_of = cast(Callable[[Any], Any], _Late(partial(_reinterpreted, "int32", "float32")))
+bits_of = cast(Callable[[Any], Any], Late(partial(_reinterpreted, "int32", "float32")))
 """Within compiled loops: the bits of a float32, as an int32."""
-single_of = cast(Callable[[Any], Any], _Late(partial(_reinterpreted, "float32", "int32")))
+single_of = cast(Callable[[Any], Any], Late(partial(_reinterpreted, "float32", "int32")))
 """Within compiled loops: the float32 that has these bits."""
+word_of = cast(Callable[[Any], Any], Late(partial(_reinterpreted, "int64", "float64")))
+"""Within compiled loops: the bits of a float64, as an int64."""
+double_of = cast(Callable[[Any], Any], Late(partial(_reinterpreted, "float64", "int64")))
+"""Within compiled loops: the float64 that has these bits."""

@@ -17,6 +17,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from common.core.arrays import Bits, Floats, Indices, Words
+from common.numerics.elementary import log, turned
 
 _TWO_53 = 2.0**-53
 _ZEROS = bytes(1 << 18)  # what the keystream is added to; one piece of it stays in the second-level cache
@@ -124,9 +125,9 @@ class RandomSource:
     def normals(self, count: int) -> Floats:
         """Draw ``count`` standard normals (Box-Muller on 53-bit uniforms; |z| <= 8.6)."""
         pairs = (count + 1) // 2
-        radius = np.sqrt(-2.0 * np.log1p(-self.uniforms(pairs)))
-        angle = (2.0 * np.pi) * self.uniforms(pairs)
-        return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+        radius = np.sqrt(-2.0 * log(1.0 - self.uniforms(pairs)))
+        cosine, sine = turned(self.uniforms(pairs))
+        return np.concatenate([radius * cosine, radius * sine])[:count]
 
 
 def subseed(seed: int, purpose: str) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from common.core.errors import BadInput, BudgetExceeded
 from common.numerics.bisection import least
+from common.numerics.elementary import exp
 from common.privacy.accountants.base import Plan
 from common.privacy.budget import cost
 from common.privacy.events import SubsampledRelease, SubsampledSteps
@@ -58,7 +59,7 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int) -> tuple[fl
     if not 0.0 <= eta < math.inf or rounds < 1:
         raise BadInput(f"eta must be at least 0 and rounds at least 1, found {eta} and {rounds}")
     cap = up(1.0 / (kappa * n))
-    decay = np.exp(-eta * np.arange(rounds, dtype=np.float64))
+    decay = exp(-eta * np.arange(rounds, dtype=np.float64))
     # An exponent of size x errs by x units; beyond 60 the cap, at most 1/10, is in force for n below 2^50.
     unbiased = 1.0 / (1.0 + (n - 1.0) * decay) * (1.0 + 256.0 * 2.0**-52)
     return tuple(np.minimum(unbiased, cap).tolist())

@@ -7,12 +7,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.numerics.kernels import njit_fused, njit_reordered
-from curator.sample.rows.gathered_rows import ask_ahead, feature, feature_again, how_many, label, row_of
+from common.numerics.kernels import njit, njit_inlined
+from common.numerics.lanes import WIDTH, alike, fma, greatest, least, load, load_some, nearest, store, store_some
+from common.numerics.lanes import total as sum_of
+from curator.sample.rows.gathered_rows import (
+    GatheredRows,
+    ask_ahead,
+    how_many,
+    label,
+    line_of,
+    row_of,
+    some_features,
+    some_features_again,
+)
 
 LOSSES = ("logistic", "hinge", "perceptron")
 _POWERS = 2.0 ** np.arange(-64, 65)
-_FEW = 8
+_ONES = np.ones(WIDTH)
 _LEAST = 2.0**-100
 """Added to a record's squared norm: above what single precision loses of it by underflow, and harmless otherwise."""
 _LINE = 64
@@ -65,17 +76,20 @@ def coordinates(width: int, dtype: type[Any]) -> AnyArray:
     return memory[begin : begin + size].view(dtype)
 
 
-@njit_reordered
-def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any) -> None:
+def descend(
+    draws: GatheredRows, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Rule
+) -> None:
     """Make one step a draw, in place, after ``done`` earlier ones.
 
     A step waits for its margin, and so for the whole step before it: that chain decides the speed. The dot product
     with the next record is therefore summed up in the loop that moves the iterate, together with the distance from
     the start; the projection onto the ball is one factor on both, ``shrink``, which reaches the coordinates in the
-    next step's loop. For losses of two slopes the gradient is rounded before it is known whether it counts.
+    next step's loop. For losses of two slopes the gradient is rounded before it is known whether it counts. Up to eight
+    coordinates, and the intercept's, stay in registers from step to step.
 
     Gradient and noise are added as integers, exactly, before anything else is done with either. ``away`` decides in
-    which precision coordinates are computed; the margin, the step and the intercept's coordinate are doubles.
+    which precision coordinates are computed; the margin, the step and the intercept's coordinate are doubles. Sums over
+    coordinates have eight lanes (:mod:`common.numerics.vectors`): the result is the same on every processor.
 
     Parameters
     ----------
@@ -90,57 +104,128 @@ def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray,
     rule
         A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
     """
+    loop = _few if draws.matrix.shape[1] <= WIDTH else _many
+    loop(draws, noise, away, total, done, rule)
+
+
+@njit
+def _few(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any) -> None:
+    """Do it for up to eight features."""
     matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
     count, dimension = how_many(matrix, rows), matrix.shape[1]
-    intercepted = len(away) > dimension
-    intercept = rule.intercept if intercepted else 0.0
-    inverse = 1.0 / rule.unit
-    last = float(away[dimension]) if intercepted else 0.0
-    last_total = 0.0
-    following = row_of(rows, 0)
-    product, square = _products(matrix, codes, following, away, _origin(rule.start, rule.radius))
-    shrink = 1.0
+    intercept, origin, last = _opened(away, dimension, rule.intercept, rule.start, rule.radius)
+    place = load_some(away, 0, dimension)
+    summed, last_summed, many, shrink = alike(0.0, away), 0.0, 0.0, 1.0
+    row = row_of(rows, 0)
+    record = alike(some_features(matrix, codes, row, 0, 0, dimension), away)
+    square, product = float(sum_of(record * record)), float(sum_of(place * record))
     for k in range(count):
-        rank = done + k + 1
-        ask_ahead(matrix, labels, rows, k)
-        row, following = following, row_of(rows, min(k + 1, count - 1))
-        margin = shrink * (product + intercept * last)
-        if rule.start != 0.0:
-            margin += rule.start * intercept
-            if rule.radius is not None:
-                margin += rule.start * _sum(matrix, codes, row, k)
-        sign = label(matrix, labels, row)
+        sign, rank = label(matrix, labels, row), done + k + 1
+        margin = shrink * fma(intercept, last, product)
+        if rule.start != origin:
+            margin += rule.start * (intercept + float(sum_of(record)))
         slope, counts = _slope(rule.loss, sign * margin)
-        bound = rule.clip / np.sqrt(square + intercept * intercept + _LEAST)
-        slope = -sign * min(inverse * slope, bound)
-        step = rule.scale / np.sqrt(np.float64(rank))
-        decay = 1.0
-        if rule.regularization > 0.0:
-            step = 1.0 / (rule.regularization * rank)
-            decay = 1.0 - step * rule.regularization
-        length = step * rule.unit
-        kept = shrink if rank - 1 > rule.burn else 0.0
-        product, distance, square = _move(
-            matrix, codes, row, following, noise, k, away, total, slope, counts, length, decay * shrink, kept,
-            rule.start, _threshold(rule.lasso, step), rule.radius,
-        )  # fmt: skip
-        if intercepted:
-            last_total += kept * last
-            move = _on_grid(slope * intercept, counts, noise, k, dimension, 1.0)
-            last = decay * shrink * last - length * move
-            last = _projected(last, rule.start, None, rule.radius) - _origin(rule.start, rule.radius)
-            distance += last * last
-        shrink = _shrink(distance, rule.radius)
-    if intercepted:
-        away[dimension] = last
-        total[dimension] += last_total
-    kept = 1.0 if done + count > rule.burn else 0.0
+        slope = -sign * _clipped(slope, square, intercept, rule.unit, rule.clip)
+        step, decay, drift = _step(rank, rule.scale, rule.regularization, origin)
+        length, factor, kept = step * rule.unit, decay * shrink, _kept(k, rank, rule.burn, shrink)
+        many += kept
+        summed = fma(place, kept, summed)
+        last_summed = fma(last, kept, last_summed)
+        move = _on_grid(record * slope, counts, noise, _noises(noise, k, 0, dimension, away))
+        place = fma(move, -length, fma(place, factor, drift))
+        place = _projected(place, rule.start, rule.lasso, step, _ones(dimension, away), rule.radius)
+        last_move = _last_on_grid(slope * intercept, counts, noise, k, dimension)
+        last = _in_box(fma(last_move, -length, fma(last, factor, drift)), rule.radius)
+        row = row_of(rows, min(k + 1, count - 1))
+        record = alike(some_features(matrix, codes, row, 0, 0, dimension), away)
+        square, product = float(sum_of(record * record)), float(sum_of(place * record))
+        shrink = _shrink(fma(last, last, float(sum_of(place * place))), rule.radius)
+    store_some(away, 0, dimension, place)
+    store_some(total, 0, dimension, load_some(total, 0, dimension) + summed)
+    _close(away, total, last, last_summed, many, shrink, origin, dimension, done + count > rule.burn)
+
+
+@njit
+def _many(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any) -> None:
+    """Do it for more, in buffers of whole vectors with zeros at their ends."""
+    matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
+    count, dimension = how_many(matrix, rows), matrix.shape[1]
+    intercept, origin, last = _opened(away, dimension, rule.intercept, rule.start, rule.radius)
+    last_summed, many, shrink = 0.0, 0.0, 1.0
+    left, line = dimension % WIDTH, line_of(matrix)
+    whole = dimension - left
+    places, sums = _buffer(dimension, away), _buffer(dimension, away)
+    places[:dimension], sums[:dimension] = away[:dimension], total[:dimension]
+    row, following = row_of(rows, 0), row_of(rows, 0)
+    products = squares = alike(0.0, places)
+    for j in range(0, dimension, WIDTH):
+        record = alike(some_features(matrix, codes, row, 0, j, min(dimension - j, WIDTH)), places)
+        products, squares = fma(load(places, j), record, products), fma(record, record, squares)
+    product, square = float(sum_of(products)), float(sum_of(squares))
+    for k in range(count):
+        for j in range(0, dimension, line):
+            ask_ahead(matrix, labels, rows, k, j)
+        row, following = following, row_of(rows, min(k + 1, count - 1))
+        sign, rank = label(matrix, labels, row), done + k + 1
+        margin = shrink * fma(intercept, last, product)
+        if rule.start != origin:
+            margin += rule.start * (intercept + _entire(matrix, codes, row, k))
+        slope, counts = _slope(rule.loss, sign * margin)
+        slope = -sign * _clipped(slope, square, intercept, rule.unit, rule.clip)
+        step, decay, drift = _step(rank, rule.scale, rule.regularization, origin)
+        length, factor, kept = step * rule.unit, decay * shrink, _kept(k, rank, rule.burn, shrink)
+        many += kept
+        last_summed = fma(last, kept, last_summed)
+        products = squares = distances = alike(0.0, places)
+        for j in range(0, whole, WIDTH):
+            products, squares, distances = _move(
+                matrix, codes, row, following, noise, k, j, None, places, sums, slope, counts, step, length, factor,
+                drift, kept, rule.start, rule.lasso, rule.radius, products, squares, distances,
+            )  # fmt: skip
+        if left > 0:
+            products, squares, distances = _move(
+                matrix, codes, row, following, noise, k, whole, left, places, sums, slope, counts, step, length, factor,
+                drift, kept, rule.start, rule.lasso, rule.radius, products, squares, distances,
+            )  # fmt: skip
+        last_move = _last_on_grid(slope * intercept, counts, noise, k, dimension)
+        last = _in_box(fma(last_move, -length, fma(last, factor, drift)), rule.radius)
+        product, square = float(sum_of(products)), float(sum_of(squares))
+        shrink = _shrink(fma(last, last, float(sum_of(distances))), rule.radius)
+    away[:dimension], total[:dimension] = places[:dimension], sums[:dimension]
+    _close(away, total, last, last_summed, many, shrink, origin, dimension, done + count > rule.burn)
+
+
+@njit_inlined
+def _opened(
+    away: AnyArray, dimension: int, intercept: float, start: float, radius: float | None
+) -> tuple[float, float, float]:
+    """Return the intercept's feature, what coordinates are held less of from here on, and the intercept's coordinate.
+
+    The latter two are 0 if there is none. In the box coordinates are held whole, in the ball less the start.
+    """
+    origin = start if radius is None else 0.0
     for j in range(len(away)):
-        away[j] *= shrink
-        total[j] += kept * away[j]
+        away[j] += origin
+    return (intercept, origin, float(away[dimension])) if len(away) > dimension else (0.0, origin, 0.0)
 
 
-@njit_fused
+@njit_inlined
+def _close(
+    away: AnyArray, total: AnyArray, last: float, last_summed: float, many: float, shrink: float, origin: float,
+    dimension: int, kept: bool,
+) -> None:  # fmt: skip
+    """Put the iterate, and the sum with it, back to what they are between blocks."""
+    if len(away) > dimension:
+        away[dimension] = last
+        total[dimension] += last_summed
+    for j in range(len(away)):
+        away[j] = away[j] * shrink - origin
+        total[j] -= many * origin
+        if kept:
+            total[j] += away[j]
+
+
+@njit_inlined
 def _slope(loss: int, margin: float) -> tuple[float, float]:
     """Return how steeply a loss falls at a margin, as a factor that may be rounded with the gradient, and 1 or 0."""
     if loss == 0:
@@ -151,40 +236,43 @@ def _slope(loss: int, margin: float) -> tuple[float, float]:
     return 1.0, np.float64(margin <= 0.0)
 
 
-@njit_fused
+@njit_inlined
 def _logistic(margin: Any) -> Any:
     """Return 1 / (1 + e^margin) for a margin cut to [-44, 44], to double precision; inlined, as exp would not be."""
     margin = min(max(margin, -44.0), 44.0)
     whole = np.rint(margin * 1.4426950408889634)
-    r = margin - whole * 0.6931471805599453
+    r = fma(whole, -0.6931471805599453, margin)
     square = r * r
-    low = (1.0 + r) + square * (0.5 + r * (1.0 / 6.0))
-    middle = (1.0 / 24.0 + r * (1.0 / 120.0)) + square * (1.0 / 720.0 + r * (1.0 / 5040.0))
-    high = (1.0 / 40320.0 + r * (1.0 / 362880.0)) + square * (1.0 / 3628800.0 + r * (1.0 / 39916800.0))
+    low = fma(square, fma(r, 1.0 / 6.0, 0.5), 1.0 + r)
+    middle = fma(square, fma(r, 1.0 / 5040.0, 1.0 / 720.0), fma(r, 1.0 / 120.0, 1.0 / 24.0))
+    high = fma(square, fma(r, 1.0 / 39916800.0, 1.0 / 3628800.0), fma(r, 1.0 / 362880.0, 1.0 / 40320.0))
     fourth = square * square
-    return 1.0 / (1.0 + (low + fourth * (middle + fourth * high)) * _POWERS[np.int64(whole) + 64])
+    return 1.0 / fma(fma(fourth, fma(fourth, high, middle), low), _POWERS[np.int64(whole) + 64], 1.0)
 
 
-@njit_reordered
-def _on_grid(gradient: Any, counts: Any, noise: AnyArray | None, k: int, j: int, one: Any) -> Any:
-    """Return the gradient, rounded, with its noise; without noise as it is. ``one`` has the type of the result."""
-    if noise is None:
-        return counts * gradient
-    return counts * np.rint(gradient) + type(one)(noise[k, j])
+@njit_inlined
+def _clipped(slope: float, square: float, intercept: float, unit: float, clip: float) -> Any:
+    """Return the factor on a record, in units, that makes its gradient no longer than the clip."""
+    return min(slope / unit, clip / np.sqrt(fma(intercept, intercept, square + _LEAST)))
 
 
-@njit_reordered
-def _origin(start: float, radius: float | None) -> float:
-    """Return what is added to a coordinate before its product with a feature: the start where no factor follows."""
-    return start if radius is None else 0.0
+@njit_inlined
+def _step(rank: int, scale: float, regularization: float, origin: float) -> tuple[float, float, float]:
+    """Return the step, the factor on the iterate, and what is added to it."""
+    if regularization > 0.0:
+        step = 1.0 / (regularization * rank)
+        decay = 1.0 - step * regularization
+        return step, decay, (1.0 - decay) * origin
+    return scale / np.sqrt(np.float64(rank)), 1.0, 0.0
 
 
-@njit_reordered
-def _threshold(lasso: float | None, step: float) -> float | None:
-    return None if lasso is None else lasso * step
+@njit_inlined
+def _kept(k: int, rank: int, burn: int, shrink: float) -> float:
+    """Return the factor with which the iterate before step ``rank`` is summed up; a block's first was by the last."""
+    return shrink if k > 0 and rank - 1 > burn else 0.0
 
 
-@njit_reordered
+@njit_inlined
 def _shrink(distance: float, radius: float | None) -> float:
     """Return the factor that takes an iterate at this squared distance from the start onto the ball."""
     if radius is None:
@@ -192,77 +280,93 @@ def _shrink(distance: float, radius: float | None) -> float:
     return radius / np.sqrt(distance) if distance > radius * radius else 1.0
 
 
-@njit_reordered
-def _sum(matrix: AnyArray, codes: Any, row: int, k: int) -> float:
-    total = 0.0
-    for j in range(matrix.shape[1]):
-        total += np.float64(feature_again(matrix, codes, row, k, j))
-    return total
+@njit_inlined
+def _on_grid(gradient: Any, counts: float, noise: AnyArray | None, noises: Any) -> Any:
+    """Return the gradient, rounded, with its noise: whole numbers, added exactly; without noise as it is."""
+    if noise is None:
+        return gradient * counts
+    return fma(nearest(gradient), counts, noises)
 
 
-@njit_reordered
-def _products(matrix: AnyArray, codes: Any, row: int, away: AnyArray, origin: float) -> tuple[float, float]:
-    """Return <away + origin, record> and <record, record> over the features' coordinates."""
-    product = square = 0.0
-    for j in range(matrix.shape[1]):
-        value = np.float64(feature(matrix, codes, row, 0, j))
-        product += (away[j] + origin) * value
-        square += value * value
-    return product, square
+@njit_inlined
+def _last_on_grid(gradient: float, counts: float, noise: AnyArray | None, k: int, dimension: int) -> Any:
+    """Return the same of the intercept's coordinate; 0 where there is none."""
+    if noise is None:
+        return gradient * counts
+    present = np.float64(noise.shape[1] > dimension)
+    return fma(nearest(gradient), counts, present * np.float64(noise[k, min(dimension, noise.shape[1] - 1)]))
 
 
-@njit_reordered
-def _move(
-    matrix: AnyArray, codes: Any, row: int, following: int, noise: AnyArray | None, k: int, away: AnyArray,
-    total: AnyArray, slope: float, counts: float, length: float, decay: float, kept: float, start: float,
-    threshold: float | None, radius: float | None,
-) -> tuple[float, float, float]:  # fmt: skip
-    """Move the features' coordinates: one loop, twice, so that up to eight features have vectors of their length."""
-    dimension = matrix.shape[1]
-    if dimension <= _FEW:
-        return _move_some(
-            matrix, codes, row, following, min(dimension, _FEW), noise, k, away, total, slope, counts, length, decay,
-            kept, start, threshold, radius,
-        )  # fmt: skip
-    return _move_some(
-        matrix, codes, row, following, dimension, noise, k, away, total, slope, counts, length, decay, kept,
-        start, threshold, radius,
-    )  # fmt: skip
+@njit_inlined
+def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: AnyArray) -> Any:
+    """Return the noise of coordinates j, ..., j + 7 in step k, or of ``count``; zeros without noise."""
+    if noise is None:
+        return alike(0.0, places)
+    place = k * noise.shape[1] + j
+    return alike(load(noise, place) if count is None else load_some(noise, place, count), places)
 
 
-@njit_reordered
-def _move_some(
-    matrix: AnyArray, codes: Any, row: int, following: int, dimension: int, noise: AnyArray | None, k: int,
-    away: AnyArray, total: AnyArray, slope: float, counts: float, length: float, decay: float, kept: float,
-    start: float, threshold: float | None, radius: float | None,
-) -> tuple[float, float, float]:  # fmt: skip
-    """Return the product with the next record, the squared distance from the start, and that record's square."""
-    real = away.dtype.type
-    one, origin, start = real(1.0), real(_origin(start, radius)), real(start)
-    slope, counts, length, decay, kept = real(slope), real(counts), real(length), real(decay), real(kept)
-    product = distance = square = real(0.0)
-    for j in range(dimension):
-        move = _on_grid(slope * real(feature_again(matrix, codes, row, k, j)), counts, noise, k, j, one)
-        place = away[j]
-        total[j] += kept * place
-        place = _projected(decay * place - length * move, start, threshold, radius)
-        away[j] = place - origin
-        value = real(feature(matrix, codes, following, k + 1, j))
-        product += place * value
-        square += value * value
-        if radius is not None:
-            distance += place * place
-    return product, distance, square
+@njit_inlined
+def _ones(count: int | None, places: AnyArray) -> Any:
+    """Return ones for eight coordinates, or for ``count`` of them and zeros behind."""
+    return alike(load(_ONES, 0) if count is None else load_some(_ONES, 0, count), places)
 
 
-@njit_reordered
-def _projected(place: Any, start: Any, threshold: Any, radius: float | None) -> Any:
-    """Soft-threshold a coordinate, given less the start; in the box, put it there, and return it whole."""
-    if threshold is not None:
-        place += start
-        place -= min(max(place, -threshold), threshold)
-        place -= start
+@njit_inlined
+def _projected(place: Any, start: float, lasso: float | None, step: float, ones: Any, radius: float | None) -> Any:
+    """Soft-threshold coordinates, where ``ones`` is not 0, and put them in the box: all but the ball's factor."""
+    if lasso is not None:
+        threshold = ones * (lasso * step)
+        origin = 0.0 if radius is None else start
+        place = place + origin
+        place = place - least(greatest(place, threshold * -1.0), threshold)
+        place = place - origin
+    return _in_box(place, radius)
+
+
+@njit_inlined
+def _in_box(place: Any, radius: float | None) -> Any:
     if radius is None:
-        place += start
-        place = min(max(place, type(place)(0.0)), type(place)(1.0))
+        return least(greatest(place, 0.0), 1.0)
     return place
+
+
+@njit_inlined
+def _buffer(size: int, away: AnyArray) -> AnyArray:
+    """Return zeros, at least so many and whole vectors of them, that begin with a cache line."""
+    memory = np.zeros(size + WIDTH + _LINE // away.itemsize, dtype=away.dtype)
+    begin = -memory.ctypes.data % _LINE // away.itemsize
+    return memory[begin : begin + size + WIDTH]
+
+
+@njit_inlined
+def _entire(matrix: AnyArray, codes: Any, row: int, k: int) -> float:
+    """Return the sum of draw k's features."""
+    sums = alike(0.0, _ONES)
+    for j in range(0, matrix.shape[1], WIDTH):
+        sums = sums + alike(some_features_again(matrix, codes, row, k, j, min(matrix.shape[1] - j, WIDTH)), _ONES)
+    return float(sum_of(sums))
+
+
+@njit_inlined
+def _move(
+    matrix: AnyArray, codes: Any, row: int, following: int, noise: AnyArray | None, k: int, j: int, count: int | None,
+    places: AnyArray, sums: AnyArray, slope: float, counts: float, step: float, length: float, factor: float,
+    drift: float, kept: float, start: float, lasso: float | None, radius: float | None, products: Any, squares: Any,
+    distances: Any,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Move coordinates j, ..., j + 7, or the ``count`` that are left, and add to the three sums over all of them.
+
+    Without a branch or loop, as everything that is called for each draw: then the compiler sees that no reference to an
+    array need be counted, which takes longer than the rest.
+    """
+    place = load(places, j)
+    store(sums, j, fma(place, kept, load(sums, j)))
+    gradient = alike(some_features_again(matrix, codes, row, k, j, count), places) * slope
+    move = _on_grid(gradient, counts, noise, _noises(noise, k, j, count, places))
+    place = _projected(fma(move, -length, fma(place, factor, drift)), start, lasso, step, _ones(count, places), radius)
+    store(places, j, place)
+    coming = alike(some_features(matrix, codes, following, k + 1, j, count), places)
+    if radius is not None:
+        distances = fma(place, place, distances)
+    return fma(place, coming, products), fma(coming, coming, squares), distances

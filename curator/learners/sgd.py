@@ -131,7 +131,7 @@ class Sgd(SgdSettings, Learner):
         if self.domain == "box":
             return np.asarray(np.clip(known, 0.0, 1.0))
         away = np.asarray(known) - start
-        return np.asarray(start + away * min(1.0, 0.5 * self.diameter / max(float(np.linalg.norm(away)), 1e-300)))
+        return np.asarray(start + away * min(1.0, 0.5 * self.diameter / max(math.sqrt(np.square(away).sum()), 1e-300)))
 
     def _blocks(
         self, sampler: Sampler, source: RandomSource, width: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.core.arrays import Indices
+from common.numerics.elementary import exp
 from common.numerics.randomness import RandomSource
 
 
@@ -19,7 +20,7 @@ def choose_level(people: Indices, epsilon: float, source: RandomSource) -> int:
         Positive. Weights are relative to the best count present, so none of importance underflows.
     """
     levels = np.flatnonzero(people)
-    weights = people[levels] * np.exp(-0.5 * epsilon * (levels - levels[0]))
+    weights = people[levels] * exp(-0.5 * epsilon * (levels - levels[0]))
     stairs = np.cumsum(weights)
     place = np.searchsorted(stairs, source.uniforms(1)[0] * stairs[-1], side="right")
     return int(levels[min(int(place), len(levels) - 1)])

@@ -34,7 +34,10 @@ from numpy.typing import NDArray
 
 from common.core.arrays import AnyArray
 from common.numerics.chacha import BLOCK_WORDS, KEY_WORDS, fill
-from common.numerics.kernels import bits_of, njit_fused, single_of
+from common.numerics.elementary import HIGH, LOW
+from common.numerics.elementary_compiled import log, turned
+from common.numerics.kernels import bits_of, njit_inlined, single_of
+from common.numerics.lanes import fma
 from common.numerics.randomness import RandomSource
 
 Shorts = NDArray[np.int16]
@@ -51,6 +54,7 @@ _SPARE_BLOCKS = 16
 """Blocks of further bits for the radii of a chunk that need them: one chunk in sixteen needs any, a block has eight."""
 _COARSE = 1 << 10
 """Radius words below this are refined."""
+_LN_2 = HIGH + LOW
 _EVEN = np.float32(3 << 22)
 """Added to a single up to 2^22, it leaves the nearest integer in the lowest bits."""
 
@@ -70,7 +74,7 @@ def fine_normals(count: int, source: RandomSource) -> Integers:
     return np.asarray(np.rint(source.normals(count) * FINE_GRID), dtype=np.int32)
 
 
-@njit_fused
+@njit_inlined
 def _draw(key: AnyArray, drawn: Shorts) -> None:
     """Fill ``drawn``, shape (chunks, 4, LANES): each chunk from a nonce of its own."""
     blocks = np.empty((BLOCK_WORDS, _BLOCKS), dtype=np.uint32)
@@ -83,7 +87,7 @@ def _draw(key: AnyArray, drawn: Shorts) -> None:
             _refine(words, spare.reshape(spare.size), drawn[chunk])
 
 
-@njit_fused
+@njit_inlined
 def _box_muller(words: AnyArray, drawn: Shorts) -> Any:
     """Make four normals of each three words, shapes (4, LANES) and (3, LANES); return the least radius word.
 
@@ -99,7 +103,7 @@ def _box_muller(words: AnyArray, drawn: Shorts) -> Any:
     return least
 
 
-@njit_fused
+@njit_inlined
 def _unpacked(one: Any, two: Any, three: Any) -> tuple[Any, Any, Any, Any]:
     """Make two radius words, 24 bits, and two angle words, the upper 24 of 32, of three words: 8 bits of each go last.
 
@@ -111,15 +115,15 @@ def _unpacked(one: Any, two: Any, three: Any) -> tuple[Any, Any, Any, Any]:
     return np.int32(one >> np.uint32(8)), np.int32(three), np.int32(two >> np.uint32(8)), last
 
 
-@njit_fused
+@njit_inlined
 def _pair(radius_word: Any, angle_word: Any) -> tuple[Any, Any]:
     """Return both numbers of a pair; the radius word must not be one to refine."""
     radius = _radius(radius_word)
     cosine, sine = _turn(angle_word)
-    return np.int16(bits_of(radius * cosine + _EVEN)), np.int16(bits_of(radius * sine + _EVEN))
+    return np.int16(bits_of(fma(radius, cosine, _EVEN))), np.int16(bits_of(fma(radius, sine, _EVEN)))
 
 
-@njit_fused
+@njit_inlined
 def _radius(word: Any) -> Any:
     """Return GRID sqrt(-2 ln u) for u = (word + 1/2) / 2^24.
 
@@ -131,16 +135,16 @@ def _radius(word: Any) -> Any:
     exponent = np.float32(np.int32(np.int32(150) - np.int32(bits >> np.int32(23))))
     x = np.float32(1.0) - single_of(np.int32(np.int32(bits & np.int32(0x7FFFFF)) | np.int32(0x3F000000)))
     scale = 2.0 * GRID * GRID
-    p = np.float32(1.31133606 * scale) * x + np.float32(-1.14786461 * scale)
-    p = p * x + np.float32(0.83241674 * scale)
-    p = p * x + np.float32(0.09832123 * scale)
-    p = p * x + np.float32(0.35111591 * scale)
-    p = p * x + np.float32(0.49914305 * scale)
-    p = p * x + np.float32(1.0000088 * scale)
-    return np.sqrt(exponent * np.float32(np.log(2.0) * scale) + x * p)
+    p = fma(x, np.float32(1.31133606 * scale), np.float32(-1.14786461 * scale))
+    p = fma(p, x, np.float32(0.83241674 * scale))
+    p = fma(p, x, np.float32(0.09832123 * scale))
+    p = fma(p, x, np.float32(0.35111591 * scale))
+    p = fma(p, x, np.float32(0.49914305 * scale))
+    p = fma(p, x, np.float32(1.0000088 * scale))
+    return np.sqrt(fma(exponent, np.float32(_LN_2 * scale), x * p))
 
 
-@njit_fused
+@njit_inlined
 def _turn(word: Any) -> tuple[Any, Any]:
     """Return cosine and sine of an angle: the cosine's sign and the angle t pi/2 in its half are bits of the word.
 
@@ -148,17 +152,17 @@ def _turn(word: Any) -> tuple[Any, Any]:
     polynomials are closest in the largest error, 6e-7; the cosine's has the factor 1 - t^2, so that nothing jumps where
     its sign changes.
     """
-    t = np.float32(np.int32(word >> np.int32(9))) * np.float32(2.0**-22) + np.float32(2.0**-23)
+    t = fma(np.float32(np.int32(word >> np.int32(9))), np.float32(2.0**-22), np.float32(2.0**-23))
     y = t * t
-    p = (np.float32(-0.0043331) * y + np.float32(0.07943434)) * y + np.float32(-0.64589285)
-    q = (np.float32(-8.56702302e-4) * y + np.float32(1.99512897e-2)) * y + np.float32(-0.233698027)
-    q = q * y + np.float32(1.0)
+    p = fma(fma(y, np.float32(-0.0043331), np.float32(0.07943434)), y, np.float32(-0.64589285))
+    q = fma(fma(y, np.float32(-8.56702302e-4), np.float32(1.99512897e-2)), y, np.float32(-0.233698027))
+    q = fma(q, y, np.float32(1.0))
     sign = np.int32(np.int32(word << np.int32(23)) & np.int32(-(1 << 31)))
-    cosine = single_of(np.int32(bits_of(q - q * y) ^ sign))
-    return cosine, t * (p * y + np.float32(1.57079101))
+    cosine = single_of(np.int32(bits_of(fma(-q, y, q)) ^ sign))
+    return cosine, t * fma(p, y, np.float32(1.57079101))
 
 
-@njit_fused
+@njit_inlined
 def _refine(words: AnyArray, spare: AnyArray, drawn: Shorts) -> None:
     """Compute again, in double precision and with 64 more bits of the radius, the pairs that need it."""
     used = 0
@@ -174,10 +178,10 @@ def _refine(words: AnyArray, spare: AnyArray, drawn: Shorts) -> None:
             break
 
 
-@njit_fused
+@njit_inlined
 def _fine_pair(radius_word: Any, angle_word: Any, high: Any, low: Any) -> tuple[Any, Any]:
     more = (float(high) + (float(low) + 0.5) * 2.0**-32) * 2.0**-32
-    radius = GRID * np.sqrt(-2.0 * np.log((float(radius_word) + more) * 2.0**-24))
-    angle = (float(angle_word >> 9) + 0.5) * (0.5 * np.pi * 2.0**-22)
+    radius = GRID * np.sqrt(-2.0 * log((float(radius_word) + more) * 2.0**-24))
+    cosine, sine = turned((float(angle_word >> 9) + 0.5) * 2.0**-24)
     sign = -1.0 if angle_word & 256 else 1.0
-    return np.int16(np.rint(sign * radius * np.cos(angle))), np.int16(np.rint(radius * np.sin(angle)))
+    return np.int16(np.rint(sign * radius * cosine)), np.int16(np.rint(radius * sine))

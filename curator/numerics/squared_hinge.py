@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from common.core.arrays import AnyArray, Floats, Indices, Singles
 from common.numerics.kernels import njit
+from common.numerics.lanes import dot
 from common.vocabulary.hypotheses.linear import Linear
 from curator.numerics.active_set import ActiveSet
 from curator.weights.sampling import Distinct
@@ -49,28 +47,20 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
     -------
     The weights, of the shape of ``start``.
     """
-    # One thread: the same sums on every machine, and products too small to gain much from two.
-    with _libraries().limit(limits=1, user_api="blas"):
-        costs = 2.0 * penalty * rows.times.astype(np.float64)
-        known = np.zeros(len(rows), dtype=np.bool_)
-        weights = start
-        more = _least(_margins(rows, weights, intercept), np.inf, _NEAR * len(start), known)
-        enough = 0.0 if separate else 1.0
-        while len(more):
-            known[more] = True
-            near = np.flatnonzero(known)
-            held = ActiveSet(rows.located(near), costs[near], intercept, len(weights))
-            weights, least = _newton(held, weights, enough)
-            if least <= 0.0:
-                enough = 1.0
-            more = _least(_margins(rows, weights, intercept), enough, len(near), known)
-        return weights
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Find the loaded BLAS libraries, which takes longer than a Newton step."""
-    return ThreadpoolController()
+    costs = 2.0 * penalty * rows.times.astype(np.float64)
+    known = np.zeros(len(rows), dtype=np.bool_)
+    weights = start
+    more = _least(_margins(rows, weights, intercept), np.inf, _NEAR * len(start), known)
+    enough = 0.0 if separate else 1.0
+    while len(more):
+        known[more] = True
+        near = np.flatnonzero(known)
+        held = ActiveSet(rows.located(near), costs[near], intercept, len(weights))
+        weights, least = _newton(held, weights, enough)
+        if least <= 0.0:
+            enough = 1.0
+        more = _least(_margins(rows, weights, intercept), enough, len(near), known)
+    return weights
 
 
 def half_space(weights: Floats, dimension: int, intercept: float) -> Linear:
@@ -90,7 +80,12 @@ def _least(margins: Singles, cut: float, most: int, known: AnyArray) -> Indices:
     Only of rows with a margin below the cut (at most 0, if that is the cut) that are not ``known``, shape (m,).
     """
     places = np.flatnonzero((margins < cut if cut > 0.0 else margins <= 0.0) & ~known)
-    return places[np.argpartition(margins[places], most)[:most]] if len(places) > most else places
+    if len(places) <= most:
+        return places
+    # Of equal margins the first: which of them a library's partition puts in front depends on the processor.
+    greatest = np.partition(margins[places], most - 1)[most - 1]
+    below, even = places[margins[places] < greatest], places[margins[places] == greatest]
+    return np.concatenate([below, even[: most - len(below)]])
 
 
 def _newton(rows: ActiveSet, weights: Floats, enough: float) -> tuple[Floats, float]:
@@ -108,14 +103,14 @@ def _newton(rows: ActiveSet, weights: Floats, enough: float) -> tuple[Floats, fl
         if falling <= _ENOUGH * _objective(weights, margins, rows.costs):
             break
         change = rows.margins(step)
-        length = _line_search(float(weights @ step), float(step @ step), margins, change, rows.costs)
+        length = _line_search(dot(weights, step), dot(step, step), margins, change, rows.costs)
         weights = weights + length * step
         margins = margins + length * change
     return weights, float(margins.min())
 
 
 def _objective(weights: Floats, margins: Floats, costs: Floats) -> float:
-    return float(0.5 * (weights @ weights) + 0.5 * (costs @ np.square(np.maximum(1.0 - margins, 0.0))))
+    return float(0.5 * (dot(weights, weights) + dot(costs, np.square(np.maximum(1.0 - margins, 0.0)))))
 
 
 @njit

@@ -16,10 +16,8 @@ from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.losses import Loss
 from common.vocabulary.records import Records
 from curator.sample.rejection import AcceptanceTable, Picked
-from curator.sample.rows.base import Rows, is_long
-from curator.sample.rows.fixed import FixedRows, Grid
-from curator.sample.rows.gathered_rows import GatheredRows
-from curator.sample.rows.single import SingleRows
+from curator.sample.rows.base import Rows
+from curator.sample.rows.fixed import Grid
 from curator.sample.shard import ScoreHistogram, Shard
 
 Answer = TypeVar("Answer")
@@ -132,16 +130,10 @@ class Sample(ABC):
         """All rows, where a loop in this process had better read single ones where they lie; else None."""
         return None
 
-    def copied(self, records: Records) -> GatheredRows:
-        """Return copies of some of these records as :meth:`Rows.located` returns the same ones.
-
-        What a loop makes of them is then the same, bit for bit: it is compiled for each type of its input, and another
-        time it may add in another order.
-        """
-        if not is_long(self.dimension, self.dtype if self.grid is None else np.dtype(np.uint16)):
-            return GatheredRows.of(records)
-        rows = SingleRows(records) if self.grid is None else FixedRows.of(records, self.grid)
-        return rows.located(np.arange(len(records)))
+    @property
+    def whole(self) -> Rows | None:
+        """All rows, if they are in one piece in this process."""
+        return None
 
     def check(self) -> None:
         """Refuse what no computation should see.

@@ -30,7 +30,7 @@ class LocalSample(Sample):
         grid = rows[0].grid if isinstance(rows[0], FixedRows) else None
         super().__init__(sizes, rows[0].dimension, rows[0].dtype, grid)
         firsts = [0, *accumulate(sizes)]
-        self._in_place = rows[0] if len(rows) == 1 and rows[0].long and not rows[0].mapped else None
+        self._whole = rows[0] if len(rows) == 1 else None
         self._shards = [Shard(part, first, threads) for part, first in zip(rows, firsts, strict=False)]
 
     @classmethod
@@ -41,7 +41,12 @@ class LocalSample(Sample):
     @property
     def in_place(self) -> Rows | None:
         """The rows, if they are in one piece, long, and in memory."""
-        return self._in_place
+        return self._whole if self._whole is not None and self._whole.long and not self._whole.mapped else None
+
+    @property
+    def whole(self) -> Rows | None:
+        """The rows, if they are in one piece."""
+        return self._whole
 
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
         """Ask the shards one after the other."""

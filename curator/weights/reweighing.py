@@ -10,6 +10,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput, BadScenario
+from common.numerics.elementary_compiled import exp, log
 from common.numerics.kernels import njit
 from common.privacy.calibration import MIN_SUPPORT, sampling_schedule
 from common.vocabulary.hypotheses.base import Hypothesis
@@ -203,7 +204,7 @@ def project(cumulative_losses: Floats, people: Indices, eta: float, budget: floa
     below = 0.0  # sum of the weights up to i, relative to the weight of i
     for i in range(len(cumulative_losses)):
         if i > 0:
-            below *= np.exp(eta * (cumulative_losses[i - 1] - cumulative_losses[i]))
+            below *= exp(eta * (cumulative_losses[i - 1] - cumulative_losses[i]))
         below += people[i]
         above -= people[i]
         # All above i at 1, the rest scaled to fill the budget: consistent iff the scaled weight of i is at
@@ -212,7 +213,7 @@ def project(cumulative_losses: Floats, people: Indices, eta: float, budget: floa
             continue
         if budget - above > below:
             break
-        cut = cumulative_losses[i] + np.log(below / (budget - above)) / eta
+        cut = cumulative_losses[i] + log(below / (budget - above)) / eta
         if i + 1 < len(cumulative_losses):
             cut = min(cut, cumulative_losses[i + 1])
     return float(cut)

@@ -12,6 +12,7 @@ import numpy as np
 
 from common.core.arrays import Floats, Indices, Singles, Words
 from common.core.errors import BadData
+from common.numerics.elementary import exp
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
@@ -61,12 +62,12 @@ class Density:
 
     def relative(self, cumulative_losses: Indices) -> Floats:
         """Return p of records with the given scores, float64."""
-        return np.asarray(np.exp(self.eta * np.minimum(cumulative_losses - self.top, 0.0)), dtype=np.float64)
+        return exp(self.eta * np.minimum(cumulative_losses - self.top, 0.0))
 
     @cached_property
     def acceptance(self) -> float:
         """Mean of p: the share of uniform proposals that are accepted."""
-        return float(self.histogram.people @ self.relative(self.histogram.levels)) / len(self)
+        return float(np.sum(self.histogram.people * self.relative(self.histogram.levels))) / len(self)
 
     def acceptance_table(self) -> AcceptanceTable:
         """Return the chances by which records are proposed and accepted.
@@ -128,7 +129,7 @@ class Distinct:
     def located(self, places: Indices) -> GatheredRows:
         """Return the records at the given places, which ascend, for compiled loops: long ones in memory stay there."""
         rows = self.sample.in_place
-        return self.sample.copied(self.take(places)) if rows is None else rows.located(self.rows[places])
+        return GatheredRows.of(self.take(places)) if rows is None else rows.located(self.rows[places])
 
     def signed_margins(self, plane: Linear) -> Singles:
         """Return l_i (<w, x_i> - b) of all records, shape (m,), as :meth:`Linear.gaps`; long ones in memory stay there.
@@ -198,10 +199,11 @@ class Sampler:
 
         Long records in memory stay where they are: copying them would take longer than the loop.
         """
-        rows = self._sample.in_place
-        if rows is None:
-            return self._sample.copied(self.draws(count, source))
-        return rows.located(self.indices(count, source))
+        whole = self._sample.whole
+        if whole is None:
+            return GatheredRows.of(self.draws(count, source))
+        numbers = self.indices(count, source)
+        return whole.copied(numbers) if self._sample.in_place is None else whole.located(numbers)
 
     def blocks(self, count: int, size: int, source: RandomSource) -> Iterator[Records]:
         """Yield ``count`` independent draws in blocks of ``size`` (the last may be shorter)."""

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Labels, Singles
 from common.numerics import counter
+from common.numerics.elementary import cosine
 from common.numerics.kernels import njit
 from common.people.distributions.base import DISTRIBUTIONS, Distribution
 from common.vocabulary.records import Records
@@ -69,7 +70,7 @@ class ClassClusters(Distribution):
         """The clusters' centres, shape (C, d)."""
         of_class = 2.0 * math.pi * np.arange(self.classes) / self.classes
         of_coordinate = math.pi * np.arange(self.d) / self.d
-        return np.asarray(0.5 + self.radius * np.cos(of_class[:, None] + of_coordinate), dtype=np.float64)
+        return np.asarray(0.5 + self.radius * cosine(of_class[:, None] + of_coordinate), dtype=np.float64)
 
     @cached_property
     def shares(self) -> Floats:

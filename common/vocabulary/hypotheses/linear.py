@@ -9,7 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from common.core.arrays import AnyArray, Bits, Indices, Labels, Singles
-from common.numerics.kernels import njit, njit_fused, njit_reordered, prefetch_near
+from common.numerics.kernels import interpreted_by, njit, njit_inlined, prefetch_near
+from common.numerics.lanes import WIDTH, fma, load, load_some, magnitude, singles, total
 from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis
 from common.vocabulary.records import Records
 
@@ -90,10 +91,10 @@ def _product(features: AnyArray, row: int, weights: Singles) -> Any:
         s5 += weights[j + 5] * np.float32(features[row, j + 5])
         s6 += weights[j + 6] * np.float32(features[row, j + 6])
         s7 += weights[j + 7] * np.float32(features[row, j + 7])
-    total = ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+    found = ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
     for j in range(whole, len(weights)):
-        total += weights[j] * np.float32(features[row, j])
-    return total
+        found += weights[j] * np.float32(features[row, j])
+    return found
 
 
 @njit
@@ -127,25 +128,37 @@ def _share(weights: Singles) -> Any:
     return np.float32((2.1 * len(weights) + 16.0) * 2.0**-24)
 
 
-@njit_fused
+@njit_inlined
 def _gap(features: AnyArray, row: int, weights: Singles, threshold: Any, share: Any) -> Any:
-    """Return <w, x> - b, summed in the processor's order; where that is too near to 0 to tell, as in `_product`.
+    """Return <w, x> - b, summed in vectors; where that is too near to 0 to tell, as in :func:`_product`.
 
     So the sign is that of :func:`_product`, in half the time. What underflows is below 2^-100.
     """
-    total, size = _sum_and_size(features, row, weights)
-    gap = total - threshold
-    if share * size + np.float32(2.0**-100) < abs(gap) < np.inf:
+    found, size = _sum_and_size(features, row, weights)
+    gap = found - threshold
+    if fma(share, size, np.float32(2.0**-100)) < abs(gap) < np.inf:
         return gap
     return _product(features, row, weights) - threshold
 
 
-@njit_reordered
+@njit_inlined
 def _sum_and_size(features: AnyArray, row: int, weights: Singles) -> tuple[Any, Any]:
     """Return <w, x>, and the sum of the absolute values of its products."""
-    total = size = np.float32(0.0)
-    for j in range(len(weights)):
-        product = weights[j] * np.float32(features[row, j])
-        total += product
-        size += abs(product)
-    return total, size
+    first, whole = row * features.shape[1], len(weights) // WIDTH * WIDTH
+    sums = sizes = singles(0.0)
+    for j in range(0, whole, WIDTH):
+        product = load(weights, j) * singles(load(features, first + j))
+        sums, sizes = sums + product, sizes + magnitude(product)
+    if whole < len(weights):
+        left = len(weights) - whole
+        product = load_some(weights, whole, left) * singles(load_some(features, first + whole, left))
+        sums, sizes = sums + product, sizes + magnitude(product)
+    return total(sums), total(sizes)
+
+
+def _plain_gap(features: AnyArray, row: int, weights: Singles, threshold: Any, share: Any) -> Any:
+    """Return <w, x> - b by :func:`_product`, whose sign that of :func:`_gap` is."""
+    return _product(features, row, weights) - threshold
+
+
+interpreted_by(_gap, _plain_gap)

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Singles
-from common.numerics.kernels import bits_of, njit_fused, njit_reordered
+from common.numerics.elementary_compiled import exp, log
+from common.numerics.kernels import bits_of, njit_inlined
+from common.numerics.lanes import WIDTH, fma, load, load_some, singles, total
 
 LOSSES = ("squared", "logistic")
 LARGEST = 1 << 22
@@ -70,7 +72,7 @@ class Forces(NamedTuple):
     step: float
 
 
-@njit_fused
+@njit_inlined
 def move_rows(
     features: Singles,
     responses: Floats,
@@ -102,26 +104,32 @@ def move_rows(
             loss, slope = residual * residual, 2.0 * residual
         else:
             margin = min(max(responses[i] * score, -forces.most), forces.most)
-            loss, slope = np.log1p(np.exp(-margin)), -responses[i] / (1.0 + np.exp(margin))
+            power = exp(-abs(margin))
+            loss = log(1.0 + power) - min(margin, 0.0)
+            slope = -responses[i] * (power if margin > 0.0 else 1.0) / (1.0 + power)
         weight = forces.share / scales[i]
         coefficient = np.float32(slope * weight * forces.units)
         for j in range(features.shape[1]):
-            sums[j] += bits_of(coefficient * features[i, j] + _EVEN)
+            sums[j] += bits_of(fma(coefficient, features[i, j], _EVEN))
         shrink = 1.0 / (scales[i] * scales[i])
         force = (np.rint(loss * shrink * forces.cells) + noise[i]) / forces.cells
         force += shrink * (forces.addend + forces.euclidean * weight)
         if forces.greatest > 0.0:
-            force += shrink * forces.greatest * np.exp(forces.sharpness * (weight - forces.level))
+            force += shrink * forces.greatest * exp(forces.sharpness * (weight - forces.level))
         pull = forces.pull if forces.constant else forces.pull * shrink
         scales[i] = max(1.0, scales[i] + forces.step * (force - pull))
 
 
-@njit_reordered
+@njit_inlined
 def _product(features: Singles, row: int, weights: Singles) -> Any:
-    total = np.float32(0.0)
-    for j in range(len(weights)):
-        total += features[row, j] * weights[j]
-    return total
+    first, whole = row * features.shape[1], len(weights) // WIDTH * WIDTH
+    sums = singles(0.0)
+    for j in range(0, whole, WIDTH):
+        sums = fma(load(features, first + j), load(weights, j), sums)
+    if whole < len(weights):
+        left = len(weights) - whole
+        sums = fma(load_some(features, first + whole, left), load_some(weights, whole, left), sums)
+    return total(sums)
 
 
 def whole_sums(sums: AnyArray, rows: int) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Singles
-from common.numerics.kernels import njit, njit_fused, prefetch
+from common.numerics.kernels import njit, njit_inlined, prefetch
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.losses import Loss, count
@@ -67,6 +67,10 @@ class Rows(ABC):
     def located(self, rows: Indices) -> GatheredRows:
         """Return the given rows in the given order, for a loop that reads them where they lie."""
 
+    def copied(self, rows: Indices) -> GatheredRows:
+        """Return copies of the given rows in the given order, for a loop."""
+        return GatheredRows.of(self.take(rows))
+
     def signed_margins(self, plane: Linear, rows: Indices) -> Singles | None:
         """Return l_i (<w, x_i> - b) of the given rows as :meth:`Linear.gaps`; None if they must be copied for that."""
         return None
@@ -106,7 +110,7 @@ def gather(matrix: AnyArray, rows: Indices, out: AnyArray) -> None:
         _gather(matrix, rows, matrix.shape[1], out)
 
 
-@njit_fused
+@njit_inlined
 def _gather(matrix: AnyArray, rows: Indices, width: int, out: AnyArray) -> None:
     line = max(1, _LINE // matrix.itemsize)
     ahead = max(4, _AHEAD // -(-width // line))

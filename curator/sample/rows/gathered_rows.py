@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Labels
-from common.numerics.kernels import njit_reordered, prefetch_near
+from common.numerics.kernels import njit_inlined, prefetch_near
+from common.numerics.lanes import WIDTH, load, load_some, singles, store
 from common.vocabulary.records import Records
 
 _LINE = 64
 """Bytes in a cache line."""
+_ONES = np.ones(WIDTH, dtype=np.float32)
 _AHEAD = 8
 """Records ahead that memory is asked for one where it lies."""
 
@@ -26,7 +28,7 @@ class Codes(NamedTuple):
     bits
         Shape (d,), uint16: all but for the first code's lowest bit, which is the label (1 for +1).
     room
-        Shape (2, d), float32: two decoded rows, for the loop that reads these draws.
+        Shape (2, d + 7) or larger, float32: two decoded rows, for the loop that reads these draws.
     """
 
     low: Any
@@ -66,19 +68,19 @@ class GatheredRows(NamedTuple):
         return len(self.matrix) if self.rows is None else len(self.rows)
 
 
-@njit_reordered
+@njit_inlined
 def how_many(matrix: AnyArray, rows: Indices | None) -> int:
     """Return the number of draws."""
     return len(matrix) if rows is None else len(rows)
 
 
-@njit_reordered
+@njit_inlined
 def row_of(rows: Indices | None, k: int) -> Any:
     """Return the row of draw k."""
     return k if rows is None else rows[k]
 
 
-@njit_reordered
+@njit_inlined
 def label(matrix: AnyArray, labels: Labels | None, row: int) -> float:
     """Return the label of a row."""
     if labels is None:
@@ -86,7 +88,7 @@ def label(matrix: AnyArray, labels: Labels | None, row: int) -> float:
     return np.float64(labels[row])
 
 
-@njit_reordered
+@njit_inlined
 def feature(matrix: AnyArray, codes: Any, row: int, k: int, j: int) -> Any:
     """Return feature j of a row, draw k, which is then at hand for :func:`feature_again` until draw k + 2 is read."""
     if codes is None:
@@ -96,7 +98,7 @@ def feature(matrix: AnyArray, codes: Any, row: int, k: int, j: int) -> Any:
     return value
 
 
-@njit_reordered
+@njit_inlined
 def feature_again(matrix: AnyArray, codes: Any, row: int, k: int, j: int) -> Any:
     """Return feature j of a row, draw k, that was read before."""
     if codes is None:
@@ -104,14 +106,48 @@ def feature_again(matrix: AnyArray, codes: Any, row: int, k: int, j: int) -> Any
     return codes.room[k & 1, j]
 
 
-@njit_reordered
-def ask_ahead(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: int) -> None:
-    """While draw k is worked on, ask memory for one that comes soon."""
-    if rows is None:
-        return
-    if k + _AHEAD < len(rows):
-        row, width = rows[k + _AHEAD], matrix.shape[1]
-        for j in range(0, width, max(1, _LINE // matrix.itemsize)):
-            prefetch_near(matrix, row * width + j)
+@njit_inlined
+def some_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
+    """Return features j, ..., j + 7 of a row, draw k, as a vector of float32; only ``count`` of them, if not None.
+
+    They are then at hand for :func:`some_features_again`, as in :func:`feature`.
+    """
+    place = row * matrix.shape[1] + j
+    found = load(matrix, place) if count is None else load_some(matrix, place, count)
+    if codes is None:
+        return singles(found)
+    bits = load(codes.bits, j) if count is None else load_some(codes.bits, j, count)
+    ones = load(_ONES, 0) if count is None else load_some(_ONES, 0, count)
+    values = singles(found & bits) * codes.step + ones * codes.low
+    store(codes.room, (k & 1) * codes.room.shape[1] + j, values)
+    return values
+
+
+@njit_inlined
+def some_features_again(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
+    """Return features of a row, draw k, that were read before."""
+    if codes is None:
+        place = row * matrix.shape[1] + j
+        return singles(load(matrix, place) if count is None else load_some(matrix, place, count))
+    place = (k & 1) * codes.room.shape[1] + j
+    return load(codes.room, place) if count is None else load_some(codes.room, place, count)
+
+
+@njit_inlined
+def line_of(matrix: AnyArray) -> int:
+    """Return how many features of a row a cache line holds."""
+    return max(1, _LINE // matrix.itemsize)
+
+
+@njit_inlined
+def ask_ahead(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: int, j: int) -> None:
+    """While draw k is worked on, ask memory for one that comes soon: for feature j, and the label.
+
+    To be called for every :func:`line_of` features. Without a branch or loop, as everything that is called for each
+    draw: then the compiler sees that no reference to an array need be counted, which takes longer than the rest.
+    """
+    if rows is not None:
+        row = rows[min(k + _AHEAD, len(rows) - 1)]
+        prefetch_near(matrix, row * matrix.shape[1] + j)
         if labels is not None:
             prefetch_near(labels, row)

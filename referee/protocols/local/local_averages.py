@@ -105,10 +105,10 @@ def discriminant(means: Floats, variances: Floats) -> Linear:
     both = 1.0 - label * label
     difference = 2.0 * (means[d : 2 * d] - label * mean) / both
     noise = 4.0 * float(variances[d : 2 * d].sum() + label**2 * variances[:d].sum()) / both**2
-    length = float(difference @ difference)
+    length = float(np.square(difference).sum())
     difference = difference * (max(0.0, 1.0 - noise / length) if length > 0.0 else 0.0)
-    length = float(difference @ difference)
-    within = (means[-1] - float(mean @ mean) + float(variances[:d].sum())) / d - both * length / (4.0 * d)
+    length = float(np.square(difference).sum())
+    within = (means[-1] - float(np.square(mean).sum()) + float(variances[:d].sum())) / d - both * length / (4.0 * d)
     prior = max(within, MIN_VARIANCE) * (math.log1p(label) - math.log1p(-label))
-    threshold = float(difference @ mean) - 0.5 * label * length - prior
+    threshold = float((difference * mean).sum()) - 0.5 * label * length - prior
     return Linear(weights=tuple(difference.tolist()), threshold=threshold)

@@ -11,19 +11,20 @@ from pathlib import Path
 CODE = """
 import json
 import numpy as np
-from common.numerics.kernels import njit, njit_fused
+from common.numerics.kernels import njit, njit_exact
+from common.numerics.lanes import fma
 
 @njit
 def plain(a, b, c):
     return a * b + c
 
-@njit_fused
+@njit_exact
 def caller(a, b, c):
     return plain(a, b, c)
 
-@njit_fused
+@njit
 def fused(a, b, c):
-    return a * b + c
+    return fma(a, b, c)
 
 # a a = 1 + 2^-11 + 2^-24, of which single precision has no room for the last part.
 a, c = np.float32(1.0 + 2.0**-12), np.float32(-(1.0 + 2.0**-11))
@@ -35,6 +36,6 @@ def test_a_function_does_not_take_over_the_arithmetic_of_its_first_caller(tmp_pa
     """In a process of its own, where nothing is compiled yet."""
     script = tmp_path / "loops.py"
     script.write_text(CODE)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [0.0, 0.0, 2.0**-24]

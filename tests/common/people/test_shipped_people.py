@@ -11,7 +11,7 @@ from common.people.tables import load as load_table
 from common.scenario.loading import load, shipped
 from common.vocabulary.protocols.base import demands_of
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 SHELF = Path(os.environ.get("TANDEM_DATA", CHECKOUT.parent / "shared" / "data"))
 needs_adult = pytest.mark.skipif(
     not (SHELF / "adult" / "adult.data.xz").is_file(), reason="the Adult files are not here (TANDEM_DATA)"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from common.core.errors import BadData, BadScenario, BudgetExceeded, PolicyRefused
+from common.core.errors import BadData, BudgetExceeded, PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.events import NoEvent
 from common.vocabulary.operations.base import Operation, parse_operation
@@ -181,6 +181,3 @@ def test_a_policy_is_for_its_sample():
     assert policy.learner is not None
     with pytest.raises(BadData, match="n = 1199 records, found 1200"):
         Policy.of(tiny("curator.n=1199"), sample, None)
-    open_still = tiny().model_copy(update={"curator": tiny().curator.model_copy(update={"rounds": "plan"})})
-    with pytest.raises(BadScenario, match="'plan'"):
-        Policy.of(open_still, sample, None)

@@ -14,6 +14,7 @@ from common.vocabulary.records import Records
 from curator.learners.gradient_steps import coordinates, descend
 from curator.learners.sgd import Sgd
 from curator.numerics.gaussian_noise import fine_normals, normals
+from curator.sample.local import LocalSample
 from curator.sample.rows.gathered_rows import GatheredRows
 from curator.weights.reweighing import Reweighing
 
@@ -180,6 +181,20 @@ def test_several_blocks_are_as_good_as_one(monkeypatch):
     draws, records = sampler(n=3000)
     learned = Sgd(steps=20_050, diameter=20.0, noise=0.0).learn(draws, RandomSource.seeded(5), None)
     assert learned.mistakes(records).mean() < 0.03
+
+
+@pytest.mark.parametrize("d", [5, 20])
+def test_every_iterate_counts_once_however_many_blocks_there_are(d, monkeypatch):
+    # All records are the same, so that blocks have the same draws whatever their size.
+    record = np.random.default_rng(6).normal(size=(1, d)).astype(np.float32)
+    records = Records(np.repeat(record, 20, axis=0), np.ones(20, dtype=np.int8))
+    draws = Reweighing(20, None, 0.1).sampler(LocalSample.of(records))
+    learner = Sgd(steps=90, diameter=1.0, noise=0.0, start=0.25)
+    one = learner.learn(draws, RandomSource.seeded(5), None)
+    monkeypatch.setattr("curator.learners.sgd._CELLS", 10 * (d + 1))
+    several = learner.learn(draws, RandomSource.seeded(5), None)
+    np.testing.assert_allclose(several.weights, one.weights, rtol=1e-12)
+    assert several.threshold == pytest.approx(one.threshold, rel=1e-12)
 
 
 @pytest.mark.parametrize("cores", [1, 2, 8])

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices
 from common.numerics import counter
+from common.numerics.elementary import exp
 from common.people.distributions.base import Distribution
 
 
@@ -76,7 +77,7 @@ class CloseGaussians(Distribution):
         counter.fill_normals(self._key(seed), people, normals)
         squared = self._close_sigma**2 * np.square(normals).sum(axis=1)
         exponent = -0.5 * squared * (self.sigma_target**-2 - self.sigma_source**-2)
-        return np.asarray((self.sigma_source / self.sigma_target) ** self.close * np.exp(exponent), dtype=np.float64)
+        return np.asarray((self.sigma_source / self.sigma_target) ** self.close * exp(exponent), dtype=np.float64)
 
     @property
     def _close_sigma(self) -> float:

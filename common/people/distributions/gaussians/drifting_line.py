@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Literal
 
@@ -10,6 +11,7 @@ from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Labels, Singles
 from common.numerics import counter
+from common.numerics.elementary import cosine
 from common.numerics.kernels import njit
 from common.people.distributions.base import DISTRIBUTIONS, Distribution
 from common.vocabulary.records import Records
@@ -63,8 +65,8 @@ class DriftingLine(Distribution):
     def weights(self) -> Floats:
         """The side's w, shape (d,)."""
         angles = np.arange(self.d) + (self.drift if self.side == "source" else 0.0)
-        direction = np.cos(angles)
-        return np.asarray(self.slope * direction / np.linalg.norm(direction), dtype=np.float64)
+        direction = cosine(angles)
+        return np.asarray(self.slope * direction / math.sqrt(np.square(direction).sum()), dtype=np.float64)
 
     def draw(self, seed: int, people: Indices) -> Records:
         """Return features of shape (n, d + 1), float32, and labels."""

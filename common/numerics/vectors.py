@@ -1,0 +1,313 @@
+"""What vectors of eight numbers are to the compiler: their type, their operators, the functions of :mod:`.lanes`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+from llvmlite import ir
+from numba.core import cgutils, types, typing
+from numba.core.datamodel import models
+from numba.core.typing.templates import AbstractTemplate
+from numba.extending import intrinsic, lower_builtin, register_model
+
+from common.numerics.kernels import njit
+from common.numerics.lanes import WIDTH
+
+_tools: Any = cgutils
+_templates: Any = typing.templates
+_primitive: Any = models.PrimitiveModel
+
+
+class Lanes(types.Type):
+    """The type of a vector in compiled code.
+
+    Parameters
+    ----------
+    item
+        float32, float64, or an integer type.
+    """
+
+    def __init__(self, item: Any) -> None:
+        self.item = item
+        super().__init__(name=f"Lanes({item})")
+
+
+@register_model(Lanes)
+class _Model(_primitive):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        item = manager.lookup(kind.item).get_value_type()
+        super().__init__(manager, kind, ir.VectorType(item, WIDTH))
+
+
+def _call(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
+    """Call an intrinsic function of the compiler's; its name's ending says the type."""
+    scalar = result.element if isinstance(result, ir.VectorType) else result
+    ending = {"float": "f32", "double": "f64"}[str(scalar)]
+    if isinstance(result, ir.VectorType):
+        ending = f"v{WIDTH}{ending}"
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(_tools.get_or_insert_function(builder.module, kind, f"llvm.{name}.{ending}"), arguments)
+
+
+def _spread(builder: Any, scalar: Any) -> Any:
+    """Return the vector that has a number in every lane."""
+    empty = ir.Constant(ir.VectorType(scalar.type, WIDTH), ir.Undefined)
+    first = builder.insert_element(empty, scalar, ir.IntType(32)(0))
+    return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH))
+
+
+def _as(context: Any, builder: Any, value: Any, kind: Any, wanted: Any) -> Any:
+    """Return a scalar or vector of one type as another: spread, rounded or both."""
+    if isinstance(kind, Lanes) or not isinstance(wanted, Lanes):
+        return value if kind == wanted else context.cast(builder, value, kind, wanted)
+    return _spread(builder, context.cast(builder, value, kind, wanted.item))
+
+
+def _common(arguments: Any) -> Any:
+    """Return the one type of vector among the arguments, where all others are numbers; None where there is none."""
+    kinds = {kind for kind in arguments if isinstance(kind, Lanes)}
+    others = all(isinstance(kind, Lanes | types.Number) for kind in arguments)
+    return kinds.pop() if len(kinds) == 1 and others else None
+
+
+def _support(operation: Callable[[Any, Any], Any], of_floats: str, of_integers: str) -> None:
+    """Let vectors have an operator."""
+
+    @_templates.infer_global(operation)
+    class _Typing(AbstractTemplate):
+        def generic(self, arguments: Any, keywords: Any) -> Any:
+            wanted = _common(arguments)
+            return None if wanted is None else _templates.signature(wanted, *arguments)
+
+    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
+        wanted = given.return_type
+        pair = [_as(context, builder, value, kind, wanted) for value, kind in zip(arguments, given.args, strict=True)]
+        name = of_floats if isinstance(wanted.item, types.Float) else of_integers
+        return getattr(builder, name)(*pair)
+
+    lowering: Any = lower_builtin
+    for kinds in ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes)):
+        lowering(operation, *kinds)(generate)
+
+
+_support(operator.add, "fadd", "add")
+_support(operator.sub, "fsub", "sub")
+_support(operator.mul, "fmul", "mul")
+_support(operator.and_, "", "and_")
+
+
+def _elementwise(name: str) -> Any:
+    """Return a function of one number or vector, or of several of one type, that the compiler knows by a name."""
+
+    def work(context: Any, *given: Any) -> Any:
+        wanted = _common(given) or given[0]
+        if not isinstance(getattr(wanted, "item", wanted), types.Float):
+            return None
+
+        def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+            pairs = zip(arguments, kinds.args, strict=True)
+            values = [_as(context, builder, value, kind, wanted) for value, kind in pairs]
+            return _call(builder, name, values[0].type, *values)
+
+        return wanted(*given), generate
+
+    return work
+
+
+def _one(name: str) -> Any:
+    work = _elementwise(name)
+
+    def declare(context: Any, a: Any) -> Any:
+        return work(context, a)
+
+    return intrinsic(declare)
+
+
+def _three(name: str) -> Any:
+    work = _elementwise(name)
+
+    def declare(context: Any, a: Any, b: Any, c: Any) -> Any:
+        return work(context, a, b, c)
+
+    return intrinsic(declare)
+
+
+fma = cast(Callable[[Any, Any, Any], Any], _three("fma"))
+nearest = cast(Callable[[Any], Any], _one("rint"))
+root = cast(Callable[[Any], Any], _one("sqrt"))
+magnitude = cast(Callable[[Any], Any], _one("fabs"))
+
+
+def _chosen(comparison: str) -> Any:
+    def declare(context: Any, a: Any, b: Any) -> Any:
+        wanted = _common((a, b)) or a
+        if not isinstance(getattr(wanted, "item", wanted), types.Float):
+            return None
+
+        def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+            pairs = zip(arguments, kinds.args, strict=True)
+            first, second = (_as(context, builder, value, kind, wanted) for value, kind in pairs)
+            return builder.select(builder.fcmp_ordered(comparison, first, second), first, second)
+
+        return wanted(a, b), generate
+
+    return intrinsic(declare)
+
+
+least = cast(Callable[[Any, Any], Any], _chosen("<"))
+greatest = cast(Callable[[Any, Any], Any], _chosen(">"))
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
+    data = _tools.create_struct_proxy(kind)(context, builder, array).data
+    return builder.gep(data, [place])
+
+
+def _is_flat(array: Any, place: Any) -> bool:
+    return isinstance(array, types.Array) and array.layout == "C" and isinstance(place, types.Integer)
+
+
+def _load(context: Any, array: Any, place: Any) -> Any:
+    if not _is_flat(array, place):
+        return None
+
+    def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+        vector = ir.VectorType(context.get_data_type(array.dtype), WIDTH).as_pointer()
+        address = builder.bitcast(_place(context, builder, array, *arguments), vector)
+        return builder.load(address, align=array.dtype.bitwidth // 8)
+
+    return Lanes(array.dtype)(array, place), generate
+
+
+def _load_some(context: Any, array: Any, place: Any, count: Any) -> Any:
+    if not (_is_flat(array, place) and isinstance(count, types.Integer)):
+        return None
+
+    def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+        values, begin, many = arguments
+        item = context.get_data_type(array.dtype)
+        vector, zero = ir.Constant(ir.VectorType(item, WIDTH), None), ir.Constant(item, None)
+        for lane in range(WIDTH):
+            inside = builder.icmp_signed(">", many, many.type(lane))
+            at = builder.add(begin, builder.select(inside, begin.type(lane), begin.type(0)))
+            found = builder.load(_place(context, builder, array, values, at))
+            vector = builder.insert_element(vector, builder.select(inside, found, zero), ir.IntType(32)(lane))
+        return vector
+
+    return Lanes(array.dtype)(array, place, count), generate
+
+
+def _store(context: Any, array: Any, place: Any, vector: Any) -> Any:
+    if not (_is_flat(array, place) and vector == Lanes(array.dtype)):
+        return None
+
+    def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+        values, begin, numbers = arguments
+        address = _place(context, builder, array, values, begin)
+        address = builder.bitcast(address, numbers.type.as_pointer())
+        builder.store(numbers, address, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, place, vector), generate
+
+
+def _store_some(context: Any, array: Any, place: Any, count: Any, vector: Any) -> Any:
+    if not (_is_flat(array, place) and vector == Lanes(array.dtype)):
+        return None
+
+    def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+        values, begin, many, numbers = arguments
+        for lane in range(WIDTH):
+            with builder.if_then(builder.icmp_signed(">", many, many.type(lane))):
+                at = builder.add(begin, begin.type(lane))
+                number = builder.extract_element(numbers, ir.IntType(32)(lane))
+                builder.store(number, _place(context, builder, array, values, at))
+        return context.get_dummy_value()
+
+    return types.void(array, place, count, vector), generate
+
+
+load = cast(Callable[[Any, Any], Any], intrinsic(_load))
+load_some = cast(Callable[[Any, Any, Any], Any], intrinsic(_load_some))
+store = cast(Callable[[Any, Any, Any], None], intrinsic(_store))
+store_some = cast(Callable[[Any, Any, Any, Any], None], intrinsic(_store_some))
+
+
+def _total(context: Any, vector: Any) -> Any:
+    if not isinstance(vector, Lanes):
+        return None
+
+    def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+        (numbers,) = arguments
+        add = builder.fadd if isinstance(vector.item, types.Float) else builder.add
+        index = ir.IntType(32)
+        half = WIDTH // 2
+        while half:
+            kind = ir.VectorType(index, half)
+            low = builder.shuffle_vector(numbers, numbers, ir.Constant(kind, list(range(half))))
+            high = builder.shuffle_vector(numbers, numbers, ir.Constant(kind, list(range(half, 2 * half))))
+            numbers = add(low, high)
+            half //= 2
+        return builder.extract_element(numbers, index(0))
+
+    return vector.item(vector), generate
+
+
+total = cast(Callable[[Any], Any], intrinsic(_total))
+
+
+def _convert(context: Any, builder: Any, value: Any, given: Any, item: Any) -> Any:
+    """Return a number, spread, or a vector as a vector of floating-point numbers of a type."""
+    if not isinstance(given, Lanes):
+        return _spread(builder, context.cast(builder, value, given, item))
+    scalar, vector = given.item, ir.VectorType(context.get_value_type(item), WIDTH)
+    if scalar == item:
+        return value
+    if isinstance(scalar, types.Float):
+        return (builder.fptrunc if scalar.bitwidth > item.bitwidth else builder.fpext)(value, vector)
+    if scalar.bitwidth < 32:  # then it is no matter whether 32 bits have a sign, and with one it is one instruction
+        wide = ir.VectorType(ir.IntType(32), WIDTH)
+        return builder.sitofp((builder.sext if scalar.signed else builder.zext)(value, wide), vector)
+    return (builder.sitofp if scalar.signed else builder.uitofp)(value, vector)
+
+
+def _alike(context: Any, given: Any, array: Any) -> Any:
+    if not isinstance(array, types.Array) or not isinstance(given, types.Number | Lanes):
+        return None
+
+    def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+        return _convert(context, builder, arguments[0], given, array.dtype)
+
+    return Lanes(array.dtype)(given, array), generate
+
+
+def _converted(item: Any) -> Any:
+    def declare(context: Any, given: Any) -> Any:
+        if not isinstance(given, types.Number | Lanes):
+            return None
+
+        def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+            return _convert(context, builder, arguments[0], given, item)
+
+        return Lanes(item)(given), generate
+
+    return intrinsic(declare)
+
+
+singles = cast(Callable[[Any], Any], _converted(types.float32))
+doubles = cast(Callable[[Any], Any], _converted(types.float64))
+alike = cast(Callable[[Any, Any], Any], intrinsic(_alike))
+
+
+@njit
+def dot(a: Any, b: Any) -> Any:
+    """Return <a, b> of two C-contiguous float64 vectors of one length: what ``@`` leaves to a library."""
+    whole = len(a) // WIDTH * WIDTH
+    sums = doubles(0.0)
+    for j in range(0, whole, WIDTH):
+        sums = fma(load(a, j), load(b, j), sums)
+    if whole < len(a):
+        sums = fma(load_some(a, whole, len(a) - whole), load_some(b, whole, len(a) - whole), sums)
+    return total(sums)

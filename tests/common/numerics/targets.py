@@ -1,0 +1,123 @@
+"""What the compiled loops make of the same input, as digests in JSON: ``python -m tests.common.numerics.targets``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import numpy as np
+
+from common.numerics.randomness import RandomSource
+from common.people.distributions.base import parse_distribution
+from common.people.spec import SimulatedRecordSource
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.records import Records
+from curator.learners.adaptation.passes import Forces, move_rows
+from curator.learners.sgd import Sgd
+from curator.learners.svm import Svm
+from curator.numerics.gaussian_noise import normals
+from curator.sample.local import LocalSample
+from curator.sample.rows.fixed import FixedRows, Grid
+from curator.sample.rows.single import SingleRows
+from curator.weights.reweighing import Reweighing
+from curator.weights.sampling import Sampler
+from deploy.simulation import conduct
+from tests.support import tiny
+
+PEOPLE = 3000
+
+
+@cache
+def people(dimension: int) -> Records:
+    """Return simulated people: their coordinates are normal quantiles."""
+    ball = {"name": "gaussian-ball", "side": "source", "close": 2, "sigma_source": 1.0, "sigma_target": 0.7}
+    law = parse_distribution({**ball, "d": dimension, "center": 1.0, "norm": 3.0})
+    return SimulatedRecordSource(law, 1, PEOPLE).records(np.arange(PEOPLE))
+
+
+def sampler(dimension: int, *, fixed: bool) -> Sampler:
+    """Return draws from a sample that was reweighed twice."""
+    records = people(dimension)
+    rows = FixedRows.of(records, Grid.over(-3.0, 3.0)) if fixed else SingleRows(records)
+    sample, weights = LocalSample([rows]), Reweighing(PEOPLE, 0.3, 0.4)
+    generator = np.random.default_rng(2)
+    for _ in range(2):
+        plane = Linear(weights=tuple(generator.normal(size=dimension).tolist()), threshold=0.3)
+        weights.update(sample, plane)
+    return weights.sampler(sample)
+
+
+def draw() -> bytes:
+    """Draw people, and then from them."""
+    drawn = sampler(19, fixed=False).draws(500, RandomSource.seeded(3))
+    return people(19).features.tobytes() + drawn.features.tobytes()
+
+
+def noise() -> bytes:
+    """Draw noise on both grids; one number in eight thousand is refined."""
+    return normals(1 << 18, RandomSource.seeded(4)).tobytes() + RandomSource.seeded(4).normals(5000).tobytes()
+
+
+def descend(learner: Sgd, dimension: int, *, fixed: bool) -> bytes:
+    """Learn by gradient descent."""
+    learned = learner.learn(sampler(dimension, fixed=fixed), RandomSource.seeded(5), None)
+    return repr(learned).encode()
+
+
+def separate() -> bytes:
+    """Learn by Newton's method."""
+    learner = Svm(draws=2000, penalty=1.0)
+    return repr(learner.learn(sampler(19, fixed=False), RandomSource.seeded(6), None)).encode()
+
+
+def margins() -> bytes:
+    """Compute margins as they decide, and as they are ordered by."""
+    records = people(19)
+    plane = Linear(weights=tuple(np.random.default_rng(7).normal(size=19).tolist()), threshold=0.2)
+    return plane.margins(records.features).tobytes() + plane.gaps(records.features, np.arange(PEOPLE)).tobytes()
+
+
+def adapt() -> bytes:
+    """Move the scales of the adaptation learners by one step."""
+    records, generator = people(19), np.random.default_rng(8)
+    scales, sums = 1.0 + generator.random(PEOPLE), np.zeros(19, dtype=np.int32)
+    forces = Forces(1, 1e-3, 5.0, 1e5, 1e6, 0.1, 0.2, False, 0.3, 0.4, 50.0, 1e-3, 0.5)
+    weights, whole = generator.normal(size=19).astype(np.float32), np.rint(generator.normal(size=PEOPLE) * 100)
+    move_rows(records.features, records.labels.astype(np.float64), weights, whole, scales, sums, forces)
+    return scales.tobytes() + sums.tobytes()
+
+
+def run() -> bytes:
+    """Run a protocol, from drawing people to its end."""
+    rounds: list[str] = []
+    outcome = conduct(tiny(), 1, lambda number, hypothesis: rounds.append(repr(hypothesis)))
+    return repr((rounds, outcome)).encode()
+
+
+WORK: dict[str, Callable[[], bytes]] = {
+    "people and draws": draw,
+    "noise": noise,
+    "descent, up to eight features": lambda: descend(
+        Sgd(steps=3000, noise=0.5, diameter=6.0, loss="hinge", domain="box", start=0.5), 5, fixed=True
+    ),
+    "descent, single precision, decoding": lambda: descend(
+        Sgd(steps=3000, noise=0.5, diameter=6.0, loss="hinge"), 77, fixed=True
+    ),
+    "Newton's method": separate,
+    "margins": margins,
+    "adaptation": adapt,
+    "a whole run": run,
+}
+
+
+def digests() -> Iterator[tuple[str, str]]:
+    """Yield the name of each piece of work with the digest of what came out."""
+    for name, work in WORK.items():
+        yield name, hashlib.sha256(work()).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(dict(digests())))
