@@ -11,9 +11,9 @@ from common.planning.problem_plans import planned_values, resolve_problem
 from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario, load
 from deploy.checking import checked
-from tests.support import SMALL, small
+from tests.support import ABOUT, small
 
-NAMES = sorted(SMALL)
+NAMES = ABOUT
 
 
 def coins(bias=0.1, **numbers):
