@@ -62,7 +62,7 @@ class Registry(Generic[T]):
                 return
             self._begun = True
             package = importlib.import_module(self._package)
-            for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
+            for module in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{self._package}."):
                 importlib.import_module(module.name)
             try:
                 self._load_installed()

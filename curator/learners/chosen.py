@@ -77,6 +77,13 @@ class ChosenLearner(Learner):
     loss: Loss = "zero-one"
     cut: float = Field(default=1.0, gt=0, le=1)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return convex adaptation with one of two weights of the source."""
+        learner = {"name": "cnvx-adap", "iterations": 300, "features": 3, "norm": 1.8, "radius": 3.0}
+        law = {"name": "negative-binomial", "gamma": 0.5, "most": 4}
+        return (cls.parse({"learner": learner, "grid": {"alpha": [0.3, 0.4]}, "law": law, "mu": 2.0}),)
+
     @model_validator(mode="after")
     def _candidates_fit(self) -> Self:
         size = math.prod(map(len, self.grid.values()))

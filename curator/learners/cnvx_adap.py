@@ -34,6 +34,11 @@ class CnvxAdap(AdaptationLearner, ConvexSettings):
     name: Literal["cnvx-adap"] = "cnvx-adap"
     response: int | None = Field(default=None, ge=1, lt=1 << 17)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one that adapts a half-space."""
+        return (cls(alpha=0.3, mu=2.0, iterations=300, features=3, norm=1.8, radius=3.0),)
+
     @model_validator(mode="after")
     def _blind(self) -> Self:
         if self.response is not None and self.response < self.features:

@@ -63,6 +63,11 @@ class Exponential(Learner):
     high: float = Field(default=1.0, le=GREATEST)
     cells: int = Field(default=64, ge=2, le=1 << 16)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one that chooses a stump."""
+        return (cls(hypotheses="stumps", draws=2000, epsilon=1.0),)
+
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.low >= self.high:

@@ -96,6 +96,14 @@ class ModelAgnostic(Learner):
     protects: Literal["records", "labels"] = "records"
     classes: ColumnClasses | None = None
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return decision trees that vote with Gaussian noise; the student is one, too."""
+        tree = {"classifier": "DecisionTreeClassifier"}
+        aggregation = {"name": "gnmax", "noise": 5.0}
+        numbers = {"chunks": 50, "queries": 1000, "protects": "labels"}
+        return (cls.parse({"teacher": tree, "student": tree, "aggregation": aggregation, **numbers}),)
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.draws is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
@@ -21,6 +21,11 @@ class NcnvxAdap(AdaptationLearner, NonconvexSettings):
     """
 
     name: Literal["ncnvx-adap"] = "ncnvx-adap"
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one that adapts a half-space."""
+        return (cls(alpha=0.3, mu=2.0, iterations=300, output="average", features=3, norm=1.8, radius=3.0),)
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None

@@ -55,6 +55,11 @@ class ParityLearner(Learner):
     rule: Rule = "tight"
     blocks: int = Field(default=1, ge=1, le=1024)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one that keeps nearly every record."""
+        return (cls(epsilon=20.0),)
+
     @model_validator(mode="after")
     def _has_rates(self) -> Self:
         try:

@@ -177,6 +177,11 @@ class Scikit(Learner, Classifier):
     name: Literal["scikit"] = "scikit"
     draws: int = Field(ge=2, le=10**7)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return logistic regression."""
+        return (cls(classifier="LogisticRegression", draws=2000),)
+
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of the draws, twice while they are put together, and of the classifier's copy in doubles.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -111,6 +111,11 @@ class Sgd(Learner):
     start: float = 0.0
     output: Literal["average", "suffix", "last"] = "average"
     warm: bool = False
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one with noise that many steps drown."""
+        return (cls(steps=20_000, noise=1.0, diameter=20.0),)
 
     def event(self, sampling: float) -> Event:
         """R subsampled Gaussian steps of ratio u = 2 L / sigma = 2 / noise (replace-one neighbours)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -45,6 +45,11 @@ class Svm(Learner):
     penalty: float = Field(default=100.0, gt=0, le=1e6)
     intercept: float = Field(default=1.0, ge=0)
     until: Literal["separated", "minimum"] = "separated"
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of 2000 draws."""
+        return (cls(draws=2000),)
 
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of the draws' numbers, of margins, and of all distinct draws, if all come near."""
