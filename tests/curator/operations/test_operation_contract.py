@@ -122,7 +122,9 @@ def test_replay_leads_to_the_same_workspace_without_a_release(operation: Operati
     handler.replay(operation, release(operation, ran), replayed)
     assert replayed.previous == ran.previous
     assert replayed.reweighing.updates == ran.reweighing.updates
-    np.testing.assert_array_equal(*(np.concatenate(list(space.sample.cumulative_losses())) for space in (ran, replayed)))
+    np.testing.assert_array_equal(
+        *(np.concatenate(list(space.sample.cumulative_losses())) for space in (ran, replayed))
+    )
     assert release(operation, replayed, seed=1) == release(operation, ran, seed=1)
 
 
