@@ -1,4 +1,4 @@
-"""Install a package as its wheel would be, without an index and in milliseconds: unpacked, with its metadata beside it."""
+"""Install a package as its wheel would be: unpacked, with its metadata beside it. Takes no index, and milliseconds."""
 
 from __future__ import annotations
 
@@ -25,5 +25,7 @@ def leave(target: Path, name: str, version: str, metadata: str, groups: dict[str
     folder.mkdir(parents=True)
     (folder / "METADATA").write_text(metadata, "utf-8")
     (folder / "INSTALLER").write_text("pip\n", "utf-8")
-    lines = [[f"[{group}]", *(f"{entry} = {value}" for entry, value in found.items()), ""] for group, found in groups.items()]
+    lines = [
+        [f"[{group}]", *(f"{entry} = {value}" for entry, value in found.items()), ""] for group, found in groups.items()
+    ]
     (folder / "entry_points.txt").write_text("\n".join(line for part in lines for line in part), "utf-8")
