@@ -44,7 +44,7 @@ class _ParityThreshold(Distribution):
     @classmethod
     def example(cls) -> tuple[Self, ...]:
         """Return one of more than 64 bits, with numbers that are often small."""
-        return (cls(c=70, b=9, secret=(0, 66), threshold=300, power=2.0),)
+        return (cls.parse({"c": 70, "b": 9, "secret": (0, 66), "threshold": 300, "power": 2.0}),)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
