@@ -73,6 +73,6 @@ class Compare(Protocol):
         told = yield from estimate_mean(InsideQuery(**what), scenario, half, 2)
         yield Progress("compared", {"in_source": in_source, "in_target": told.estimate.value})
         tested = yield from estimate_mean(LossQuery(hypothesis=interval), scenario, half, 2)
-        status = "done" if told.asked == tested.asked == half else "exhausted"
+        everybody = told.asked == tested.asked == half
         shares = f"{in_source:.1%} of S and {told.estimate.value:.1%} of T are inside"
-        return Outcome(status, 1, interval, tested.estimate, shares)
+        return Outcome("done" if everybody else "exhausted", 1, interval, tested.estimate, shares)
