@@ -11,14 +11,16 @@ from common.vocabulary.hypotheses.base import HYPOTHESES
 from common.vocabulary.mechanisms.base import MECHANISMS
 from common.vocabulary.queries.base import QUERIES
 from curator.learners.base import LEARNERS
+from curator.operations.base import HANDLERS
 from referee.protocols.base import PROTOCOLS
 
 
 def registered() -> dict[str, list[str]]:
-    """Return the names of all protocols, problems, learners, mechanisms, queries, hypotheses and distributions."""
+    """Return the names of all there is of each kind, shipped and installed."""
     registries: dict[str, Registry[Any]] = {
         "protocols": PROTOCOLS,
         "problems": PROBLEMS,
+        "operations": HANDLERS,
         "learners": LEARNERS,
         "mechanisms": MECHANISMS,
         "queries": QUERIES,

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from abc import abstractmethod
+from typing import Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
-from common.core.errors import BadMessage
-from common.core.values import Value, explain
+from common.core.registry import Vocabulary
+from common.core.values import Value
 from common.privacy.theorems.klnrs import Rule
 from common.vocabulary.hypotheses.base import AnyHypothesis
+from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.losses import Loss
 from common.vocabulary.tasks import Task
 
 
-class Learn(Value):
+class Operation(Value):
+    """A request to the curator, as a frozen value with a ``kind``."""
+
+    kind: str
+
+    @classmethod
+    @abstractmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return small valid requests, at least one: the contract suite has each carried out on 4000 people.
+
+        Theirs are 24 features, 0 or 1; the learner and the public sample are any with which the handler is content.
+        """
+
+    @property
+    @abstractmethod
+    def min_features(self) -> int:
+        """Smallest number of features that the records must have."""
+
+
+OPERATIONS: Vocabulary[Operation] = Vocabulary("operation", "common.vocabulary.operations", "kind")
+parse_operation = OPERATIONS.parse
+
+
+@OPERATIONS.register("learn")
+class Learn(Operation):
     """Learn a hypothesis from draws of the current reweighed distribution, and release it.
 
     Attributes
@@ -29,13 +55,19 @@ class Learn(Value):
     round: int = Field(ge=1)
     task: Task | None = None
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return the first round's."""
+        return (cls(round=1),)
+
     @property
     def min_features(self) -> int:
         """Smallest number of features that the records must have."""
         return 0 if self.task is None else self.task.min_features
 
 
-class Reweigh(Value):
+@OPERATIONS.register("reweigh")
+class Reweigh(Operation):
     """Multiply every record's weight by exp(-eta (1 - loss of this hypothesis)). Releases nothing.
 
     Attributes
@@ -51,13 +83,19 @@ class Reweigh(Value):
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return that by a conjunction."""
+        return (cls(hypothesis=Conjunction(features=(1, 3))),)
+
     @property
     def min_features(self) -> int:
         """Smallest number of features that the records must have."""
         return self.hypothesis.min_features
 
 
-class Select(Value):
+@OPERATIONS.register("select")
+class Select(Operation):
     """Select the feature that is 1 most often, among ``count`` ones from ``first`` on, and release its number.
 
     Attributes
@@ -71,13 +109,19 @@ class Select(Value):
     count: int = Field(ge=1, le=1 << 20)
     epsilon: float = Field(gt=0)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one among five features."""
+        return (cls(first=2, count=5, epsilon=1.0),)
+
     @property
     def min_features(self) -> int:
         """Smallest number of features that the records must have."""
         return self.first + self.count
 
 
-class Count(Value):
+@OPERATIONS.register("count")
+class Count(Operation):
     """Count the records of which a feature is 1, and release the number with noise.
 
     Attributes
@@ -90,13 +134,19 @@ class Count(Value):
     feature: int = Field(ge=0, lt=1 << 20)
     epsilon: float = Field(ge=0.001, le=30.0)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of the third feature."""
+        return (cls(feature=2, epsilon=1.0),)
+
     @property
     def min_features(self) -> int:
         """Smallest number of features that the records must have."""
         return self.feature + 1
 
 
-class LearnParities(Value):
+@OPERATIONS.register("parities")
+class LearnParities(Operation):
     """Learn a parity in each of several blocks of the people, who are sorted by a value; release what each says.
 
     Attributes
@@ -124,13 +174,19 @@ class LearnParities(Value):
     epsilon: float = Field(gt=0)
     rule: Rule = "tight"
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of six blocks."""
+        return (cls(features=4, first=4, bits=3, blocks=2, parts=3, epsilon=20.0),)
+
     @property
     def min_features(self) -> int:
         """Smallest number of features that the records must have."""
         return max(self.features, self.first + self.bits)
 
 
-class HeadList(Value):
+@OPERATIONS.register("head")
+class HeadList(Operation):
     """List the values that many people hold, and count their holders among other people.
 
     Attributes
@@ -149,13 +205,19 @@ class HeadList(Value):
     most: int = Field(ge=1, le=1 << 12)
     epsilon: float = Field(ge=0.0025, le=60.0)  # half of it is that of geometric noise, from 0.001 to 30
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about values of ten bits."""
+        return (cls(first=1, bits=10, most=5, epsilon=2.0),)
+
     @property
     def min_features(self) -> int:
         """Smallest number of features that the records must have."""
         return self.first + self.bits
 
 
-class Label(Value):
+@OPERATIONS.register("label")
+class Label(Operation):
     """Label public points by the votes of teachers on disjoint chunks of the sample, and release the labels.
 
     Each is -1, +1, the number of a class where the learner tells several apart, or null where nothing is said.
@@ -176,25 +238,12 @@ class Label(Value):
     count: int = Field(ge=1, le=1 << 20)
     transfer: bool = False
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return labels alone, and with the student's model."""
+        return (cls(count=20), cls(count=20, transfer=True))
+
     @property
     def min_features(self) -> int:
         """Smallest number of features that the records must have."""
         return 0
-
-
-Operation = Learn | Reweigh | Select | Count | LearnParities | HeadList | Label
-_ADAPTER: TypeAdapter[Operation] = TypeAdapter(Annotated[Operation, Field(discriminator="kind")])
-
-
-def parse_operation(wire: Any) -> Operation:
-    """Validate an operation from its JSON form.
-
-    Raises
-    ------
-    BadMessage
-        If its kind is unknown or a field is wrong.
-    """
-    try:
-        return _ADAPTER.validate_python(wire)
-    except ValidationError as error:
-        raise BadMessage(f"operation: {explain(error)}") from None

@@ -118,6 +118,14 @@ class Protocol(ABC):
     patterns_alone: ClassVar[dict[str, Pattern]] = {}
     """The patterns of runs in which one side is left out, by the side that is alone."""
 
+    @classmethod
+    @abstractmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return scenarios of it that run in a fraction of a second, at least one: the contract suite runs the first.
+
+        They may leave numbers at ``plan``.
+        """
+
     def agreed(self, scenario: Scenario) -> Pattern:
         """Return the pattern of a run."""
         return self.pattern if scenario.alone is None else self.patterns_alone[scenario.alone]

@@ -131,7 +131,7 @@ class LearnerPlanning:
         return {}
 
 
-PLANNINGS: Registry[type[LearnerPlanning]] = Registry("learner's planning", "common.planning.learners")
+PLANNINGS: Registry[type[LearnerPlanning]] = Registry("learner's planning", "common.planning.learners", optional=True)
 
 
 def planning_of(learner: dict[str, Any]) -> LearnerPlanning:

@@ -56,7 +56,7 @@ class LearnerSettings(OpenSettings):
 
 SETTINGS: Vocabulary[LearnerSettings] = Vocabulary("learner", "common.vocabulary.learners", "name")
 """The settled settings of every learner."""
-OPEN: Vocabulary[OpenSettings] = Vocabulary("learner", "common.vocabulary.learners", "name")
+OPEN: Vocabulary[OpenSettings] = Vocabulary("learner", "common.vocabulary.learners", "name", optional=True)
 """The settings of learners of which something may be left at ``plan``."""
 
 

@@ -22,6 +22,7 @@ from common.vocabulary.queries.listed import ListedQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from referee.protocols.asking import at_once
 from referee.protocols.base import MAX_WHOLE, PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import Pattern, agents, curator, maybe, sequence
 
 Found = tuple[Floats, Floats]
@@ -54,6 +55,21 @@ class BlenderProtocol(Protocol):
         "curator": curator("head"),
         "agents": sequence(agents("item"), maybe(agents("listed"))),
     }
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "blender",
+                {"name": "zipf-items", "b": 10, "items": 4, "power": 1.0},
+                "problem.bits=10",
+                "problem.most=6",
+                "problem.heavy=0.2",
+                "problem.precise=0.15",
+                "agents.mechanism.epsilon=2",
+            ),
+        )
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Find the list, estimate its shares, combine."""

@@ -14,6 +14,7 @@ from common.vocabulary.operations import Count
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, whole
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import Pattern, agents, curator, sequence
 
 
@@ -34,6 +35,18 @@ class HypothesisTestingProtocol(Protocol):
     problem = "hypothesis-testing"
     pattern = sequence(curator("count"), agents("coordinate"))
     patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("count"), "agents": agents("coordinate")}
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "hypothesis-testing",
+                {"name": "biased-coins", "d": 1, "biased": [0], "rates": [0.7]},
+                "problem.bias=0.4",
+                "beta=0.001",
+            ),
+        )
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Hear both sides, or one, and decide."""

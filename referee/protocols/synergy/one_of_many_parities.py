@@ -15,6 +15,7 @@ from common.vocabulary.steps import AskCurator, Progress
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned_parity
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import Pattern, agents, curator, sequence, some
 
 
@@ -35,6 +36,19 @@ class OneOfManyParitiesProtocol(Protocol):
     problem = "one-of-many-parities"
     pattern = sequence(some(agents("code")), curator("learn"))
     patterns_alone: ClassVar[dict[str, Pattern]] = {"curator": curator("learn"), "agents": some(agents("code"))}
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "one-of-many-parities",
+                {"name": "one-of-many-parities", "c": 4, "d": 2, "shares": 5},
+                "problem.c=4",
+                "problem.d=2",
+                "problem.shares=5",
+            ),
+        )
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Find out which parity is wanted, then learn it."""

@@ -25,6 +25,7 @@ from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, To
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, at_once
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned_parity
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import Pattern, agents, curator, many, sequence, some, together
 
 
@@ -55,6 +56,20 @@ class ParityAndThresholdProtocol(Protocol):
         "curator": curator("learn"),
         "agents": sequence(some(agents("code")), agents("coordinate"), many(agents("threshold"))),
     }
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "parity-and-threshold",
+                {"name": "parity-and-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
+                "problem.c=4",
+                "problem.b=6",
+                "alpha=0.4",
+                "agents.mechanism.epsilon=2",
+            ),
+        )
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Learn the parity, and at the same time how many are below the threshold; then search for it."""

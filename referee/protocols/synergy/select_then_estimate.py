@@ -16,6 +16,7 @@ from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from referee.protocols.asking import Finding, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, whole
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import Pattern, agents, curator, sequence
 
 
@@ -38,6 +39,19 @@ class SelectThenEstimateProtocol(Protocol):
         "curator": sequence(curator("select"), curator("count")),
         "agents": agents("coordinate"),
     }
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "select-then-estimate",
+                {"name": "biased-coins", "d": 10, "biased": [3, 7], "rates": [0.9, 0.5]},
+                "problem.d=10",
+                "problem.precise=0.15",
+                "alpha=0.3",
+            ),
+        )
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Select, then estimate the mean of what was selected."""

@@ -1,0 +1,30 @@
+"""For an operation of the curator, request and handler: entry points in the group ``tandem.operations``."""
+
+from common.core.arrays import AnyArray, Floats, Indices
+from common.core.errors import PolicyRefused
+from common.numerics.randomness import RandomSource
+from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, SubsampledRelease
+from common.vocabulary.mechanisms.laplace import Laplace
+from common.vocabulary.operations import OPERATIONS, Operation
+from curator.operations.base import HANDLERS, OperationHandler, Workspace
+from curator.sample.shard import BLOCK
+
+__all__ = [
+    "BLOCK",
+    "HANDLERS",
+    "OPERATIONS",
+    "AnyArray",
+    "Event",
+    "Floats",
+    "Gaussian",
+    "Indices",
+    "Laplace",
+    "NoEvent",
+    "NonPrivate",
+    "Operation",
+    "OperationHandler",
+    "PolicyRefused",
+    "RandomSource",
+    "SubsampledRelease",
+    "Workspace",
+]

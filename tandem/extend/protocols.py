@@ -1,0 +1,44 @@
+"""For a protocol: entry points in the group ``tandem.protocols``."""
+
+from common.core.errors import BadScenario, PeerMisbehaved
+from common.scenario.scenario import Scenario, parse
+from common.statistics.intervals import Estimate
+from common.vocabulary.operations import Learn, Reweigh
+from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Together
+from referee.protocols.asking import Finding, estimate_mean, test_mean
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, learned, whole
+from referee.protocols.patterns import Pattern, agents, curator, many, maybe, sequence, some, together
+
+__all__ = [
+    "PROTOCOLS",
+    "Answers",
+    "AskAgents",
+    "AskCurator",
+    "BadScenario",
+    "Estimate",
+    "Finding",
+    "Learn",
+    "LossQuery",
+    "Outcome",
+    "Pattern",
+    "PeerMisbehaved",
+    "Progress",
+    "Protocol",
+    "Reweigh",
+    "Scenario",
+    "Script",
+    "Together",
+    "agents",
+    "curator",
+    "estimate_mean",
+    "learned",
+    "many",
+    "maybe",
+    "parse",
+    "sequence",
+    "some",
+    "test_mean",
+    "together",
+    "whole",
+]
