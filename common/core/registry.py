@@ -117,14 +117,14 @@ class Vocabulary(Registry[type[V]], Generic[V]):
 
     Parameters
     ----------
-    noun, package
+    noun, package, optional
         As for :class:`Registry`.
     field
         The field that names the type in its JSON form.
     """
 
-    def __init__(self, noun: str, package: str, field: Literal["kind", "name"]) -> None:
-        super().__init__(noun, package)
+    def __init__(self, noun: str, package: str, field: Literal["kind", "name"], *, optional: bool = False) -> None:
+        super().__init__(noun, package, optional=optional)
         self._field = field
 
     def accept(self, value: Any) -> Any:
