@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from common.core import errors
 from common.core.errors import (
     URN,
     BadScenario,
@@ -26,10 +27,8 @@ def test_every_error_has_its_own_type_title_and_status():
 
 
 def test_the_tree_in_the_docstring_is_the_tree():
-    import common.core.errors
-
     for kind in every_error():
-        assert kind.__name__ in str(common.errors.__doc__)
+        assert kind.__name__ in str(errors.__doc__)
 
 
 @pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)

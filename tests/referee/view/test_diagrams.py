@@ -38,5 +38,5 @@ def test_every_part_of_a_pattern_is_drawn():
 
 
 def test_the_page_is_up_to_date():
-    found = (Path(__file__).parents[2] / "docs" / "protocols.md").read_text("utf-8")
+    found = (Path(__file__).parents[3] / "docs" / "protocols.md").read_text("utf-8")
     assert found == page(), "run: python -m referee.view.diagrams > docs/protocols.md"
