@@ -7,6 +7,7 @@ takes only its own: the curator ``source`` and ``curator``, the agents ``target`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -455,6 +456,20 @@ def parse(tree: Any) -> Scenario:
         raise
     except TandemError as error:
         raise BadScenario(error.detail) from None
+
+
+def altered(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
+    """Return a scenario with ``KEY=VALUE`` overrides applied, as :func:`load` applies them.
+
+    Raises
+    ------
+    BadScenario
+        Naming the first unknown key or wrong value.
+    """
+    tree = scenario.wire()
+    for override in overrides:
+        _override(tree, override)
+    return parse(tree)
 
 
 def policy_digest(scenario: Scenario | dict[str, Any]) -> str:

@@ -131,7 +131,7 @@ class LearnerPlanning:
         return {}
 
 
-PLANNINGS: Registry[type[LearnerPlanning]] = Registry("learner's planning", __name__)
+PLANNINGS: Registry[type[LearnerPlanning]] = Registry("learner's planning", __name__, optional=True)
 
 
 def planning_of(learner: dict[str, Any]) -> LearnerPlanning:

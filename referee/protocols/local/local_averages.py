@@ -17,6 +17,7 @@ from common.vocabulary.steps import Answers, AskAgents, Progress
 from common.wire.messages import MAX_AGENTS_PER_QUESTION
 from referee.protocols.asking import estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_ball
 from referee.protocols.patterns import agents, sequence
 
 TESTED = 0.1
@@ -47,6 +48,11 @@ class LocalAverages(Protocol):
 
     title = "Local averages"
     pattern = sequence(agents("moment"), agents("loss"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=local-averages"),)
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Ask everybody once, compute the discriminant, then estimate its loss."""

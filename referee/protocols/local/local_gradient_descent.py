@@ -17,6 +17,7 @@ from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_ball
 from referee.protocols.patterns import agents, sequence, some
 
 MIN_PER_COORDINATE = 400
@@ -39,6 +40,11 @@ class LocalGradientDescent(Protocol):
 
     title = "Local gradient descent"
     pattern = sequence(some(agents("gradient")), agents("loss"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=local-gradient-descent"),)
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Repeat w <- w - step * estimated gradient; then estimate the loss of the averaged w."""

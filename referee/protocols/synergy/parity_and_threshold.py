@@ -23,6 +23,7 @@ from common.vocabulary.steps import Answers, AskAgents, Progress, Together
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_together, at_once, parity_of, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import agents, curator, many, sequence, together
 
 
@@ -45,6 +46,20 @@ class ParityAndThresholdProtocol(Protocol):
     pattern = sequence(together(curator("learn"), agents("coordinate")), many(agents("threshold"))) | together(
         curator("learn"), agents("item"), agents("item")
     )
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "parity-and-threshold",
+                {"name": "parity-and-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
+                "problem.c=4",
+                "problem.b=6",
+                "alpha=0.4",
+                "agents.mechanism.epsilon=2",
+            ),
+        )
 
     def script(self, scenario: Scenario, public: int) -> Script:
         """Learn the parity, and at the same time how many are below the threshold; then search for it."""

@@ -11,9 +11,9 @@ from common.planning.problems.base import PROBLEM_PLANNINGS, planned_values, res
 from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario, load
 from deploy.checking import checked
-from tests.support import SMALL, small
+from tests.support import ABOUT, small
 
-NAMES = sorted(SMALL)
+NAMES = ABOUT
 
 
 def coins(bias=0.1, **numbers):
