@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import NamedTuple
 
+from common.core import plugins
 from common.core.registry import declared
 from common.people import distributions
 from common.scenario import problems
-from common.vocabulary import hypotheses, mechanisms, queries
+from common.vocabulary import hypotheses, mechanisms, operations, queries
 from curator import learners
 from referee import protocols
 
-KINDS: dict[str, ModuleType] = {
-    "protocols": protocols,
-    "problems": problems,
-    "learners": learners,
-    "mechanisms": mechanisms,
-    "queries": queries,
-    "hypotheses": hypotheses,
-    "distributions": distributions,
+
+class Kind(NamedTuple):
+    """The package that a kind is registered from, and what its modules call the registry."""
+
+    package: ModuleType
+    registry: str
+
+
+KINDS = {
+    "protocols": Kind(protocols, "PROTOCOLS"),
+    "problems": Kind(problems, "PROBLEMS"),
+    "operations": Kind(operations, "OPERATIONS"),
+    "learners": Kind(learners, "LEARNERS"),
+    "mechanisms": Kind(mechanisms, "MECHANISMS"),
+    "queries": Kind(queries, "QUERIES"),
+    "hypotheses": Kind(hypotheses, "HYPOTHESES"),
+    "distributions": Kind(distributions, "DISTRIBUTIONS"),
 }
-"""The package that each kind is registered from."""
+"""Every kind, by the group of its entry points."""
 
 
 def registered() -> dict[str, list[str]]:
-    """Return the names of all protocols, problems, learners, mechanisms, queries, hypotheses and distributions."""
-    return {noun: declared(package) for noun, package in KINDS.items()}
+    """Return the names of all there is of each kind, shipped and installed; imports none of them."""
+    return {
+        group: sorted({*declared(kind.package, kind.registry), *(entry.name for entry in plugins.installed(group))})
+        for group, kind in KINDS.items()
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,76 +22,28 @@ from deploy.base import Finished
 from deploy.checking import checked
 from local_agent.host import Host
 from local_agent.setup import open_population
+from referee.protocols.base import PROTOCOLS
+from referee.protocols.examples import BALL as TINY
+from referee.protocols.examples import small_ball
 from referee.runs.port import CuratorPort
 from referee.service.referee import Referee, public
 from referee.state.runfolder import pack_reports, write_run
 
 TOKEN = "a-token-for-tests"
-TINY = (
-    "curator.n=1200",
-    "curator.kappa=0.2",
-    "curator.eta=0.2",
-    "curator.rounds=3",
-    "curator.epsilon=60",
-    "curator.learner.steps=300",
-    "agents.count=6000",
-    "agents.mechanism.epsilon=2",
-    "agents.batch=400",
-    "agents.deadline=5",
-)
+ABOUT = [name for name in PROTOCOLS.shipped() if PROTOCOLS[name].problem is not None]
+"""The shipped protocols about a problem."""
 
 
 def tiny(*overrides: str) -> ResolvedScenario:
     """Return a scenario that runs in well under a second and uses all its three rounds."""
-    return settled(loading.load("ball", [*TINY, *overrides]))
-
-
-SMALL: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "blender": (
-        {"name": "zipf-items", "b": 10, "items": 4, "power": 1.0},
-        (
-            "problem.bits=10",
-            "problem.most=6",
-            "problem.heavy=0.2",
-            "problem.precise=0.15",
-            "agents.mechanism.epsilon=2",
-        ),
-    ),
-    "hypothesis-testing": (
-        {"name": "biased-coins", "d": 1, "biased": [0], "rates": [0.7]},
-        ("problem.bias=0.4", "beta=0.001"),
-    ),
-    "one-of-many-parities": (
-        {"name": "one-of-many-parities", "c": 4, "d": 2, "shares": 5},
-        ("problem.c=4", "problem.d=2", "problem.shares=5"),
-    ),
-    "parity-and-threshold": (
-        {"name": "parity-and-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
-        ("problem.c=4", "problem.b=6", "alpha=0.4", "agents.mechanism.epsilon=2"),
-    ),
-    "parity-chooses-secret": (
-        {"name": "parity-chooses-secret", "c": 3, "shares": 5, "secret": [0, 2]},
-        ("problem.c=3", "problem.shares=5"),
-    ),
-    "parity-xor-threshold": (
-        {"name": "parity-xor-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
-        ("problem.c=4", "problem.b=6", "problem.blocks=4", "alpha=0.45", "agents.mechanism.epsilon=5"),
-    ),
-    "select-then-estimate": (
-        {"name": "biased-coins", "d": 10, "biased": [3, 7], "rates": [0.9, 0.5]},
-        ("problem.d=10", "problem.precise=0.15", "alpha=0.3"),
-    ),
-}
-"""For every protocol about a problem: people, and numbers with which it runs in a fraction of a second."""
+    return settled(small_ball(*overrides))
 
 
 @cache
 def small(protocol: str, *overrides: str, alone: str | None = None) -> ResolvedScenario:
-    """Return the scenario of a protocol about a problem, made small and resolved."""
-    people, numbers = SMALL[protocol]
-    places = [f"{side}.distribution={json.dumps(people)}" for side in ("source", "target")]
+    """Return the first example of a protocol, resolved."""
     sides = [] if alone is None else [f"alone={alone}"]
-    return checked(loading.load(protocol, [*places, "agents.deadline=5", *numbers, *sides, *overrides]))
+    return checked(loading.altered(PROTOCOLS[protocol].example()[0], [*sides, *overrides]))
 
 
 def seal(party: Identity, message: Any) -> Signed:
@@ -221,4 +172,4 @@ def served(app: FastAPI) -> Iterator[str]:
         listener.close()
 
 
-__all__ = ["SMALL", "TINY", "TOKEN", "Bench", "Halted", "leave_folder", "seal", "served", "small", "tiny"]
+__all__ = ["ABOUT", "TINY", "TOKEN", "Bench", "Halted", "leave_folder", "seal", "served", "small", "tiny"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -27,6 +27,11 @@ class NoisyMean(Learner):
     mu: float = Field(gt=0)
     threshold: float = 0.0
     releases: int = 1
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one with little noise."""
+        return (cls(mu=2.0),)
 
     def event(self, sampling: float) -> Event:
         """One release."""

@@ -7,7 +7,8 @@
     │   ├── BadScenario               a scenario file or --set option (exit status 2)
     │   ├── BadData                   records: NaN, unknown label, truncated or undecodable file
     │   ├── BadFit                    an estimator's parameters or data, before anything is charged; a ValueError too
-    │   └── BadMessage                a message of a peer: unknown field, wrong kind, non-finite number
+    │   ├── BadMessage                a message of a peer: unknown field, wrong kind, non-finite number
+    │   └── BadPlugin                 an installed plug-in: it cannot be imported, or its name is taken
     ├── Refused                       well formed, but a party's own rules forbid it; nothing changed
     │   ├── BudgetExceeded            the curator's or an agent's privacy budget
     │   ├── PolicyRefused             outside a party's own policy (more steps, a kind it does not accept, ...)
@@ -93,6 +94,12 @@ class BadMessage(BadInput):
     """A message that does not say what its kind must say."""
 
     problem, title = "bad-message", "Message not acceptable"
+
+
+class BadPlugin(BadInput):
+    """An installed plug-in cannot be imported, or takes a name that is taken."""
+
+    problem, title, status = "bad-plugin", "Installed plug-in not acceptable", 500
 
 
 class Refused(TandemError):

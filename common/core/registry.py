@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import threading
 from collections.abc import Callable, Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
-from common.core.errors import BadInput, BadMessage
+from common.core import plugins
+from common.core.errors import BadInput, BadMessage, BadPlugin
 from common.core.values import Value
 
 T = TypeVar("T")
@@ -21,38 +23,74 @@ V = TypeVar("V", bound=Value)
 class Registry(Generic[T]):
     """Names to classes (or factories) of one kind, found by importing every module of a package.
 
+    Installed packages add their own by entry points (:mod:`common.core.plugins`). Nothing else is ever imported: a name
+    in a message is looked up among those that are there, and leads to no import.
+
     Parameters
     ----------
     noun
         What the entries are ("mechanism", "learner", ...), for messages.
     module
         ``__name__`` of the module that declares the registry. The other modules of its package register themselves;
-        they are imported lazily, at first use.
+        they are imported lazily, at first use. The package's last name is the group of the entry points:
+        ``tandem.mechanisms``, ``tandem.learners``, ...
+    optional
+        Whether a module of the group may leave out what this registry holds.
     """
 
-    def __init__(self, noun: str, module: str) -> None:
+    def __init__(self, noun: str, module: str, *, optional: bool = False) -> None:
         self.noun = noun
         self._package = module.rpartition(".")[0]
+        self._optional = optional
         self._entries: dict[str, T] = {}
-        self._loaded = False
+        self._lock = threading.RLock()
+        self._begun = False
+        self._broken = ""
 
     def register(self, name: str) -> Callable[[T], T]:
         """Class decorator: enter the class under ``name``; a name can be taken once."""
 
         def enter(entry: T) -> T:
             if name in self._entries:
-                raise ValueError(f"{self.noun} {name!r} is registered twice")
+                both = f"{_origin(self._entries[name])} and {_origin(entry)}"
+                raise BadPlugin(f"{self.noun} {name!r} is registered twice, by {both}: rename one of them")
             self._entries[name] = entry
             return entry
 
         return enter
 
     def _load(self) -> None:
-        if not self._loaded:
-            self._loaded = True
+        with self._lock:  # other threads wait until all is there; this one may ask while it loads
+            if self._broken:
+                raise BadPlugin(self._broken)
+            if self._begun:
+                return
+            self._begun = True
             package = importlib.import_module(self._package)
             for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
                 importlib.import_module(module.name)
+            try:
+                self._load_installed()
+            except BadPlugin as error:
+                self._broken = error.detail
+                raise
+
+    def _load_installed(self) -> None:
+        for entry in plugins.installed(self.group):
+            plugins.load(entry, self.noun)
+            if entry.name not in self._entries and not self._optional:
+                raise BadPlugin(
+                    f"{plugins.described(entry, self.noun)} is not there: the module registers no such name"
+                )
+
+    @property
+    def group(self) -> str:
+        """What stands behind ``tandem.`` in the name of the group of entry points."""
+        return self._package.rpartition(".")[2]
+
+    def shipped(self) -> list[str]:
+        """Return the names that come from the registry's own package, sorted: not those of plug-ins."""
+        return [name for name, entry in self.items() if _origin(entry).startswith(f"{self._package}.")]
 
     def names(self) -> list[str]:
         """Return all names, sorted."""
@@ -75,12 +113,16 @@ class Registry(Generic[T]):
         return [(name, self[name]) for name in self.names()]
 
 
-_ENTRY = re.compile(r'\.register\("([^"]+)"\)')
+def declared(package: ModuleType, registry: str) -> list[str]:
+    """Return the names that a package's modules enter in a registry, sorted; read off their files, without imports.
 
-
-def declared(package: ModuleType) -> list[str]:
-    """Return the names that the modules of a package register, sorted; read off their files, without importing them."""
-    return sorted(name for source in _sources(resources.files(package)) for name in _ENTRY.findall(source))
+    Parameters
+    ----------
+    registry
+        What the modules call it: ``MECHANISMS``, ``LEARNERS``, ...
+    """
+    entry = re.compile(rf'^@{registry}\.register\("([^"]+)"\)', re.MULTILINE)
+    return sorted(name for source in _sources(resources.files(package)) for name in entry.findall(source))
 
 
 def _sources(folder: Traversable) -> Iterator[str]:
@@ -91,19 +133,23 @@ def _sources(folder: Traversable) -> Iterator[str]:
             yield place.read_text("utf-8")
 
 
+def _origin(entry: Any) -> str:
+    return f"{entry.__module__}.{entry.__qualname__}"
+
+
 class Vocabulary(Registry[type[V]], Generic[V]):
     """A registry of value types, each with a field that says which one it is: the words that a party understands.
 
     Parameters
     ----------
-    noun, module
+    noun, module, optional
         As for :class:`Registry`.
     field
         The field that names the type in its JSON form.
     """
 
-    def __init__(self, noun: str, module: str, field: Literal["kind", "name"]) -> None:
-        super().__init__(noun, module)
+    def __init__(self, noun: str, module: str, field: Literal["kind", "name"], *, optional: bool = False) -> None:
+        super().__init__(noun, module, optional=optional)
         self._field = field
 
     def accept(self, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,20 @@ def _described(tree: dict[str, Any], name_or_path: str) -> dict[str, Any]:
         return tree
     folders = [Path(name_or_path).parent, *([locate(str(tree["data"]))] if tree.get("data") else [])]
     return tree | {side: tree[side] | {"table": described(table, folders)} for side, table in tables.items()}
+
+
+def altered(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
+    """Return a scenario with ``KEY=VALUE`` overrides applied, as :func:`load` applies them.
+
+    Raises
+    ------
+    BadScenario
+        Naming the first unknown key or wrong value.
+    """
+    tree = scenario.wire()
+    for override in overrides:
+        _override(tree, override)
+    return parse(tree)
 
 
 def _override(tree: dict[str, Any], override: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -48,6 +48,15 @@ class Learner(LearnerSettings):
     A learner sees records only through draws from mu (a :class:`~curator.weights.sampling.Sampler`), so that the
     subsampling lemmas apply to everything it does.
     """
+
+    @classmethod
+    @abstractmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return settings, at least one, with which it learns a threshold of one of three features from 4000 people.
+
+        The contract suite does: from 0/1 features where :meth:`check` refuses numbers, and with a public sample where
+        :meth:`check_public` wants one.
+        """
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Refuse a sample that it cannot learn from, before anything is charged; sees the features' type and number.

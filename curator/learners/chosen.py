@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,6 +39,13 @@ class ChosenLearner(ChosenSettings, Learner):
 
     The hypothesis comes from the training part alone; it is not fitted again on everybody, which would cost once more.
     """
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return convex adaptation with one of two weights of the source."""
+        learner = {"name": "cnvx-adap", "iterations": 300, "features": 3, "norm": 1.8, "radius": 3.0}
+        law = {"name": "negative-binomial", "gamma": 0.5, "most": 4}
+        return (cls.parse({"learner": learner, "grid": {"alpha": [0.3, 0.4]}, "law": law, "mu": 2.0}),)
 
     def _candidates(self) -> list[Learner]:
         return [parse_learner(settings) for settings in self.candidates]

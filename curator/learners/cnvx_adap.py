@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
 from common.core.arrays import Floats
@@ -22,6 +24,11 @@ class CnvxAdap(CnvxAdapSettings, AdaptationLearner):
 
     See :mod:`curator.learners.adaptation.convex`.
     """
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one that adapts a half-space."""
+        return (cls(alpha=0.3, mu=2.0, iterations=300, features=3, norm=1.8, radius=3.0),)
 
     @property
     def wanted(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,6 +38,11 @@ class Exponential(ExponentialSettings, Learner):
     and within it all are alike. So one draw picks the count and one the hypothesis, exactly as |H| Gumbels
     would.
     """
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one that chooses a stump."""
+        return (cls(hypotheses="stumps", draws=2000, epsilon=1.0),)
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Conjunctions want 0/1 features, stored as such, and as many as they have literals."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -61,6 +61,14 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
     teacher: Classifier
     student: Classifier
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return decision trees that vote with Gaussian noise; the student is one, too."""
+        tree = {"classifier": "DecisionTreeClassifier"}
+        aggregation = {"name": "gnmax", "noise": 5.0}
+        numbers = {"chunks": 50, "queries": 1000, "protects": "labels"}
+        return (cls.parse({"teacher": tree, "student": tree, "aggregation": aggregation, **numbers}),)
 
     @property
     def _classes(self) -> Classes:

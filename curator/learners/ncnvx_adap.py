@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.learners.adaptation import NcnvxAdapSettings
@@ -18,6 +20,11 @@ class NcnvxAdap(NcnvxAdapSettings, AdaptationLearner):
 
     See :mod:`curator.learners.adaptation.nonconvex`.
     """
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one that adapts a half-space."""
+        return (cls(alpha=0.3, mu=2.0, iterations=300, output="average", features=3, norm=1.8, radius=3.0),)
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None

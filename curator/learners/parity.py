@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,6 +39,11 @@ class ParityLearner(ParitySettings, Learner):
     system, so all blocks of full rank agree on it, while one of deficient rank errs at random; the vote saves
     testing up to ``blocks`` candidates on agents.
     """
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one that keeps nearly every record."""
+        return (cls(epsilon=20.0),)
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Parities want 0/1 features, stored as such, and at most as many as a parity may have."""

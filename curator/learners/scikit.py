@@ -156,6 +156,11 @@ class Scikit(settings.ScikitSettings, Classifier, Learner):
     graph has at most 1 MiB, that is about 130000 numbers.
     """
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return logistic regression."""
+        return (cls(classifier="LogisticRegression", draws=2000),)
+
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of the draws, twice while they are put together, and of the classifier's copy in doubles.
 

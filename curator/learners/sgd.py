@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
 
@@ -64,6 +65,11 @@ class Sgd(SgdSettings, Learner):
     errors then have no bias, and add less than 2e-3 to the noise's variance. Iterates are summed up in single precision
     within a block, and blocks in double.
     """
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one with noise that many steps drown."""
+        return (cls(steps=20_000, noise=1.0, diameter=20.0),)
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
 from common.core.arrays import Floats
@@ -23,6 +25,11 @@ class Svm(SvmSettings, Learner):
     the hypothesis released last: a new subsample of much the same records has its hyperplane near by. The objective is
     that of scikit-learn's ``LinearSVC``, which needs minutes for what takes a few Newton steps here.
     """
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of 2000 draws."""
+        return (cls(draws=2000),)
 
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of the draws' numbers, of margins, and of all distinct draws, if all come near."""

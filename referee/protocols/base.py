@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 from common.core.registry import Registry
 from common.core.values import Value
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
 from referee.protocols.patterns import Pattern
@@ -61,6 +62,14 @@ class Protocol(ABC):
     problem: ClassVar[str | None] = None
     """Name of the problem that its scenarios have; None: a hypothesis with a small loss."""
 
+    @classmethod
+    @abstractmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return scenarios of it that run in a fraction of a second, at least one: the contract suite runs the first.
+
+        They may leave numbers at ``plan``.
+        """
+
     @abstractmethod
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Start the protocol for a resolved scenario (no value is left at ``plan``).
@@ -73,7 +82,7 @@ class Protocol(ABC):
 
 
 PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", __name__)
-ABLATIONS: Registry[type[Protocol]] = Registry("ablation", __name__)
+ABLATIONS: Registry[type[Protocol]] = Registry("ablation", __name__, optional=True)
 """What remains of a protocol whose other side is left out, each under ``protocol/side``."""
 
 

@@ -70,7 +70,7 @@ def _box(title: str, body: Pattern) -> Iterator[str]:
 
 
 def page() -> str:
-    """Return the page of all protocols, as Markdown."""
+    """Return the page of all shipped protocols, as Markdown."""
     parts = [
         "# Protocols",
         "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what "
@@ -78,8 +78,8 @@ def page() -> str:
         "changes nothing. Names are those of the [curator's operations](../common/vocabulary/operations) and of the "
         "agents' [queries](../common/vocabulary/queries).",
     ]
-    for name, protocol in PROTOCOLS.items():
-        parts += [f"## {name}", *_described(name, protocol)]
+    for name in PROTOCOLS.shipped():
+        parts += [f"## {name}", *_described(name, PROTOCOLS[name])]
     return "\n\n".join(parts) + "\n"
 
 

@@ -80,7 +80,9 @@ def test_help_loads_nothing_heavy(module):
 def test_a_list_loads_no_plug_in_and_nothing_heavy():
     modules = json.loads(python(LIST))
     assert not tops(modules) & HEAVY
-    assert not [name for name in modules if name.rpartition(".")[0] in {kind.__name__ for kind in KINDS.values()}]
+    assert not [
+        name for name in modules if name.rpartition(".")[0] in {kind.package.__name__ for kind in KINDS.values()}
+    ]
 
 
 def test_the_names_that_files_declare_are_those_that_are_registered():
@@ -88,11 +90,12 @@ def test_the_names_that_files_declare_are_those_that_are_registered():
     from common.scenario.problems.base import PROBLEMS
     from common.vocabulary.hypotheses.base import HYPOTHESES
     from common.vocabulary.mechanisms.base import MECHANISMS
+    from common.vocabulary.operations.base import OPERATIONS
     from common.vocabulary.queries.base import QUERIES
     from curator.learners.base import LEARNERS
     from referee.protocols.base import PROTOCOLS
 
-    registries = [PROTOCOLS, PROBLEMS, LEARNERS, MECHANISMS, QUERIES, HYPOTHESES, DISTRIBUTIONS]
+    registries = [PROTOCOLS, PROBLEMS, OPERATIONS, LEARNERS, MECHANISMS, QUERIES, HYPOTHESES, DISTRIBUTIONS]
     assert list(registered().values()) == [registry.names() for registry in registries]
 
 

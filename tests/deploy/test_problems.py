@@ -13,9 +13,9 @@ from deploy.experiment import complete
 from deploy.simulation import conduct
 from referee.audit.audit import audit
 from referee.collection.order import commitment, public_randomness, simulated
-from tests.support import SMALL, Bench, Halted, leave_folder, small
+from tests.support import ABOUT, Bench, Halted, leave_folder, small
 
-RUNS = [(name, alone) for name in sorted(SMALL) for alone in (None, "curator", "agents")]
+RUNS = [(name, alone) for name in ABOUT for alone in (None, "curator", "agents")]
 
 
 def run(chosen: Scenario, folder: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def test_a_run_is_audited_and_costs_what_it_says(tmp_path, name, alone):
     assert (result["agents"]["asked"] == 0) == (alone == "curator")
 
 
-@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize("name", ABOUT)
 def test_a_referee_that_dies_while_agents_are_asked_goes_on_as_if_it_had_not(tmp_path, name):
     """Also between two messages of one step: nothing is released, charged or answered twice."""
     chosen = small(name)
@@ -65,7 +65,7 @@ def _die() -> None:
     raise Halted
 
 
-@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize("name", ABOUT)
 def test_public_randomness_is_the_same_in_every_deployment_of_a_seed(tmp_path, name):
     chosen = small(name)
     finished = Embedded(tmp_path).run(chosen, 1, "run", lambda text, numbers: None)

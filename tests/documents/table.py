@@ -252,6 +252,8 @@ NAMES = (
     "python -m benchmarks.NAME",
     "python -m benchmarks.",
     "ray start",
+    "pip install .",
+    "pytest -k YOUR-NAME tests/common tests/curator tests/referee",
 )
 """Text that names a command, and is none to be typed as it stands. Tables of benchmarks have a test of their own."""
 
@@ -267,6 +269,7 @@ RECORDS = {"== in workers: done after 3 rounds": "benchmarks/results/cluster.txt
 
 NO_CODE = {
     "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "curator.py       checks"),
+    "docs/extending.md": ("[build-system]",),
     "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),
     "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)", "epsilon = epsilon_G("),
     "docs/people.md": ("(k-1) rho <= ",),

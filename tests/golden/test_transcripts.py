@@ -24,7 +24,7 @@ from common.scenario import loading
 from common.scenario.scenario import Scenario
 from common.wire import identity
 from deploy.checking import checked
-from tests.support import SMALL, Bench, small, tiny
+from tests.support import ABOUT, Bench, small, tiny
 
 KEPT = Path(__file__).with_name("digests.json")
 LEARNERS: dict[str, tuple[str, ...]] = {
@@ -40,7 +40,7 @@ def chosen(name: str) -> Scenario:
     """Return a kept scenario, resolved."""
     if name == "tiny":
         return tiny()
-    if name in SMALL:
+    if name in ABOUT:
         return small(name)
     return checked(loading.load(name, ["agents.deadline=5", "baselines=[]", *LEARNERS[name]]))
 
@@ -80,7 +80,7 @@ def digest(name: str, folder: Path) -> str:
     return hashlib.sha256(transcript(name, folder).encode()).hexdigest()
 
 
-NAMES = ["tiny", *sorted(SMALL), *sorted(LEARNERS)]
+NAMES = ["tiny", *ABOUT, *sorted(LEARNERS)]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,6 +20,10 @@ class Touchy(Query):
 
     kind: Literal["touchy"] = "touchy"
 
+    @classmethod
+    def example(cls):
+        return (cls(),)
+
     @property
     def min_features(self) -> int:
         return 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, SerializeAsAny
 
@@ -12,6 +12,8 @@ from common.core.arrays import Indices
 from common.core.registry import Vocabulary
 from common.core.values import Value
 from common.vocabulary.records import Records
+
+SIDES: tuple[Literal["source", "target"], ...] = ("source", "target")
 
 
 class Distribution(Value):
@@ -22,6 +24,14 @@ class Distribution(Value):
     """
 
     name: str
+
+    @classmethod
+    @abstractmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return small valid instances, at least one: the contract suite makes its tests on each of them.
+
+        Where S and T differ, both: that of S before that of T.
+        """
 
     @property
     @abstractmethod

@@ -33,6 +33,11 @@ class BiasedCoins(Distribution):
     biased: FeatureSet
     rates: tuple[float, ...] = ()
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one with a fair, a rare and a certain feature."""
+        return (cls(d=70, biased=(0, 66), rates=(0.2, 1.0)),)
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.biased and self.biased[-1] >= self.d:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -13,7 +13,7 @@ from common.core.arrays import Floats, Indices, Labels, Singles
 from common.numerics import counter
 from common.numerics.elementary import cosine
 from common.numerics.kernels import njit
-from common.people.distributions.base import DISTRIBUTIONS, Distribution
+from common.people.distributions.base import DISTRIBUTIONS, SIDES, Distribution
 from common.vocabulary.records import Records
 
 
@@ -49,6 +49,11 @@ class ClassClusters(Distribution):
     radius: float = Field(default=0.3, gt=0, le=0.5)
     spread: float = Field(default=0.1, gt=0, le=1)
     skew: float = Field(default=1.0, ge=1, le=10)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        return tuple(cls(side=side, d=5, classes=3, skew=1.5) for side in SIDES)
 
     @property
     def dimension(self) -> int:

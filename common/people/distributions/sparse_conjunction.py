@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from common.core.arrays import Floats, Indices
 from common.core.values import Value
 from common.numerics import counter
-from common.people.distributions.base import DISTRIBUTIONS, Distribution
+from common.people.distributions.base import DISTRIBUTIONS, SIDES, Distribution
 from common.vocabulary.records import Records
 
 
@@ -48,6 +48,15 @@ class SparseConjunction(Distribution):
     d: int = Field(ge=2, le=1 << 16)
     truth: tuple[int, int]
     rates: tuple[Rate, ...] = ()
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        rates = (
+            Rate(features=(66,), source=0.8, target=0.5),
+            Rate(features=(1,), source=0.5, target=0.6),
+        )
+        return tuple(cls(side=side, d=70, truth=(3, 66), rates=rates) for side in SIDES)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -40,6 +40,11 @@ class ZipfItems(Distribution):
     items: int = Field(ge=1, le=1 << 20)
     power: float = Field(default=1.0, gt=0, le=8)
     seed: int = Field(default=0, ge=0, lt=1 << 62)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of the longest strings."""
+        return (cls(b=64, items=50),)
 
     @property
     def dimension(self) -> int:

@@ -140,7 +140,7 @@ class Unplanned(LearnerPlanning[OpenSettings, LearnerSettings]):
         return self.asked
 
 
-PLANNINGS: Registry[type[LearnerPlanning[Any, Any]]] = Registry("learner's planning", __name__)
+PLANNINGS: Registry[type[LearnerPlanning[Any, Any]]] = Registry("learner's planning", __name__, optional=True)
 
 
 def planning_of(learner: OpenSettings) -> LearnerPlanning[Any, Any]:

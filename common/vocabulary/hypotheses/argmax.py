@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray, Indices, Labels
 from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis, PlainHypothesis
+from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.trees import MAX_NODES, Trees
 from common.vocabulary.records import Records
 
@@ -39,6 +40,12 @@ class Argmax(Hypothesis):
     kind: Literal["argmax"] = "argmax"
     first: int = Field(ge=0, lt=1 << 16)
     hypotheses: tuple[PlainHypothesis, ...] = Field(min_length=2, max_length=MAX_CLASSES)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about two classes."""
+        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)
+        return (cls(first=3, hypotheses=(Linear(weights=(0.0,), threshold=0.0), plane)),)
 
     @model_validator(mode="after")
     def _blind(self) -> Self:

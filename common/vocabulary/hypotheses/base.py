@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
@@ -30,6 +30,11 @@ class Hypothesis(Value):
     """Whether a party accepts it only where its own policy names it."""
     nests: ClassVar[bool] = False
     """Whether it is made of other hypotheses; it is then no part of a further one."""
+
+    @classmethod
+    @abstractmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return small valid instances, at least one: the contract suite makes its tests on each of them."""
 
     def _content(self) -> tuple[Any, ...]:
         return (type(self), *(getattr(self, name) for name in type(self).model_fields))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -26,6 +26,11 @@ class Conjunction(Hypothesis):
 
     kind: Literal["conjunction"] = "conjunction"
     features: FeatureSet = Field(min_length=1, max_length=MAX_LITERALS)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of two features."""
+        return (cls(features=(1, 3)),)
 
     @property
     def min_features(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -22,6 +22,11 @@ class Constant(Hypothesis):
 
     kind: Literal["constant"] = "constant"
     label: Literal[-1, 1]
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both."""
+        return (cls(label=-1), cls(label=1))
 
     @property
     def min_features(self) -> int:

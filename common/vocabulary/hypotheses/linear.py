@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -40,6 +40,11 @@ class Linear(Hypothesis):
     kind: Literal["linear"] = "linear"
     weights: tuple[Weight, ...] = Field(min_length=1, max_length=MAX_WEIGHTS)
     threshold: Weight
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of three features."""
+        return (cls(weights=(0.5, -1.0, 2.0), threshold=0.25),)
 
     @cached_property
     def vector(self) -> Singles:

@@ -7,7 +7,7 @@ import binascii
 from functools import cached_property
 from importlib.util import find_spec
 from threading import Timer
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -33,6 +33,18 @@ def require_packages() -> None:
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
         raise ValueError(f"{' and '.join(missing)} must be installed for graphs: pip install 'tandem-hybrid[onnx]'")
+
+
+_HALF_SPACE = """
+<ir_version: 10, opset_import: ["": 18, "ai.onnx.ml": 3]>
+half_space (float[n, 3] x) => (int64[n, 1] label)
+<float[3, 1] weights = {0.5, -1.0, 2.0}, float[1] threshold = {0.25}, int64[1] yes = {1}, int64[1] no = {-1}>
+{
+    dot = MatMul(x, weights)
+    above = Greater(dot, threshold)
+    label = Where(above, yes, no)
+}
+"""
 
 
 @HYPOTHESES.register("onnx")
@@ -61,6 +73,13 @@ class Onnx(Hypothesis):
 
     kind: Literal["onnx"] = "onnx"
     model: str = Field(max_length=4 * -(-MAX_BYTES // 3))
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return the half-space <(0.5, -1, 2), x> > 0.25 as a graph."""
+        from onnx.parser import parse_model
+
+        return (cls(model=base64.b64encode(parse_model(_HALF_SPACE).SerializeToString()).decode("ascii")),)
 
     @model_validator(mode="after")
     def _is_graph(self) -> Onnx:

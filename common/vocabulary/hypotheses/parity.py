@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -28,6 +28,11 @@ class Parity(Hypothesis):
 
     kind: Literal["parity"] = "parity"
     features: FeatureSet = Field(max_length=MAX_FEATURES)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of three features, and that of none."""
+        return (cls(features=(0, 2, 3)), cls(features=()))
 
     @property
     def min_features(self) -> int:

@@ -37,6 +37,11 @@ class Regressor(Hypothesis):
     intercept: Weight
     response: int = Field(ge=1, lt=1 << 17)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of three features."""
+        return (cls(weights=(0.5, -1.0, 2.0), intercept=0.25, response=4),)
+
     @model_validator(mode="after")
     def _blind(self) -> Self:
         if self.response < len(self.weights):

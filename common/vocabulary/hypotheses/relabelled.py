@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray, Labels, Singles
 from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis, PlainHypothesis
+from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
 
 
@@ -31,6 +32,11 @@ class Relabelled(Hypothesis):
     kind: Literal["relabelled"] = "relabelled"
     column: int = Field(ge=0, lt=1 << 16)
     hypothesis: PlainHypothesis
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return a half-space held against feature 4."""
+        return (cls(column=4, hypothesis=Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)),)
 
     @model_validator(mode="after")
     def _blind(self) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -30,6 +30,11 @@ class Stump(Hypothesis):
     feature: int = Field(ge=0, lt=MAX_WEIGHTS)
     threshold: Weight
     sign: Literal[-1, 1]
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of each sign."""
+        return (cls(feature=2, threshold=0.1, sign=-1), cls(feature=0, threshold=0.0, sign=1))
 
     @property
     def min_features(self) -> int:

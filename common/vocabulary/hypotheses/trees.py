@@ -49,6 +49,20 @@ class Trees(Hypothesis):
     right: tuple[Child, ...] = Nodes
     base: Weight = 0.0
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return two trees: a single question, and a leaf."""
+        return (
+            cls(
+                roots=(0, 3),
+                feature=(1, -1, -1, -1),
+                threshold=(0.2, 1.0, -1.0, 0.5),
+                left=(1, -1, -1, -1),
+                right=(2, -1, -1, -1),
+                base=-0.4,
+            ),
+        )
+
     @model_validator(mode="after")
     def _is_forest(self) -> Self:
         nodes = len(self.feature)

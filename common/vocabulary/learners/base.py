@@ -86,7 +86,7 @@ class LearnerSettings(OpenSettings):
 
 SETTINGS: Vocabulary[LearnerSettings] = Vocabulary("learner", __name__, "name")
 """The settled settings of every learner."""
-OPEN: Vocabulary[OpenSettings] = Vocabulary("learner", __name__, "name")
+OPEN: Vocabulary[OpenSettings] = Vocabulary("learner", __name__, "name", optional=True)
 """The settings of learners of which something may be left at ``plan``."""
 
 

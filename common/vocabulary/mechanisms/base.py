@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
@@ -26,6 +26,11 @@ class LocalRandomizer(Value):
     name: str
     for_real_people: ClassVar[bool] = True
     """Whether its answers protect real people as sampled by a computer, not only as real numbers would."""
+
+    @classmethod
+    @abstractmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return valid instances, at least one, with much and with little noise: the contract suite tests each."""
 
     @property
     @abstractmethod

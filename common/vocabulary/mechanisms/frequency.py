@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,6 +34,9 @@ class FrequencyOracle(LocalRandomizer):
     Some oracles need *public* randomness, a word for each agent that everybody knows. p and q are over that as well:
     estimates rest on it. Privacy does not: :attr:`guarantee` holds for every value of the word.
     """
+
+    max_domain: ClassVar[int] = 1 << 64
+    """Number of items of the largest domain that it takes."""
 
     @abstractmethod
     def symbols(self, domain: int) -> int:

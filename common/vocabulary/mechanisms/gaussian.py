@@ -44,6 +44,11 @@ class Gaussian(Mechanism):
     delta: float = Field(ge=1e-300, lt=1)
     calibration: Literal["paper", "analytic"] = "paper"
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of each calibration."""
+        return (cls(epsilon=0.5, delta=1e-4), cls(epsilon=4.0, delta=1e-6, calibration="analytic"))
+
     @model_validator(mode="after")
     def _proven(self) -> Self:
         if self.calibration == "paper" and self.epsilon > 1.0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -42,6 +42,11 @@ class HadamardResponse(FrequencyOracle):
 
     name: Literal["hadamard"] = "hadamard"
     epsilon: float = Field(ge=MIN_EPSILON, le=MAX_EPSILON)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return some with much and with little noise."""
+        return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0))
 
     @property
     def guarantee(self) -> tuple[float, float]:

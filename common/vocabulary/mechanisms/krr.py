@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -33,8 +33,15 @@ class KaryResponse(FrequencyOracle):
         Privacy loss of one answer, in [1e-6, 700].
     """
 
+    max_domain: ClassVar[int] = MAX_SYMBOLS
+
     name: Literal["krr"] = "krr"
     epsilon: float = Field(ge=MIN_EPSILON, le=MAX_EPSILON)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return some with much and with little noise."""
+        return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0))
 
     @property
     def guarantee(self) -> tuple[float, float]:
@@ -49,9 +56,9 @@ class KaryResponse(FrequencyOracle):
         PolicyRefused
             If there are more items than an answer can name.
         """
-        if not 2 <= domain <= MAX_SYMBOLS:
+        if not 2 <= domain <= self.max_domain:
             raise PolicyRefused(
-                f"mechanism 'krr' names one of 2 to {MAX_SYMBOLS} items, found {domain}: take olh or hadamard"
+                f"mechanism 'krr' names one of 2 to {self.max_domain} items, found {domain}: take olh or hadamard"
             )
         return domain
 

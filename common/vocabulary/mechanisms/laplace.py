@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -39,6 +39,11 @@ class Laplace(Mechanism):
     name: Literal["laplace"] = "laplace"
     answers: ClassVar[Literal["bit", "real"]] = "real"
     epsilon: float = Field(ge=0.001, le=30.0)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return some with much and with little noise."""
+        return (cls(epsilon=0.25), cls(epsilon=1.0), cls(epsilon=8.0))
 
     @cached_property
     def ratio(self) -> float:

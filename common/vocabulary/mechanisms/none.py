@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, Self
 
 from common.vocabulary.mechanisms.base import MECHANISMS, BitMechanism
 
@@ -17,6 +17,11 @@ class NoMechanism(BitMechanism):
 
     name: Literal["none"] = "none"
     for_real_people = False
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return the only one."""
+        return (cls(),)
 
     @property
     def truth(self) -> float:

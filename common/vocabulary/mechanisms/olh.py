@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -46,6 +46,11 @@ class LocalHashing(FrequencyOracle):
 
     name: Literal["olh"] = "olh"
     epsilon: float = Field(ge=MIN_EPSILON, le=math.log(MAX_SYMBOLS - 2))
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return some with much and with little noise."""
+        return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0))
 
     @property
     def guarantee(self) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -34,6 +34,11 @@ class Warner(BitMechanism):
 
     name: Literal["warner"] = "warner"
     epsilon: float = Field(ge=MIN_EPSILON, le=MAX_EPSILON)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return some from hardly any truth to hardly any lie."""
+        return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0), cls(epsilon=MAX_EPSILON))
 
     @cached_property
     def truth(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -29,6 +29,11 @@ class Count(Operation[NoisyCount]):
     kind: Literal["count"] = "count"
     feature: int = Field(ge=0, lt=1 << 20)
     epsilon: float = Field(ge=0.001, le=30.0)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of the third feature."""
+        return (cls(feature=2, epsilon=1.0),)
 
     @property
     def min_features(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -41,6 +41,11 @@ class HeadList(Operation[CountedHead]):
     bits: int = Field(ge=1, le=64)
     most: int = Field(ge=1, le=1 << 12)
     epsilon: float = Field(ge=0.0025, le=60.0)  # half of it is that of geometric noise, from 0.001 to 30
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about values of ten bits."""
+        return (cls(first=1, bits=10, most=5, epsilon=2.0),)
 
     @property
     def min_features(self) -> int:

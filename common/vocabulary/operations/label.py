@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -58,6 +58,11 @@ class Label(Operation[Labelled]):
     first: int = Field(default=0, ge=0, lt=1 << 26)
     count: int = Field(ge=1, le=1 << 20)
     transfer: bool = False
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return labels alone, and with the student's model."""
+        return (cls(count=20), cls(count=20, transfer=True))
 
     @property
     def min_features(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -33,6 +33,11 @@ class Learn(Operation[Learned]):
     kind: Literal["learn"] = "learn"
     round: int = Field(ge=1)
     task: Task | None = None
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return the first round's."""
+        return (cls(round=1),)
 
     @property
     def min_features(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -47,6 +47,11 @@ class LearnParities(Operation[BlockParities]):
     parts: int = Field(ge=1, le=1 << 10)
     epsilon: float = Field(gt=0)
     rule: Rule = "tight"
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of six blocks."""
+        return (cls(features=4, first=4, bits=3, blocks=2, parts=3, epsilon=20.0),)
 
     @property
     def min_features(self) -> int:

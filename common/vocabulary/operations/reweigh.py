@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from common.vocabulary.hypotheses.base import AnyHypothesis
+from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.losses import Loss
 from common.vocabulary.operations.base import OPERATIONS, Operation, Result
 
@@ -30,6 +31,11 @@ class Reweigh(Operation[Reweighed]):
     kind: Literal["reweigh"] = "reweigh"
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return that by a conjunction."""
+        return (cls(hypothesis=Conjunction(features=(1, 3))),)
 
     @property
     def min_features(self) -> int:

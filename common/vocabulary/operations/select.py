@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -31,6 +31,11 @@ class Select(Operation[SelectedFeature]):
     first: int = Field(default=0, ge=0, lt=1 << 20)
     count: int = Field(ge=1, le=1 << 20)
     epsilon: float = Field(gt=0)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one among five features."""
+        return (cls(first=2, count=5, epsilon=1.0),)
 
     @property
     def min_features(self) -> int:

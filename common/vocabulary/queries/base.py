@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
@@ -17,6 +17,11 @@ class Query(Value):
     """A map from one record (and the agent's public slot number) to a value in [0, 1], as a frozen value."""
 
     kind: str
+
+    @classmethod
+    @abstractmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return small valid instances, at least one: the contract suite makes its tests on each of them."""
 
     @property
     def domain(self) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -44,6 +44,14 @@ class CodeQuery(Query):
     sign: Annotated[int, Field(ge=0, lt=1 << 20)] | Literal["label"] | None = None
     present: int | None = Field(default=None, ge=0, lt=1 << 20)
     public: int = Field(ge=0, lt=1 << 63)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about items with a sign and people without items, and one about plain items."""
+        return (
+            cls(first=1, bits=5, sign=7, present=0, public=11),
+            cls(first=0, bits=3, sign="label", public=3),
+        )
 
     @property
     def min_features(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -27,6 +27,11 @@ class CoordinateQuery(Query):
     kind: Literal["coordinate"] = "coordinate"
     first: int = Field(ge=0, lt=1 << 20)
     count: int = Field(default=1, ge=1, le=1 << 20)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about two features, and one about the first."""
+        return (cls(first=1, count=2), cls(first=0))
 
     @property
     def min_features(self) -> int:

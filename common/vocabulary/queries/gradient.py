@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -33,6 +33,11 @@ class GradientQuery(Query):
     kind: Literal["gradient"] = "gradient"
     hypothesis: Linear
     bound: float = Field(gt=0)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return the gradient at a half-space of three features."""
+        return (cls(hypothesis=Linear(weights=(0.5, -1.0, 2.0), threshold=0.1), bound=1.0),)
 
     @property
     def min_features(self) -> int:

@@ -35,6 +35,11 @@ class ItemQuery(FrequencyQuery):
     bits: int = Field(ge=1, le=64)
     prefixes: tuple[int, ...] = Field(default=(), max_length=64)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about two prefixes, and one about whole items."""
+        return (cls(bits=5, prefixes=(2, 5)), cls(first=2, bits=3))
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         for length in self.prefixes:

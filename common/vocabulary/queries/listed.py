@@ -31,6 +31,11 @@ class ListedQuery(FrequencyQuery):
     bits: int = Field(ge=1, le=64)
     items: tuple[Annotated[int, Field(ge=0, lt=1 << 64)], ...] = Field(min_length=1, max_length=1 << 12)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about three items of eight."""
+        return (cls(first=1, bits=3, items=(6, 0, 3)),)
+
     @model_validator(mode="after")
     def _differ(self) -> Self:
         if len(set(self.items)) != len(self.items):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 from common.core.arrays import Floats, Indices
 from common.vocabulary.hypotheses.base import AnyHypothesis
+from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.losses import Loss, evaluate
 from common.vocabulary.queries.base import QUERIES, Query
 from common.vocabulary.records import Records
@@ -26,6 +27,12 @@ class LossQuery(Query):
     kind: Literal["loss"] = "loss"
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return the 0/1 loss and the hinge loss of a half-space."""
+        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
+        return (cls(hypothesis=plane), cls(hypothesis=plane, loss="hinge"))
 
     @property
     def min_features(self) -> int:

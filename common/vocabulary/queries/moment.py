@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -35,6 +35,11 @@ class MomentQuery(Query):
     dimension: int = Field(ge=1, le=1 << 16)
     bound: float = Field(gt=0)
     norm: float = Field(gt=0)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return the moments of three features."""
+        return (cls(dimension=3, bound=1.0, norm=2.0),)
 
     @property
     def moments(self) -> int:

@@ -34,6 +34,11 @@ class ThresholdQuery(Query):
     bits: int = Field(ge=1, le=64)
     below: int = Field(ge=1, lt=1 << 64)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about a number of four bits."""
+        return (cls(first=1, bits=4, below=6),)
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.below >> self.bits:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.heavy_hitters import find, ladder
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import ask, at_once
 from referee.protocols.base import ABLATIONS, Protocol, Script
+from referee.protocols.examples import left_alone
 from referee.protocols.patterns import agents, curator, maybe, sequence
-from referee.protocols.synergy.blender import combined, given, head_list, shares_by_agents, shares_by_curator
+from referee.protocols.synergy.blender import (
+    BlenderProtocol,
+    combined,
+    given,
+    head_list,
+    shares_by_agents,
+    shares_by_curator,
+)
 
 
 @ABLATIONS.register("blender/curator")
@@ -19,6 +28,11 @@ class CuratorAlone(Protocol):
     title = "Blender: the curator alone"
     problem = "blender"
     pattern = curator("head")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("curator", BlenderProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Have the curator list the items and count them."""
@@ -38,6 +52,11 @@ class AgentsAlone(Protocol):
     title = "Blender: the agents alone"
     problem = "blender"
     pattern = sequence(agents("item"), maybe(agents("listed")))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("agents", BlenderProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Find the items with half of the agents, ask the others about them."""

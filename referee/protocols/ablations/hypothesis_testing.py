@@ -12,11 +12,19 @@ from common.numerics.randomness import RandomSource
 from common.planning.problems.hypothesis_testing import stand_in
 from common.scenario.problems.hypothesis_testing import Evidence, HypothesisTesting
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.vocabulary.mechanisms.laplace import Laplace
 from referee.protocols.asking import problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
+from referee.protocols.examples import left_alone
 from referee.protocols.patterns import agents, curator
-from referee.protocols.synergy.hypothesis_testing import decided, decided_by, hear_agents, hear_curator
+from referee.protocols.synergy.hypothesis_testing import (
+    HypothesisTestingProtocol,
+    decided,
+    decided_by,
+    hear_agents,
+    hear_curator,
+)
 
 
 @ABLATIONS.register("hypothesis-testing/curator")
@@ -26,6 +34,11 @@ class CuratorAlone(Protocol):
     title = "Hypothesis testing: the curator alone"
     problem = "hypothesis-testing"
     pattern = curator("count")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("curator", HypothesisTestingProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Hear the curator, and decide."""
@@ -46,6 +59,11 @@ class AgentsAlone(Protocol):
     title = "Hypothesis testing: the agents alone"
     problem = "hypothesis-testing"
     pattern = agents("coordinate")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("agents", HypothesisTestingProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Hear the agents, and decide."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from common.scenario.problems.one_of_many_parities import OneOfManyParities, Wanted
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.codes import likeliest_parity
 from referee.protocols.asking import ask_codes, problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
+from referee.protocols.examples import left_alone
 from referee.protocols.patterns import agents, curator, some
-from referee.protocols.synergy.one_of_many_parities import find_wanted, learn_wanted
+from referee.protocols.synergy.one_of_many_parities import OneOfManyParitiesProtocol, find_wanted, learn_wanted
 
 
 @ABLATIONS.register("one-of-many-parities/curator")
@@ -23,6 +25,11 @@ class CuratorAlone(Protocol):
     problem = "one-of-many-parities"
     pattern = curator("learn")
 
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("curator", OneOfManyParitiesProtocol.example())
+
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn the parity with a random number."""
         problem = problem_of(scenario, OneOfManyParities)
@@ -36,6 +43,11 @@ class AgentsAlone(Protocol):
     title = "One of many parities: the agents alone"
     problem = "one-of-many-parities"
     pattern = some(agents("code"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("agents", OneOfManyParitiesProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Find out which parity is wanted with half of the agents, search for it with the others."""

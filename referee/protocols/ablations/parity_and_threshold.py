@@ -5,13 +5,21 @@ from __future__ import annotations
 from common.core.errors import BadScenario
 from common.scenario.problems.parity_and_threshold import ParityAndThreshold
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.codes import likeliest_parity
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.steps import Answers
 from referee.protocols.asking import ask, ask_codes, parity_of, problem_of
 from referee.protocols.base import ABLATIONS, Protocol, Script
+from referee.protocols.examples import left_alone
 from referee.protocols.patterns import agents, curator, many, sequence, some
-from referee.protocols.synergy.parity_and_threshold import ended, find_threshold, learn, survey
+from referee.protocols.synergy.parity_and_threshold import (
+    ParityAndThresholdProtocol,
+    ended,
+    find_threshold,
+    learn,
+    survey,
+)
 
 
 @ABLATIONS.register("parity-and-threshold/curator")
@@ -24,6 +32,11 @@ class CuratorAlone(Protocol):
     title = "Parity and threshold: the curator alone"
     problem = "parity-and-threshold"
     pattern = curator("learn")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("curator", ParityAndThresholdProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn the parity, guess the threshold."""
@@ -39,6 +52,11 @@ class AgentsAlone(Protocol):
     title = "Parity and threshold: the agents alone"
     problem = "parity-and-threshold"
     pattern = sequence(some(agents("code")), agents("coordinate"), many(agents("threshold")))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("agents", ParityAndThresholdProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Search for the parity with half of the agents, then for the threshold with others."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.codes import likeliest_parity
 from common.vocabulary.steps import Progress
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, learn_parity, problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
+from referee.protocols.examples import left_alone
 from referee.protocols.patterns import agents, curator, some
-from referee.protocols.synergy.parity_chooses_secret import nobody_answered, tell_secret
+from referee.protocols.synergy.parity_chooses_secret import ParityChoosesSecretProtocol, nobody_answered, tell_secret
 
 
 @ABLATIONS.register("parity-chooses-secret/curator")
@@ -23,6 +25,11 @@ class CuratorAlone(Protocol):
     title = "Parity chooses secret: the curator alone"
     problem = "parity-chooses-secret"
     pattern = curator("learn")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("curator", ParityChoosesSecretProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn which secret is wanted, and guess it."""
@@ -45,6 +52,11 @@ class AgentsAlone(Protocol):
     title = "Parity chooses secret: the agents alone"
     problem = "parity-chooses-secret"
     pattern = some(agents("code"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("agents", ParityChoosesSecretProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Search for the parity with half of the agents, ask the others for the shares."""

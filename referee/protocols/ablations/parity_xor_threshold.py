@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from common.scenario.problems.parity_xor_threshold import Piecewise
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.vocabulary.steps import Answers, AskAgents
 from referee.protocols.asking import ask, at_once
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
+from referee.protocols.examples import left_alone
 from referee.protocols.patterns import agents, curator
-from referee.protocols.synergy.parity_xor_threshold import given, learn_blocks, pieced_together, prefixes, voted
+from referee.protocols.synergy.parity_xor_threshold import (
+    ParityXorThresholdProtocol,
+    given,
+    learn_blocks,
+    pieced_together,
+    prefixes,
+    voted,
+)
 
 
 @ABLATIONS.register("parity-xor-threshold/curator")
@@ -18,6 +27,11 @@ class CuratorAlone(Protocol):
     title = "Parity XOR threshold: the curator alone"
     problem = "parity-xor-threshold"
     pattern = curator("parities")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("curator", ParityXorThresholdProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn a parity in each block, divide the range evenly."""
@@ -34,6 +48,11 @@ class AgentsAlone(Protocol):
     title = "Parity XOR threshold: the agents alone"
     problem = "parity-xor-threshold"
     pattern = agents("item")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("agents", ParityXorThresholdProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Find where the blocks end."""

@@ -6,13 +6,15 @@ import numpy as np
 
 from common.scenario.problems.select_then_estimate import SelectThenEstimate
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.vocabulary.operations.count import Count
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import Answers, AskAgents
 from referee.protocols.asking import ask, at_once, problem_of
 from referee.protocols.base import ABLATIONS, Protocol, Script
+from referee.protocols.examples import left_alone
 from referee.protocols.patterns import agents, curator, sequence
-from referee.protocols.synergy.select_then_estimate import ended, select
+from referee.protocols.synergy.select_then_estimate import SelectThenEstimateProtocol, ended, select
 
 
 @ABLATIONS.register("select-then-estimate/curator")
@@ -22,6 +24,11 @@ class CuratorAlone(Protocol):
     title = "Select then estimate: the curator alone"
     problem = "select-then-estimate"
     pattern = sequence(curator("select"), curator("count"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("curator", SelectThenEstimateProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Select, then count."""
@@ -41,6 +48,11 @@ class AgentsAlone(Protocol):
     title = "Select then estimate: the agents alone"
     problem = "select-then-estimate"
     pattern = agents("coordinate")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("agents", SelectThenEstimateProtocol.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Ask about every feature at once, answer with the best."""

@@ -9,6 +9,7 @@ import numpy as np
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.loss import LossQuery
@@ -17,6 +18,7 @@ from common.vocabulary.steps import Answers, AskAgents, Progress
 from common.wire.messages import MAX_AGENTS_PER_QUESTION
 from referee.protocols.asking import estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_ball
 from referee.protocols.patterns import agents, sequence
 
 TESTED = 0.1
@@ -47,6 +49,11 @@ class LocalAverages(Protocol):
 
     title = "Local averages"
     pattern = sequence(agents("moment"), agents("loss"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=local-averages"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Ask everybody once, compute the discriminant, then estimate its loss."""
@@ -105,10 +112,10 @@ def discriminant(means: Floats, variances: Floats) -> Linear:
     both = 1.0 - label * label
     difference = 2.0 * (means[d : 2 * d] - label * mean) / both
     noise = 4.0 * float(variances[d : 2 * d].sum() + label**2 * variances[:d].sum()) / both**2
-    length = float(np.square(difference).sum())
+    length = float(difference @ difference)
     difference = difference * (max(0.0, 1.0 - noise / length) if length > 0.0 else 0.0)
-    length = float(np.square(difference).sum())
-    within = (means[-1] - float(np.square(mean).sum()) + float(variances[:d].sum())) / d - both * length / (4.0 * d)
+    length = float(difference @ difference)
+    within = (means[-1] - float(mean @ mean) + float(variances[:d].sum())) / d - both * length / (4.0 * d)
     prior = max(within, MIN_VARIANCE) * (math.log1p(label) - math.log1p(-label))
-    threshold = float((difference * mean).sum()) - 0.5 * label * length - prior
+    threshold = float(difference @ mean) - 0.5 * label * length - prior
     return Linear(weights=tuple(difference.tolist()), threshold=threshold)

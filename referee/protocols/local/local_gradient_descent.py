@@ -10,6 +10,7 @@ import numpy as np
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.gradient import GradientQuery
@@ -17,6 +18,7 @@ from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_ball
 from referee.protocols.patterns import agents, sequence, some
 
 MIN_PER_COORDINATE = 400
@@ -39,6 +41,11 @@ class LocalGradientDescent(Protocol):
 
     title = "Local gradient descent"
     pattern = sequence(some(agents("gradient")), agents("loss"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=local-gradient-descent"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Repeat w <- w - step * estimated gradient; then estimate the loss of the averaged w."""

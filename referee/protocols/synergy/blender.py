@@ -10,6 +10,7 @@ from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.scenario.problems.blender import Blender, Head
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.frequency import reports
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
 from common.vocabulary.operations.head import CountedHead, HeadList
@@ -17,6 +18,7 @@ from common.vocabulary.queries.listed import ListedQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import ask, at_once, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import agents, curator, maybe, sequence
 
 Shares = tuple[Floats, Floats]
@@ -36,6 +38,21 @@ class BlenderProtocol(Protocol):
     title = "Blender"
     problem = "blender"
     pattern = sequence(curator("head"), maybe(agents("listed")))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "blender",
+                {"name": "zipf-items", "b": 10, "items": 4, "power": 1.0},
+                "problem.bits=10",
+                "problem.most=6",
+                "problem.heavy=0.2",
+                "problem.precise=0.15",
+                "agents.mechanism.epsilon=2",
+            ),
+        )
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Have the curator list the items and count them, ask the agents about the list, combine."""

@@ -7,11 +7,13 @@ from typing import Any
 
 from common.scenario.problems.hypothesis_testing import Decision, Evidence, HypothesisTesting
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.vocabulary.operations.count import Count
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
 from referee.protocols.asking import ask, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import agents, curator, sequence
 
 
@@ -29,6 +31,18 @@ class HypothesisTestingProtocol(Protocol):
     title = "Hypothesis testing"
     problem = "hypothesis-testing"
     pattern = sequence(curator("count"), agents("coordinate"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "hypothesis-testing",
+                {"name": "biased-coins", "d": 1, "biased": [0], "rates": [0.7]},
+                "problem.bias=0.4",
+                "beta=0.001",
+            ),
+        )
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Hear both sides, and decide."""

@@ -9,11 +9,13 @@ import numpy as np
 
 from common.scenario.problems.one_of_many_parities import OneOfManyParities, Wanted
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.codes import signed_shares
 from common.vocabulary.steps import AskAgents, AskCurator, Progress
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, learn_parity, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import agents, curator, sequence, some
 
 
@@ -29,6 +31,19 @@ class OneOfManyParitiesProtocol(Protocol):
     title = "One of many parities"
     problem = "one-of-many-parities"
     pattern = sequence(some(agents("code")), curator("learn"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "one-of-many-parities",
+                {"name": "one-of-many-parities", "c": 4, "d": 2, "shares": 5},
+                "problem.c=4",
+                "problem.d=2",
+                "problem.shares=5",
+            ),
+        )
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Find out which parity is wanted, then learn it."""

@@ -10,6 +10,7 @@ import numpy as np
 from common.core.errors import BadScenario
 from common.scenario.problems.parity_and_threshold import Both, ParityAndThreshold
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.cdf import estimate_cdf
 from common.statistics.cdf_levels import ladder
 from common.statistics.frequency import reports
@@ -23,6 +24,7 @@ from common.vocabulary.steps import Answers, AskAgents, Progress, Together
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_together, at_once, parity_of, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import agents, curator, many, sequence, together
 
 
@@ -45,6 +47,20 @@ class ParityAndThresholdProtocol(Protocol):
     pattern = sequence(together(curator("learn"), agents("coordinate")), many(agents("threshold"))) | together(
         curator("learn"), agents("item"), agents("item")
     )
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "parity-and-threshold",
+                {"name": "parity-and-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
+                "problem.c=4",
+                "problem.b=6",
+                "alpha=0.4",
+                "agents.mechanism.epsilon=2",
+            ),
+        )
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn the parity, and at the same time how many are below the threshold; then search for it."""

@@ -9,12 +9,14 @@ import numpy as np
 
 from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.codes import signed_shares
 from common.vocabulary.mechanisms.base import BitMechanism
 from common.vocabulary.steps import AskAgents, Progress
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, learn_parity, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import agents, curator, many, sequence
 
 
@@ -31,6 +33,18 @@ class ParityChoosesSecretProtocol(Protocol):
     title = "Parity chooses secret"
     problem = "parity-chooses-secret"
     pattern = sequence(curator("learn"), many(agents("code")))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "parity-chooses-secret",
+                {"name": "parity-chooses-secret", "c": 3, "shares": 5, "secret": [0, 2]},
+                "problem.c=3",
+                "problem.shares=5",
+            ),
+        )
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn which secret is wanted, then ask for its shares."""

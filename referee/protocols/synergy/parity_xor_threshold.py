@@ -10,6 +10,7 @@ from common.core.errors import BadScenario
 from common.planning.problems.parity_xor_threshold import shape
 from common.scenario.problems.parity_xor_threshold import ParityXorThreshold, Piecewise
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.cdf import estimate_cdf
 from common.statistics.cdf_levels import ladder
 from common.vocabulary.hypotheses.features import FeatureSet
@@ -19,6 +20,7 @@ from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.steps import Answers, AskAgents
 from referee.protocols.asking import ask_together, at_once, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import agents, curator, together
 
 Pieces = tuple[FeatureSet | None, ...]
@@ -38,6 +40,21 @@ class ParityXorThresholdProtocol(Protocol):
     title = "Parity XOR threshold"
     problem = "parity-xor-threshold"
     pattern = together(curator("parities"), agents("item"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "parity-xor-threshold",
+                {"name": "parity-xor-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
+                "problem.c=4",
+                "problem.b=6",
+                "problem.blocks=4",
+                "alpha=0.45",
+                "agents.mechanism.epsilon=5",
+            ),
+        )
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Ask both sides at once, put the answers together."""

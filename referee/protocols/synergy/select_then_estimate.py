@@ -7,12 +7,14 @@ from typing import Any
 
 from common.scenario.problems.select_then_estimate import Selected, SelectThenEstimate
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 from common.vocabulary.operations.select import Select
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import AskCurator, Progress
 from referee.protocols.asking import ask, at_once, estimate_mean, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_problem
 from referee.protocols.patterns import agents, curator, sequence
 
 
@@ -28,6 +30,19 @@ class SelectThenEstimateProtocol(Protocol):
     title = "Select then estimate"
     problem = "select-then-estimate"
     pattern = sequence(curator("select"), agents("coordinate"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "select-then-estimate",
+                {"name": "biased-coins", "d": 10, "biased": [3, 7], "rates": [0.9, 0.5]},
+                "problem.d=10",
+                "problem.precise=0.15",
+                "alpha=0.3",
+            ),
+        )
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Select, then estimate the mean of what was selected."""

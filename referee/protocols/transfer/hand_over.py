@@ -8,8 +8,10 @@ who uses it for learning a different hypothesis". docs/hand-over.md has the proo
 from __future__ import annotations
 
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.vocabulary.steps import Progress
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_ball
 from referee.protocols.transfer.subsample_test_reweigh import SubsampleTestReweigh, run_rounds
 
 
@@ -39,6 +41,11 @@ class HandOver(Protocol):
 
     title = "Hand-over"
     pattern = SubsampleTestReweigh.pattern
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=hand-over"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """For each task, Algorithm 2 from the weights of the last one, in the rounds that are left."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Progress
 from referee.protocols.asking import ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_ball
 from referee.protocols.patterns import agents, curator, sequence
 
 
@@ -23,6 +25,11 @@ class LearnAndTest(Protocol):
 
     title = "Learn and test"
     pattern = sequence(curator("learn"), agents("loss"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=learn-and-test"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn, then estimate the loss on T."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings
 from common.vocabulary.operations.label import Label, Labelled
@@ -13,6 +15,7 @@ from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Progress
 from referee.protocols.asking import ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_ball
 from referee.protocols.patterns import agents, curator, sequence
 
 
@@ -27,6 +30,20 @@ class ModelAgnosticProtocol(Protocol):
 
     title = "Model-agnostic private learning"
     pattern = sequence(curator("label"), agents("loss"))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        learner = {
+            "name": "model-agnostic",
+            "protects": "labels",
+            "chunks": 60,
+            "teacher": {"classifier": "RidgeClassifier"},
+            "student": {"classifier": "RidgeClassifier"},
+            "aggregation": {"name": "gnmax", "noise": 10.0},
+            "queries": 4,
+        }
+        return (small_ball("protocol=model-agnostic", f"curator.learner={json.dumps(learner)}"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Have all points labelled, transfer, then estimate the loss on T."""

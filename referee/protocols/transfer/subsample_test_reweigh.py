@@ -10,6 +10,7 @@ import math
 
 from common.core.errors import BadScenario
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.operations.reweigh import Reweigh
 from common.vocabulary.queries.loss import LossQuery
@@ -17,6 +18,7 @@ from common.vocabulary.steps import Progress
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask, estimate_mean, test_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.examples import small_ball
 from referee.protocols.patterns import agents, curator, many, maybe, sequence, some
 
 
@@ -34,6 +36,11 @@ class SubsampleTestReweigh(Protocol):
 
     title = "Subsample-Test-Reweigh"
     pattern = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball(),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Algorithm 2: for t = 1..T learn h^t from mu^t, test it on fresh agents, then halt or reweigh by it."""

@@ -39,6 +39,10 @@ def covered(accountant: Accountant) -> list[Event]:
     return [event for event in EVERYTHING if accountant.covers(event) and not isinstance(event, NoEvent)]
 
 
+def test_it_knows_what_something_costs(accountant: Accountant) -> None:
+    assert covered(accountant)
+
+
 def test_nothing_costs_nothing(accountant: Accountant) -> None:
     assert accountant.covers(NoEvent())
     assert accountant.epsilon([], DELTA) == 0.0

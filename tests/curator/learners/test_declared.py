@@ -15,7 +15,7 @@ from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, parse_learner
 from curator.weights.reweighing import Reweighing
 from tests.curator.learners.counted import CountingSampler
-from tests.curator.learners.test_learner_contract import BOOLEANS, EXAMPLES, PUBLIC
+from tests.curator.learners.test_learner_contract import accepts
 
 S = 1e-3
 """What is declared as the total variation of mu and mu': a release with it is one from draws."""
@@ -43,6 +43,9 @@ ALSO: dict[str, dict[str, Any]] = {
     "sgd without noise": {"name": "sgd", "steps": 777, "noise": 0.0, "diameter": 2.0, "regularization": 0.1},
 }
 """Other ways in which some of them learn."""
+EXAMPLES = {
+    f"{name} {place}": example.wire() for name, kind in LEARNERS.items() for place, example in enumerate(kind.example())
+}
 WAYS = {**EXAMPLES, **ALSO}
 SHORT: dict[str, dict[str, Any]] = {"model-agnostic": {"queries": 50, "chunks": 20}, "sgd": {"steps": 1234}}
 """Less work than the examples are."""
@@ -66,12 +69,12 @@ def declared(event: Event, settings: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_draws_as_often_as_its_event_pays_for(way: str) -> None:
-    learner = parse_learner({**WAYS[way], **SHORT.get(way, {})})
+    learner = parse_learner({**WAYS[way], **(SHORT.get(WAYS[way]["name"], {}) if way in EXAMPLES else {})})
     features = np.random.default_rng(3).uniform(-1, 1, size=(600, 90 if "many" in way else 3)).astype(np.float32)
-    if learner.name in BOOLEANS or "conjunctions" in way:
+    if not accepts(lambda: learner.check(features.dtype, features.shape[1])):
         features = (features > 0.2).astype(np.uint8)  # type: ignore[assignment]
     records = Records(features, np.where(features[:, 0] > 0.2, 1, -1).astype(np.int8))
-    public = records.take(np.arange(100)) if learner.name in PUBLIC or learner.name == "model-agnostic" else None
+    public = records.take(np.arange(100))
     sampler = CountingSampler(records)
     learner.learn(sampler, RandomSource.seeded(1), None, public)
     wanted = declared(learner.event(S), learner.wire())

@@ -1,115 +1,126 @@
-"""What every registered learner must do: declare its event first, draw from mu only, and give data back."""
+"""What every registered learner must do: declare its event first, draw from mu only, and give data back.
+
+Made on its own examples, so a new one is tested by being registered.
+"""
+
+from functools import cache
 
 import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario
 from common.numerics.randomness import RandomSource
-from common.privacy.events import (
-    Gaussian,
-    NonPrivate,
-    PrivateSelection,
-    SubsampledRelease,
-    SubsampledSteps,
-    parse_event,
-)
+from common.privacy.budget import cost
+from common.privacy.events import NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps, parse_event
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
+from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, parse_learner
 from curator.weights.reweighing import Reweighing
-
-VIEW = {"features": 3, "center": 0.0, "norm": 1.8, "radius": 3.0}
-EXAMPLES = {
-    "chosen": {
-        "name": "chosen",
-        "learner": {"name": "cnvx-adap", "iterations": 300, **VIEW},
-        "grid": {"alpha": [0.3, 0.4]},
-        "law": {"name": "negative-binomial", "gamma": 0.5, "most": 4},
-        "mu": 2.0,
-    },
-    "cnvx-adap": {"name": "cnvx-adap", "alpha": 0.3, "mu": 2.0, "iterations": 300, **VIEW},
-    "ncnvx-adap": {"name": "ncnvx-adap", "alpha": 0.3, "mu": 2.0, "iterations": 300, "output": "average", **VIEW},
-    "sgd": {"name": "sgd", "steps": 20_000, "noise": 1.0, "diameter": 20.0},
-    "exponential": {"name": "exponential", "hypotheses": "stumps", "draws": 2000, "epsilon": 1.0},
-    "model-agnostic": {
-        "name": "model-agnostic",
-        "protects": "labels",
-        "chunks": 50,
-        "teacher": {"classifier": "DecisionTreeClassifier"},
-        "student": {"classifier": "DecisionTreeClassifier"},
-        "aggregation": {"name": "gnmax", "noise": 5.0},
-        "queries": 1000,
-    },
-    "parity": {"name": "parity", "epsilon": 20.0},
-    "scikit": {"name": "scikit", "classifier": "LogisticRegression", "draws": 2000},
-    "svm": {"name": "svm", "draws": 2000},
-}
+from tests.contracts import examples, with_a_number_that_is_none
 
 
-BOOLEANS = ("parity",)
-"""Those that want 0/1 features."""
-ITSELF = ("parity",)
-"""Those that see the sample itself, not draws from mu: what they cost does not depend on mu."""
+def threshold(x):
+    return x[:, 0] > 0.2
 
 
-PUBLIC = ("chosen", "cnvx-adap", "ncnvx-adap")
-"""Those that want a public sample, too."""
-
-
-def learn(name, draws, previous=None):
-    """Learn with the same randomness every time; public people are some of the curator's, if there are any."""
-    public = next(iter(draws.everybody())).take(np.arange(500)) if name in PUBLIC else None
-    return parse_learner(EXAMPLES[name]).learn(draws, RandomSource.seeded(1), previous, public)
-
-
-def sampler(name, label=lambda x: x[:, 0] > 0.2, n=4000):
+@cache
+def people(booleans, label=threshold, n=4000):
+    """Return people whose label is a threshold of the first of three features, or 0/1 features, of which it is one."""
     features = np.random.default_rng(1).uniform(-1, 1, size=(n, 3)).astype(np.float32)
-    features = (features > 0.2).astype(np.uint8) if name in BOOLEANS else features
-    records = Records(features, np.where(label(features), 1, -1).astype(np.int8))
-    return Reweighing(n, 0.5, 0.1).sampler(records), records
+    features = (features > 0.2).astype(np.uint8) if booleans else features
+    return Records(features, np.where(label(features), 1, -1).astype(np.int8))
 
 
-def test_every_registered_learner_has_an_example_here():
-    assert sorted(EXAMPLES) == LEARNERS.names()
+def wanted(learner, label=threshold):
+    """Return a sample that the learner accepts, and the public sample that it wants: some of the same people."""
+    booleans = not accepts(lambda: learner.check(np.dtype(np.float32), 3))
+    records = people(booleans, label)
+    learner.check(records.features.dtype, records.dimension)
+    learner.check_people(len(records))
+    public = None if accepts(lambda: learner.check_public(None)) else records.take(np.arange(500))
+    learner.check_public(public)
+    return records, public
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def accepts(check):
+    """Return whether a check refuses nothing."""
+    try:
+        check()
+    except BadScenario:
+        return False
+    return True
+
+
+def learn(learner, label=threshold, previous=None):
+    """Learn with the same randomness every time; return the people, too."""
+    records, public = wanted(learner, label)
+    draws = Reweighing(len(records), 0.5, 0.1).sampler(records)
+    return learner.learn(draws, RandomSource.seeded(1), previous, public), records
+
+
+def never(x):
+    return np.zeros(len(x), dtype=bool)
+
+
+def always(x):
+    return np.ones(len(x), dtype=bool)
+
+
+@pytest.mark.parametrize("learner", examples(LEARNERS))
 class TestContract:
-    def test_declares_an_event_that_can_be_stored(self, name):
-        event = parse_learner(EXAMPLES[name]).event(1e-4)
+    def test_declares_an_event_that_can_be_stored_and_priced(self, learner):
+        event = learner.event(1e-4)
         assert parse_event(event.wire()) == event
-        assert isinstance(event, NonPrivate | SubsampledSteps | SubsampledRelease | Gaussian | PrivateSelection)
-        assert isinstance(event, NonPrivate | Gaussian | PrivateSelection) or event.sampling == (
-            1.0 if name in ITSELF else 1e-4
-        )
+        assert not isinstance(event, NoEvent)
+        assert np.isfinite(cost([(event, 1)], 1e-6)) != isinstance(event, NonPrivate)
 
-    def test_learns_what_can_be_learned(self, name):
-        draws, records = sampler(name)
-        learned = learn(name, draws)
+    def test_the_sample_itself_is_for_learners_whose_event_says_so(self, learner):
+        """Draws are amplified by the sampling bound; what looks at everybody must declare that it is 1."""
+        event = learner.event(1e-4)
+        if not isinstance(event, SubsampledSteps | SubsampledRelease):
+            return
+        assert event.sampling in (1e-4, 1.0)
+        if event.sampling == 1.0:
+            return
+        records, public = wanted(learner)
+        draws = Reweighing(len(records), 0.5, 0.1).sampler(records)
+        draws.everybody = None
+        assert isinstance(learner.learn(draws, RandomSource.seeded(1), None, public), Hypothesis)
+
+    def test_learns_what_can_be_learned(self, learner):
+        learned, records = learn(learner)
         assert learned.mistakes(records).mean() < 0.1
 
-    def test_answer_is_data(self, name):
-        draws, _ = sampler(name)
-        learned = learn(name, draws)
+    def test_answer_is_data(self, learner):
+        learned, _ = learn(learner)
         assert isinstance(learned, Hypothesis)
         assert parse_hypothesis(learned.wire()) == learned
 
-    def test_the_same_source_gives_the_same_answer(self, name):
-        draws, _ = sampler(name)
-        first = learn(name, draws)
-        assert learn(name, draws) == first
-        assert learn(name, draws, first) is not None
+    def test_the_same_source_gives_the_same_answer(self, learner):
+        first, _ = learn(learner)
+        assert learn(learner)[0] == first
+        assert isinstance(learn(learner, previous=first)[0], Hypothesis)
 
-    @pytest.mark.parametrize("label", [-1, 1])
-    def test_a_sample_with_one_label_is_no_trouble(self, name, label):
-        draws, records = sampler(name, lambda x: np.full(len(x), label > 0))
-        learned = learn(name, draws)
-        never = name == "parity" and label == 1  # no parity is odd everywhere
-        assert never or learned.mistakes(records).mean() < 0.1
+    @pytest.mark.parametrize("label", [never, always])
+    def test_a_sample_with_one_label_is_no_trouble(self, learner, label):
+        learned, records = learn(learner, label)
+        none = label is always and learned == Constant(label=-1)  # no hypothesis of its class is +1 everywhere
+        assert none or learned.mistakes(records).mean() < 0.1
 
-    def test_refuses_unknown_settings(self, name):
-        with pytest.raises(BadInput):
-            parse_learner({**EXAMPLES[name], "epsilom": 1.0})
+    def test_room_grows_with_the_people_if_at_all(self, learner):
+        from curator.learners.base import Sizes
+
+        few, many = (learner.room(Sizes(n, 100, 3, 4)) for n in (1000, 1_000_000))
+        assert 0 <= few <= many
+
+    def test_travels_as_settings(self, learner):
+        assert parse_learner(learner.wire()) == learner
+
+    def test_refuses_unknown_and_non_finite_settings(self, learner):
+        for broken in ({**learner.wire(), "epsilom": 1.0}, *with_a_number_that_is_none(learner.wire())):
+            with pytest.raises(BadInput):
+                parse_learner(broken)
 
 
 @pytest.mark.parametrize("settings", [None, {}, {"name": "oracle"}])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from common.core.arrays import Floats, Indices, Labels, Singles
 from common.numerics import counter
 from common.numerics.kernels import njit
-from common.people.distributions.base import DISTRIBUTIONS
+from common.people.distributions.base import DISTRIBUTIONS, SIDES
 from common.people.distributions.gaussians.close_gaussians import CloseGaussians
 from common.vocabulary.records import Records
 
@@ -37,6 +37,11 @@ class GaussianBall(CloseGaussians):
     inside: float = Field(default=0.4, gt=0, lt=1)
     center: float = 0.0
     scale: float = Field(default=1.0, gt=0)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        return tuple(cls(side=side, d=5, close=2, sigma_source=0.1, sigma_target=0.07, norm=0.05) for side in SIDES)
 
     @cached_property
     def radius_squared(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from common.core.arrays import Indices
 from common.numerics import counter
-from common.people.distributions.base import DISTRIBUTIONS
+from common.people.distributions.base import DISTRIBUTIONS, SIDES
 from common.people.distributions.gaussians.gaussian_ball import GaussianBall
 from common.vocabulary.records import Records
 
@@ -31,6 +31,13 @@ class GaussianBalls(GaussianBall):
 
     name: Literal["gaussian-balls"] = "gaussian-balls"  # type: ignore[assignment]  # a Literal names one kind, and this is another
     second: float = Field(gt=0, lt=1)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        return tuple(
+            cls(side=side, d=5, close=2, sigma_source=0.1, sigma_target=0.07, norm=0.05, second=0.7) for side in SIDES
+        )
 
     @property
     def dimension(self) -> int:

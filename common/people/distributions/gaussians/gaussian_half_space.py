@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from common.core.arrays import Indices
 from common.numerics import counter
-from common.people.distributions.base import DISTRIBUTIONS
+from common.people.distributions.base import DISTRIBUTIONS, SIDES
 from common.people.distributions.gaussians.close_gaussians import CloseGaussians
 from common.vocabulary.records import Records
 
@@ -36,6 +36,11 @@ class GaussianHalfSpace(CloseGaussians):
 
     name: Literal["gaussian-half-space"] = "gaussian-half-space"
     share: float = Field(default=0.01, gt=0, lt=1)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        return tuple(cls(side=side, d=5, close=2, sigma_source=1.0, sigma_target=0.7, share=0.3) for side in SIDES)
 
     @property
     def threshold(self) -> float:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices
 from common.numerics import counter
-from common.people.distributions.base import DISTRIBUTIONS, Distribution
+from common.people.distributions.base import DISTRIBUTIONS, SIDES, Distribution
 from common.vocabulary.hypotheses.features import FeatureSet
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.records import Records
@@ -44,6 +44,11 @@ class BiasedParity(Distribution):
     secret: FeatureSet
     biased: int = Field(default=0, ge=0)
     rate: float = Field(default=0.5, gt=0, lt=1)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        return tuple(cls(side=side, d=70, secret=(0, 3, 66), biased=2, rate=0.2) for side in SIDES)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

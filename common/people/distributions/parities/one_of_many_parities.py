@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -41,6 +41,11 @@ class OneOfManyParities(Distribution):
     d: int = Field(ge=1, le=12)
     shares: int = Field(ge=2, le=1 << 16)
     seed: int = Field(default=0, ge=0, lt=1 << 62)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of eight parities."""
+        return (cls(c=70, d=3, shares=9),)
 
     @property
     def share_bits(self) -> int:

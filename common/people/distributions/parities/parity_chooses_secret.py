@@ -42,6 +42,11 @@ class ParityChoosesSecret(Distribution):
     secret: FeatureSet
     seed: int = Field(default=0, ge=0, lt=1 << 62)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of 32 secrets."""
+        return (cls(c=5, shares=9, secret=(0, 3)),)
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.secret and self.secret[-1] >= self.c:

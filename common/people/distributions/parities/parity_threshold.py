@@ -41,6 +41,11 @@ class _ParityThreshold(Distribution):
     threshold: int = Field(ge=0)
     power: float = Field(default=1.0, gt=0, le=8)
 
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of more than 64 bits, with numbers that are often small."""
+        return (cls.parse({"c": 70, "b": 9, "secret": (0, 66), "threshold": 300, "power": 2.0}),)
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.secret and self.secret[-1] >= self.c:

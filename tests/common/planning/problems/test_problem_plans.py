@@ -12,9 +12,9 @@ from common.scenario.loading import load
 from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario
 from deploy.checking import checked
-from tests.support import SMALL, small
+from tests.support import ABOUT, small
 
-NAMES = sorted(SMALL)
+NAMES = ABOUT
 
 
 def coins(bias=0.1, **numbers):

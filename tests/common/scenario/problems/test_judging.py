@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadMessage, BadScenario
-from tests.support import SMALL, small
+from tests.support import ABOUT, small
 
-NAMES = sorted(SMALL)
+NAMES = ABOUT
 
 
 def people(name: str) -> Any:

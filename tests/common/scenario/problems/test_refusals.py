@@ -7,9 +7,9 @@ from common.scenario.loading import load, shipped
 from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import parse
 from deploy.checking import checked
-from tests.support import SMALL, small
+from tests.support import ABOUT, small
 
-NAMES = sorted(SMALL)
+NAMES = ABOUT
 COINS = "{name: biased-coins, d: 3, biased: [0], rates: [0.7]}"
 
 

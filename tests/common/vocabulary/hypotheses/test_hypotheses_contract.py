@@ -1,4 +1,8 @@
-"""What every registered hypothesis must do: travel as JSON, refuse what is not one, and label anything."""
+"""What every registered hypothesis must do: travel as JSON, refuse what is not one, and label anything.
+
+Made on its own examples, so a new one is tested by being registered; what the shipped ones predict is compared with
+their definitions in ``test_hypotheses_definitions.py``.
+"""
 
 import json
 
@@ -9,159 +13,96 @@ from common.core.errors import BadMessage
 from common.numerics.kernels import interpreted
 from common.vocabulary.hypotheses.base import HYPOTHESES, parse_hypothesis
 from common.vocabulary.records import Records
-from tests.common.vocabulary.hypotheses.graphs.models import linear, wire
-
-EXAMPLES = {
-    "argmax": {
-        "kind": "argmax",
-        "first": 3,
-        "hypotheses": [
-            {"kind": "linear", "weights": [0.0], "threshold": 0.0},
-            {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
-        ],
-    },
-    "constant": {"kind": "constant", "label": -1},
-    "conjunction": {"kind": "conjunction", "features": [1, 3]},
-    "linear": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
-    "onnx": wire(linear([0.5, -1.0, 2.0], 0.25)),
-    "parity": {"kind": "parity", "features": [0, 2, 3]},
-    "relabelled": {
-        "kind": "relabelled",
-        "column": 4,
-        "hypothesis": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
-    },
-    "regressor": {"kind": "regressor", "weights": [0.5, -1.0, 2.0], "intercept": 0.25, "response": 4},
-    "stump": {"kind": "stump", "feature": 2, "threshold": 0.1, "sign": -1},
-    "trees": {
-        "kind": "trees",
-        "roots": [0, 3],
-        "feature": [1, -1, -1, -1],
-        "threshold": [0.2, 1.0, -1.0, 0.5],
-        "left": [1, -1, -1, -1],
-        "right": [2, -1, -1, -1],
-        "base": -0.4,
-    },
-}
+from tests.contracts import examples, with_a_number_that_is_none
 
 
-def one_by_one(wire, row):
-    """Predict for one row by the definition, in double precision."""
-    match wire["kind"]:
-        case "argmax":  # the classes are the two sides of the half-space of the other examples
-            own = [column > 0.5 for column in row[3:]]
-            predicted = one_by_one(EXAMPLES["linear"], row)
-            return 1 if own == [predicted < 0, predicted > 0] else -1
-        case "constant":
-            return wire["label"]
-        case "conjunction":
-            return 1 if all(row[j] > 0.5 for j in wire["features"]) else -1
-        case "linear" | "onnx" | "relabelled":  # the examples are the same half-space
-            weights, threshold = EXAMPLES["linear"]["weights"], EXAMPLES["linear"]["threshold"]
-            return 1 if sum(w * x for w, x in zip(weights, row, strict=False)) > threshold else -1
-        case "regressor":
-            return 1 if sum(w * x for w, x in zip(wire["weights"], row, strict=False)) + wire["intercept"] > 0.5 else -1
-        case "parity":
-            return 1 if sum(row[j] > 0.5 for j in wire["features"]) % 2 else -1
-        case "stump":
-            return wire["sign"] if row[wire["feature"]] > wire["threshold"] else -wire["sign"]
-        case "trees":
-            score = wire["base"]
-            for node in wire["roots"]:
-                while wire["feature"][node] >= 0:
-                    below = row[wire["feature"][node]] <= wire["threshold"][node]
-                    node = wire["left" if below else "right"][node]
-                score += wire["threshold"][node]
-            return 1 if score > 0 else -1
+def rows(hypothesis, n, dtype=np.float32, seed=1):
+    """Return features, two more than the hypothesis needs."""
+    shape, generator = (n, hypothesis.min_features + 2), np.random.default_rng(seed)
+    return (generator.normal(size=shape) if dtype == np.float32 else generator.integers(0, 2, shape)).astype(dtype)
 
 
-def awkward(dtype):
+def awkward(hypothesis, dtype):
     """Single records: ordinary ones, some of both signs of zero, and some on which sums overflow."""
-    generator = np.random.default_rng(4)
-    if dtype == np.uint8:
-        rows = generator.integers(0, 2, (30, 5))
-    else:
-        rows = np.concatenate([generator.normal(size=(24, 5)), np.zeros((1, 5)), np.full((1, 5), -0.0)])
-        rows = np.concatenate([rows, 3.4e38 * generator.choice([-1, 1], (8, 5))])
-    return [Records(row[None].astype(dtype), np.array([sign], dtype=np.int8)) for row in rows for sign in (-1, 1)]
+    several = rows(hypothesis, 30, dtype, seed=4)
+    if dtype == np.float32:
+        width = several.shape[1]
+        huge = 3.4e38 * np.random.default_rng(5).choice([-1, 1], (8, width))
+        several = np.concatenate([several, np.zeros((1, width)), np.full((1, width), -0.0), huge])
+    return [Records(row[None].astype(dtype), np.array([sign], dtype=np.int8)) for row in several for sign in (-1, 1)]
 
 
-def test_every_registered_kind_has_an_example_here():
-    assert sorted(EXAMPLES) == HYPOTHESES.names()
-
-
-@pytest.mark.parametrize("kind", sorted(EXAMPLES))
+@pytest.mark.parametrize("hypothesis", examples(HYPOTHESES))
 class TestContract:
-    def test_travels_as_json(self, kind):
-        hypothesis = parse_hypothesis(EXAMPLES[kind])
-        again = parse_hypothesis(json.loads(json.dumps(hypothesis.wire())))
+    def test_travels_as_json(self, hypothesis):
+        wire = json.loads(json.dumps(hypothesis.wire()))
+        again = parse_hypothesis(wire)
         assert again == hypothesis
-        assert hypothesis.wire()["kind"] == kind
+        assert type(again) is HYPOTHESES[wire["kind"]] is type(hypothesis)
 
-    def test_equality_is_by_content_also_after_use(self, kind):
-        used, fresh = (parse_hypothesis(EXAMPLES[kind]) for _ in range(2))
-        used.predict(np.zeros((1, 5), dtype=np.float32))
+    def test_equality_is_by_content_also_after_use(self, hypothesis):
+        used, fresh = (parse_hypothesis(hypothesis.wire()) for _ in range(2))
+        used.predict(rows(used, 1))
         assert used == fresh
         assert hash(used) == hash(fresh)
-        assert all(used != parse_hypothesis(EXAMPLES[other]) for other in EXAMPLES if other != kind)
+        others = [example for _, kind in HYPOTHESES.items() for example in kind.example()]
+        assert sum(used == other for other in others) == 1
 
     @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-    def test_predicts_by_its_definition(self, kind, dtype):
-        generator = np.random.default_rng(1)
-        wide = generator.normal(size=(500, 5)) if dtype == np.float32 else generator.integers(0, 2, (500, 5))
-        features = wide.astype(dtype)
-        labels = parse_hypothesis(EXAMPLES[kind]).predict(features)
+    def test_labels_each_record_as_if_it_were_alone(self, hypothesis, dtype):
+        features = rows(hypothesis, 200, dtype)
+        labels = hypothesis.predict(features)
         assert labels.dtype == np.int8
-        assert labels.tolist() == [one_by_one(EXAMPLES[kind], row.tolist()) for row in features]
+        assert set(labels) <= {-1, 1}
+        assert labels.tolist() == [int(hypothesis.predict(row[None])[0]) for row in features]
 
-    def test_blocks_leave_no_seam(self, kind, monkeypatch):
-        features = np.random.default_rng(2).normal(size=(1000, 5)).astype(np.float32)
-        hypothesis = parse_hypothesis(EXAMPLES[kind])
+    def test_ignores_features_beyond_its_own(self, hypothesis):
+        features = rows(hypothesis, 200)
+        own = np.ascontiguousarray(features[:, : hypothesis.min_features])
+        np.testing.assert_array_equal(hypothesis.predict(features), hypothesis.predict(own))
+
+    def test_blocks_leave_no_seam(self, hypothesis, monkeypatch):
+        features = rows(hypothesis, 1000, seed=2)
         whole = hypothesis.predict(features)
         monkeypatch.setattr("common.vocabulary.hypotheses.base._CELLS", 35)
         np.testing.assert_array_equal(hypothesis.predict(features), whole)
 
-    def test_labels_extreme_and_no_records(self, kind):
-        hypothesis = parse_hypothesis(EXAMPLES[kind])
-        extreme = np.array([[3.4e38] * 5, [-3.4e38] * 5, [0.0] * 5], dtype=np.float32)
+    def test_labels_extreme_and_no_records(self, hypothesis):
+        extreme = rows(hypothesis, 3)
+        extreme[:] = np.array([[3.4e38], [-3.4e38], [0.0]], dtype=np.float32)
         assert set(hypothesis.predict(extreme)) <= {-1, 1}
         assert hypothesis.predict(extreme[:0]).shape == (0,)
 
     @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
     @pytest.mark.parametrize("method", ["mistakes", "margins", "scores", "values", "responses", "labels"])
-    def test_one_record_is_judged_alike_to_the_bit_without_a_compiler(self, kind, dtype, method):
-        hypothesis = parse_hypothesis(EXAMPLES[kind])
-        for record in awkward(dtype):
+    def test_one_record_is_judged_alike_to_the_bit_without_a_compiler(self, hypothesis, dtype, method):
+        for record in awkward(hypothesis, dtype):
             given = record if method in ("mistakes", "responses", "labels") else record.features
             compiled = getattr(hypothesis, method)(given)
             with interpreted():
                 plain = getattr(hypothesis, method)(given)
             assert (plain.tobytes(), plain.dtype) == (compiled.tobytes(), compiled.dtype)
 
-    def test_needs_no_more_features_than_it_says(self, kind):
-        hypothesis = parse_hypothesis(EXAMPLES[kind])
-        narrow = np.zeros((3, hypothesis.min_features), dtype=np.float32)
-        assert hypothesis.predict(narrow).shape == (3,)
+    def test_values_and_responses_lie_in_the_unit_interval(self, hypothesis):
+        features = rows(hypothesis, 100)
+        records = Records(features, np.where(features.sum(axis=1) > 0, 1, -1).astype(np.int8))
+        for numbers in (hypothesis.values(features), hypothesis.responses(records)):
+            assert numbers.shape == (100,)
+            assert np.all((numbers >= 0.0) & (numbers <= 1.0))
+        assert hypothesis.margins(features).dtype == np.float32
+        assert hypothesis.scores(features).dtype == np.float64
 
-    def test_counts_mistakes(self, kind):
-        features = np.random.default_rng(3).normal(size=(100, 5)).astype(np.float32)
-        hypothesis = parse_hypothesis(EXAMPLES[kind])
-        several = kind == "argmax"  # what it predicts is one of two classes, and right or wrong about the record's own
-        labels = (2 * hypothesis.classes(features) - 1).astype(np.int8) if several else hypothesis.predict(features)
-        labels[::4] *= -1
-        features[:, 4] = labels  # where some of them look for their label, and none for anything else
-        if several:
-            features[:, 3] = -labels
-        mistakes = hypothesis.mistakes(Records(features, labels))
+    def test_counts_a_mistake_where_prediction_and_label_differ(self, hypothesis):
+        features = rows(hypothesis, 100, seed=3)
+        records = Records(features, np.where(features.sum(axis=1) > 0, 1, -1).astype(np.int8))
+        mistakes = hypothesis.mistakes(records)
         assert mistakes.dtype == np.uint8
-        np.testing.assert_array_equal(np.flatnonzero(mistakes), np.arange(0, 100, 4))
+        np.testing.assert_array_equal(mistakes, hypothesis.predict(features) != hypothesis.labels(records))
 
-    def test_refuses_unknown_fields_and_non_finite_numbers(self, kind):
-        with pytest.raises(BadMessage):
-            parse_hypothesis({**EXAMPLES[kind], "code": "print()"})
-        for field, value in EXAMPLES[kind].items():
-            for bad in (float("nan"), float("inf"), None, "x", [None], []):
-                with pytest.raises(BadMessage):
-                    parse_hypothesis({**EXAMPLES[kind], field: [bad] if isinstance(value, list) else bad})
+    def test_refuses_unknown_fields_and_non_finite_numbers(self, hypothesis):
+        for broken in ({**hypothesis.wire(), "code": "print()"}, *with_a_number_that_is_none(hypothesis.wire())):
+            with pytest.raises(BadMessage):
+                parse_hypothesis(broken)
 
 
 @pytest.mark.parametrize("wire", [None, [], "linear", {}, {"kind": "pickle"}, {"kind": ["linear"]}])

@@ -46,7 +46,7 @@ PAIRS = [(kind, *pair) for kind, pairs in ANSWERED.items() for pair in pairs]
 
 
 def test_every_operation_is_covered_and_has_a_handler():
-    assert OPERATIONS.names() == HANDLERS.names() == sorted(ANSWERED)
+    assert OPERATIONS.shipped() == HANDLERS.shipped() == sorted(ANSWERED)
 
 
 @pytest.mark.parametrize("kind", OPERATIONS.names())
@@ -85,7 +85,7 @@ def test_a_result_holds_what_it_declares_and_nothing_else(kind, request_, result
             operation.read(wrong)
 
 
-@pytest.mark.parametrize("kind", OPERATIONS.names())
+@pytest.mark.parametrize("kind", OPERATIONS.shipped())
 def test_only_reweigh_changes_weights_and_it_releases_nothing(kind):
     request_, _ = ANSWERED[kind][0]
     operation = parse_operation({"kind": kind, **request_})

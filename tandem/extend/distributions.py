@@ -1,0 +1,20 @@
+"""For a distribution: entry points in the group ``tandem.distributions``."""
+
+from common.core.arrays import AnyArray, Floats, Indices, Words
+from common.numerics.counter import fill_normals, fill_words, stream
+from common.people.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.vocabulary.records import Records
+
+__all__ = [
+    "DISTRIBUTIONS",
+    "SIDES",
+    "AnyArray",
+    "Distribution",
+    "Floats",
+    "Indices",
+    "Records",
+    "Words",
+    "fill_normals",
+    "fill_words",
+    "stream",
+]

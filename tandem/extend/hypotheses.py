@@ -1,0 +1,17 @@
+"""For a hypothesis: entry points in the group ``tandem.hypotheses``."""
+
+from common.core.arrays import AnyArray, Floats, Labels, Singles
+from common.vocabulary.hypotheses.base import HYPOTHESES, AnyHypothesis, Hypothesis, PlainHypothesis
+from common.vocabulary.records import Records
+
+__all__ = [
+    "HYPOTHESES",
+    "AnyArray",
+    "AnyHypothesis",
+    "Floats",
+    "Hypothesis",
+    "Labels",
+    "PlainHypothesis",
+    "Records",
+    "Singles",
+]

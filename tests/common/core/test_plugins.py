@@ -1,0 +1,175 @@
+"""Entry points: what installed packages add to a registry, and how a broken or unfriendly one is refused."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.core import plugins
+from common.core.errors import BadMessage, BadPlugin
+from common.core.registry import Registry
+from tests.plugins.installing import leave
+
+_numbers = count()
+Write = Callable[..., None]
+
+
+class Shop:
+    """A package with a registry of animals, in a directory of its own that is on the path, and plug-ins beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name = f"animals_of_test_{next(_numbers)}"
+        self.write(self.name, "")
+        self.write(
+            f"{self.name}.base",
+            """
+            from typing import Literal
+            from common.core.registry import Registry, Vocabulary
+            from common.core.values import Value
+
+            class Animal(Value):
+                kind: str
+
+            ANIMALS = Vocabulary("animal", __name__, "kind")
+            HOUSES = Registry("animal's house", __name__, optional=True)
+            """,
+        )
+        self.write(f"{self.name}.cat", self.animal("cat"))
+
+    def write(self, module: str, text: str) -> None:
+        place = self.folder.joinpath(*module.split("."))
+        path = place / "__init__.py" if module == self.name else place.with_suffix(".py")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(textwrap.dedent(text), "utf-8")
+
+    def animal(self, kind: str) -> str:
+        return f"""
+            from typing import Literal
+            from {self.name}.base import ANIMALS, Animal
+
+            @ANIMALS.register("{kind}")
+            class {kind.capitalize()}(Animal):
+                kind: Literal["{kind}"] = "{kind}"
+            """
+
+    def install(self, package: str, entries: dict[str, str], version: str = "2.1", folder: Path | None = None) -> None:
+        metadata = f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
+        groups = {"console_scripts": {package: "nothing:here"}, f"tandem.{self.name}": entries}
+        leave(folder or self.folder, package, version, metadata, groups)
+
+    @property
+    def animals(self) -> Any:
+        return import_module(f"{self.name}.base").ANIMALS
+
+    @property
+    def houses(self) -> Registry[Any]:
+        found: Registry[Any] = import_module(f"{self.name}.base").HOUSES
+        return found
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    opened = Shop(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield opened
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_an_installed_package_adds_its_own(shop: Shop) -> None:
+    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
+    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
+    assert shop.animals.names() == ["cat", "dog"]
+    assert shop.animals.shipped() == ["cat"]
+    assert shop.animals.parse({"kind": "dog"}).kind == "dog"
+
+
+def test_nothing_is_imported_before_it_is_needed_and_nothing_by_its_name_in_a_message(shop: Shop) -> None:
+    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
+    shop.write(f"{shop.name}_trap", "raise AssertionError('imported')")
+    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
+    animals = shop.animals
+    assert f"{shop.name}_dogs" not in sys.modules
+    for wanted in (f"{shop.name}_trap", f"{shop.name}_trap:Trap", "../trap", "__class__"):
+        with pytest.raises(BadMessage, match="no animal has the kind"):
+            animals.parse({"kind": wanted})
+    assert f"{shop.name}_dogs" in sys.modules
+    assert f"{shop.name}_trap" not in sys.modules
+
+
+def test_a_module_that_fails_is_named_with_its_package_every_time(shop: Shop) -> None:
+    shop.write(f"{shop.name}_dogs", "import a_library_that_is_not_installed")
+    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
+    for _ in range(2):
+        with pytest.raises(BadPlugin) as refused:
+            shop.animals.names()
+        assert refused.value.detail == (
+            f"the animal 'dog' of package kennel 2.1 (module {shop.name}_dogs) cannot be loaded: "
+            "ModuleNotFoundError: No module named 'a_library_that_is_not_installed'"
+        )
+    with pytest.raises(BadPlugin):
+        shop.animals.parse({"kind": "cat"})
+
+
+def test_a_name_that_is_taken_is_refused_naming_both(shop: Shop) -> None:
+    shop.write(f"{shop.name}_tiger", shop.animal("cat"))
+    shop.install("jungle", {"cat": f"{shop.name}_tiger"})
+    with pytest.raises(BadPlugin) as refused:
+        shop.animals.names()
+    assert refused.value.detail == (
+        f"the animal 'cat' of package jungle 2.1 (module {shop.name}_tiger) cannot be loaded: animal 'cat' is "
+        f"registered twice, by {shop.name}.cat.Cat and {shop.name}_tiger.Cat: rename one of them"
+    )
+
+
+def test_two_packages_that_want_the_same_name_are_refused(shop: Shop) -> None:
+    for package in ("kennel", "pound"):
+        shop.write(f"{shop.name}_{package}", shop.animal("dog"))
+        shop.install(package, {"dog": f"{shop.name}_{package}"})
+    with pytest.raises(BadPlugin, match=rf"twice, by {shop.name}_\w+\.Dog and {shop.name}_\w+\.Dog"):
+        shop.animals.names()
+
+
+def test_an_entry_that_registers_something_else_is_refused(shop: Shop) -> None:
+    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
+    shop.install("kennel", {"hound": f"{shop.name}_dogs"})
+    with pytest.raises(BadPlugin, match=r"'hound' of package kennel 2.1 .* is not there: the module registers no such"):
+        shop.animals.names()
+
+
+def test_a_registry_may_leave_it_open_whether_a_module_of_the_group_adds_to_it(shop: Shop) -> None:
+    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
+    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
+    assert shop.houses.names() == []
+    assert shop.animals.names() == ["cat", "dog"]
+
+
+def test_of_a_package_that_is_there_twice_the_first_on_the_path_counts(shop: Shop, tmp_path: Path) -> None:
+    behind = tmp_path / "behind"
+    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
+    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
+    shop.install("kennel", {"wolf": "wolves"}, version="1.0", folder=behind)
+    sys.path.insert(1, str(behind))
+    try:
+        assert shop.animals.names() == ["cat", "dog"]
+    finally:
+        sys.path.remove(str(behind))
+
+
+def test_looking_at_what_is_installed_takes_less_than_20_ms_of_work() -> None:
+    spent = []
+    for _ in range(10):
+        began = time.process_time()
+        plugins._scanned.__wrapped__(tuple(sys.path))
+        spent.append(time.process_time() - began)
+    assert min(spent) < 0.02

@@ -1,0 +1,141 @@
+"""What every registered operation must do: declare its cost before it runs, give data back, and be repeatable.
+
+Made on its own examples, so a new one is tested by being registered. Its workspace is the first with which its check is
+content: without a learner, or with one of the examples of learners; with or without a public sample.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.core.errors import BadMessage, BadScenario, PolicyRefused
+from common.numerics.randomness import RandomSource
+from common.privacy.budget import cost
+from common.privacy.events import NoEvent, parse_event
+from common.vocabulary.operations.base import OPERATIONS, Operation, Result, parse_operation
+from common.vocabulary.records import Records
+from curator.learners.base import LEARNERS, Learner
+from curator.operations.base import HANDLERS, Workspace
+from tests.contracts import examples, with_a_number_that_is_none
+from tests.curator.operations.given import workspace
+
+PEOPLE = 4000
+FEATURES = 24
+EACH = pytest.mark.parametrize("operation", examples(OPERATIONS))
+
+
+@cache
+def people(seed: int, features: int = FEATURES) -> Records:
+    """Return people with 0/1 features; every third one is the label."""
+    draw = np.random.default_rng(seed)
+    rows = draw.integers(0, 2, (PEOPLE, features), dtype=np.uint8)
+    return Records(rows, np.where(rows[:, :1].any(axis=1), 1, -1).astype(np.int8))
+
+
+def prepared(operation: Operation[Any], records: Records, cut: int = 0) -> Workspace:
+    """Return a workspace in which the operation can be carried out."""
+    for learner, public in _helpers():
+        space = workspace(records, cut)
+        space.learner, space.public = learner, public
+        try:
+            if learner is not None:
+                learner.check(records.features.dtype, records.dimension)
+                learner.check_public(public)
+                learner.check_people(len(records))
+            handler = HANDLERS[operation.kind]()
+            handler.event(operation, space)
+            handler.check(operation, space)
+        except (BadScenario, PolicyRefused):
+            continue
+        return space
+    raise AssertionError(f"no workspace of the suite can carry out {operation}")
+
+
+def _helpers() -> Iterator[tuple[Learner | None, Records | None]]:
+    yield None, None
+    public = people(99).take(np.arange(300))
+    for _, kind in LEARNERS.items():
+        yield from ((learner, given) for learner in kind.example() for given in (None, public))
+
+
+def release(operation: Operation[Any], space: Workspace, seed: int = 0) -> Result:
+    found: Result = HANDLERS[operation.kind]().run(operation, space, RandomSource.seeded(seed, "release"))
+    return found
+
+
+def test_what_can_be_asked_for_can_be_carried_out() -> None:
+    assert OPERATIONS.names() == HANDLERS.names()
+
+
+@EACH
+def test_the_request_travels_as_json(operation: Operation[Any]) -> None:
+    again = parse_operation(json.loads(json.dumps(operation.wire())))
+    assert again == operation
+    assert type(again) is OPERATIONS[operation.kind]
+
+
+@EACH
+def test_unknown_fields_and_non_finite_numbers_are_refused(operation: Operation[Any]) -> None:
+    for broken in ({**operation.wire(), "code": "print()"}, *with_a_number_that_is_none(operation.wire())):
+        with pytest.raises(BadMessage):
+            parse_operation(broken)
+
+
+@EACH
+def test_the_event_follows_from_public_numbers_and_can_be_stored_and_priced(operation: Operation[Any]) -> None:
+    handler = HANDLERS[operation.kind]()
+    event, other = (handler.event(operation, prepared(operation, people(seed))) for seed in (1, 2))
+    assert event == other
+    assert parse_event(json.loads(json.dumps(event.wire()))) == event
+    assert cost([(event, 1)], 1e-6) >= 0.0
+
+
+@EACH
+def test_the_release_is_data_and_the_same_for_the_same_source(operation: Operation[Any]) -> None:
+    first = release(operation, prepared(operation, people(1)))
+    wire = json.loads(json.dumps(first.wire(), allow_nan=False))
+    assert wire == first.wire()
+    assert operation.read(wire) == first
+    assert release(operation, prepared(operation, people(1))) == first
+
+
+@EACH
+def test_it_does_not_matter_how_the_sample_is_split(operation: Operation[Any]) -> None:
+    whole, split = (release(operation, prepared(operation, people(1), cut)) for cut in (0, 400))
+    assert whole == split
+
+
+@EACH
+def test_what_declares_no_event_releases_nothing_about_anybody(operation: Operation[Any]) -> None:
+    event = HANDLERS[operation.kind]().event(operation, prepared(operation, people(1)))
+    if isinstance(event, NoEvent):
+        one, other = (release(operation, prepared(operation, people(seed))) for seed in (1, 2))
+        assert one == other
+
+
+@EACH
+def test_replay_leads_to_the_same_workspace_without_a_release(operation: Operation[Any]) -> None:
+    handler, ran, replayed = HANDLERS[operation.kind](), *(prepared(operation, people(1)) for _ in range(2))
+    handler.replay(operation, release(operation, ran), replayed)
+    assert replayed.previous == ran.previous
+    assert replayed.reweighing.updates == ran.reweighing.updates
+    np.testing.assert_array_equal(
+        *(np.concatenate(list(space.sample.cumulative_losses())) for space in (ran, replayed))
+    )
+    assert release(operation, replayed, seed=1) == release(operation, ran, seed=1)
+
+
+@EACH
+def test_the_features_that_it_says_it_needs_are_enough(operation: Operation[Any]) -> None:
+    narrow = people(1, max(operation.min_features, 1))
+    try:
+        space = prepared(operation, narrow)
+    except AssertionError:  # its learner looks at more
+        space = prepared(operation, people(1))
+    assert isinstance(release(operation, space), operation.result)

@@ -1,0 +1,89 @@
+"""A learner: the best interval of a noisy histogram, and what planning needs to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from tandem.extend.learners import (
+    LEARNERS,
+    PLANNINGS,
+    SETTINGS,
+    Event,
+    Hypothesis,
+    Laplace,
+    Learner,
+    LearnerPlanning,
+    Plan,
+    RandomSource,
+    Records,
+    Sampler,
+    SubsampledRelease,
+    down,
+)
+from tandem_example_plugins.interval import GREATEST, Interval
+
+
+@SETTINGS.register("example-histogram")
+@LEARNERS.register("example-histogram")
+class Histogram(Learner):
+    """Sum up the labels in cells of the first feature, add noise, and take the run of cells with the greatest sum.
+
+    Replacing a record changes the sums by 2 in all (1 in each of two cells, or 2 in one): two-sided geometric noise at
+    epsilon/2 in every cell is pure epsilon-DP on the sample itself, whatever the weights. Which run is best is a
+    function of the noisy sums.
+
+    Attributes
+    ----------
+    epsilon
+        Of one call, in [0.01, 30].
+    low, high
+        Public range that the cells divide; the outermost two reach beyond it.
+    cells
+        How many, 2 to 1000.
+    """
+
+    name: Literal["example-histogram"] = "example-histogram"
+    epsilon: float = Field(ge=0.01, le=30)
+    low: float = -1.0
+    high: float = 1.0
+    cells: int = Field(default=50, ge=2, le=1000)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one with little noise, for features in [-1, 1]."""
+        return (cls(epsilon=5.0),)
+
+    def event(self, sampling: float) -> Event:
+        """One pure release from the sample itself: no draws, so no amplification either."""
+        return SubsampledRelease(draws=1, sampling=1.0, epsilon=self.epsilon)
+
+    def learn(
+        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
+    ) -> Hypothesis:
+        """Sum up, add noise, choose; the weights, the previous hypothesis and public people play no part."""
+        inner = np.linspace(self.low, self.high, self.cells + 1)[1:-1]
+        sums = np.zeros(self.cells)
+        for records in sampler.everybody():
+            places = np.searchsorted(inner, records.features[:, 0], side="left")
+            sums += np.bincount(places, weights=records.labels, minlength=self.cells)
+        noisy = sums + Laplace(epsilon=down(self.epsilon / 2.0)).noise(self.cells, source)
+        totals = np.concatenate([[0.0], np.cumsum(noisy)])
+        gains = totals[None, :] - totals[:, None]  # of the cells from row to column
+        first, last = np.unravel_index(int(np.argmax(np.triu(gains))), gains.shape)
+        borders = np.concatenate([[-GREATEST], inner, [GREATEST]])
+        return Interval(feature=0, low=float(borders[first]), high=float(borders[last]))
+
+
+@PLANNINGS.register("example-histogram")
+class HistogramPlanning(LearnerPlanning):
+    """All rounds cost the same, whatever n is and whatever the weights are."""
+
+    reweighs = False
+
+    def events(self, learner: dict[str, Any], schedule: Sequence[float]) -> Plan:
+        """Return one release a round."""
+        return [(Histogram.parse(learner).event(1.0), len(schedule))]

@@ -1,0 +1,110 @@
+"""A package of one's own adds one of each kind: listed, planned, run, audited, and held to the contract suites."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from tests.plugins.installing import EXAMPLE, install
+
+ROOT = Path(__file__).parents[2]
+ADDED = {
+    "protocols": "example-compare",
+    "operations": "example-count-inside",
+    "learners": "example-histogram",
+    "mechanisms": "example-die",
+    "queries": "example-inside",
+    "hypotheses": "example-interval",
+    "distributions": "example-band",
+}
+HELD_TO = {
+    "tests.referee.protocols",
+    "tests.curator.operations",
+    "tests.curator.learners",
+    "tests.common.vocabulary.mechanisms",
+    "tests.common.vocabulary.operations",
+    "tests.common.vocabulary.queries",
+    "tests.common.vocabulary.hypotheses",
+    "tests.common.people.distributions",
+}
+"""Where the contract suites of these kinds are."""
+SUITES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/**/test_*_contract.py"))
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Install the package, and return an environment that finds it."""
+    folder = tmp_path_factory.mktemp("site")
+    install(EXAMPLE, folder)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+
+
+def referee(installed: dict[str, str], folder: Path, *arguments: str) -> str:
+    """Give a command as a user does; it must succeed."""
+    command = [sys.executable, "-m", "referee.cli", *arguments]
+    ended = subprocess.run(command, env=installed, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_they_are_listed_planned_run_and_audited(installed: dict[str, str], tmp_path: Path) -> None:
+    listed = referee(installed, tmp_path, "list")
+    for noun, name in ADDED.items():
+        assert re.search(rf"^{noun}: .*\b{name}\b", listed, re.MULTILINE), noun
+    printed = subprocess.run(
+        [sys.executable, "-c", "import json, tandem_example_plugins.compare as c; print(json.dumps(c.EXAMPLE))"],
+        env=installed, capture_output=True, text=True, timeout=300, check=True,
+    ).stdout  # fmt: skip
+    (tmp_path / "bands.yaml").write_text(yaml.safe_dump(json.loads(printed)), "utf-8")
+    planned = json.loads(referee(installed, tmp_path, "plan", "bands.yaml", "--json"))
+    assert planned["tight"]["n"]["value"] == 2000
+    assert not [violation for violation in planned["violations"] if violation.startswith("privacy")]
+    result = json.loads(referee(installed, tmp_path, "run", "bands.yaml", "--seed", "1", "--output", "run", "--json"))
+    assert result["status"] == "done"
+    assert result["answer"]["kind"] == "example-interval"
+    assert result["truth"]["loss_on_target"] < 0.05
+    assert result["estimate"]["low"] <= result["truth"]["loss_on_target"] <= result["estimate"]["high"]
+    audited = json.loads(referee(installed, tmp_path, "audit", "run", "--json"))
+    assert audited["verified"]
+    assert (audited["operations"], audited["answers"]) == (2, 6000)
+    # Who audits needs the same plug-ins: without them the scenario is refused, naming what is missing.
+    bare = {**installed, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "referee.cli", "plan", "bands.yaml"]
+    refused = subprocess.run(command, env=bare, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert refused.returncode != 0
+    assert "no distribution has the name 'example-band'" in refused.stderr
+
+
+def test_the_contract_suites_hold_them_too(installed: dict[str, str], tmp_path: Path) -> None:
+    """Each kind has a suite with tests of the new one, and all pass."""
+    report = tmp_path / "report.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "example-", f"--junitxml={report}", *SUITES]
+    ended = subprocess.run(command, env=installed, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert ended.returncode == 0, ended.stdout[-5000:]
+    tested = {case.attrib["classname"].split(".test_")[0] for case in ElementTree.parse(report).iter("testcase")}
+    assert tested == HELD_TO
+
+
+def test_an_agent_with_plug_ins_loads_no_more_of_tandem(installed: dict[str, str], tmp_path: Path) -> None:
+    """Plug-ins import their room of ``tandem.extend`` only, so a query of a stranger costs an agent no curator."""
+    asked = (
+        "import sys; from common.vocabulary.queries.base import QUERIES; from common.vocabulary.mechanisms.base import "
+        "MECHANISMS; from common.vocabulary.hypotheses.base import HYPOTHESES; "
+        "assert {'example-inside', 'example-die', 'example-interval'} <= {*QUERIES, *MECHANISMS, *HYPOTHESES}; "
+        "print([n for n in sys.modules if n.split('.')[0] in ('curator', 'referee', 'polars', 'sklearn')])"
+    )
+    command = [sys.executable, "-c", asked]
+    ended = subprocess.run(
+        command, env=installed, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert ended.stdout.strip() == "[]"
