@@ -3,8 +3,7 @@
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
-from common.planning.learners.base import PLANNINGS, LearnerPlanning
-from common.privacy.accountants.base import Plan
+from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.privacy.events import Event, Gaussian, NonPrivate, SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import down, up
 from common.vocabulary.hypotheses.base import Hypothesis
@@ -33,13 +32,13 @@ __all__ = [
     "LearnerPlanning",
     "Linear",
     "NonPrivate",
-    "Plan",
     "RandomSource",
     "Records",
     "Sampler",
     "Sizes",
     "SubsampledRelease",
     "SubsampledSteps",
+    "Task",
     "down",
     "up",
 ]

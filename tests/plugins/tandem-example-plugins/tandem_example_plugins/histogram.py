@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -17,11 +16,11 @@ from tandem.extend.learners import (
     Laplace,
     Learner,
     LearnerPlanning,
-    Plan,
     RandomSource,
     Records,
     Sampler,
     SubsampledRelease,
+    Task,
     down,
 )
 from tandem_example_plugins.interval import GREATEST, Interval
@@ -45,6 +44,8 @@ class Histogram(Learner):
     cells
         How many, 2 to 1000.
     """
+
+    reweighs: ClassVar[bool] = False
 
     name: Literal["example-histogram"] = "example-histogram"
     epsilon: float = Field(ge=0.01, le=30)
@@ -79,11 +80,9 @@ class Histogram(Learner):
 
 
 @PLANNINGS.register("example-histogram")
-class HistogramPlanning(LearnerPlanning):
-    """All rounds cost the same, whatever n is and whatever the weights are."""
+class HistogramPlanning(LearnerPlanning[Histogram, Histogram]):
+    """Nothing of its settings can be left open; what a round costs, planning reads off the event."""
 
-    reweighs = False
-
-    def events(self, learner: dict[str, Any], schedule: Sequence[float]) -> Plan:
-        """Return one release a round."""
-        return [(Histogram.parse(learner).event(1.0), len(schedule))]
+    def complete(self, task: Task, n: int | None) -> Histogram:
+        """Return the settings as they are."""
+        return self.asked
