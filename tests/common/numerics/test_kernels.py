@@ -35,6 +35,6 @@ def test_a_function_does_not_take_over_the_arithmetic_of_its_first_caller(tmp_pa
     """In a process of its own, where nothing is compiled yet."""
     script = tmp_path / "loops.py"
     script.write_text(CODE)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [0.0, 0.0, 2.0**-24]
