@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from deploy.base import Finished
 from tests.support import Bench, leave_folder
+
+# How long an example takes, to be made or to be run, says how busy the machine is.
+settings.register_profile("tandem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tandem")
 
 
 @pytest.fixture

@@ -113,7 +113,11 @@ def _two_tables(clone: Clone, done: Done) -> None:
 
 QUICK: tuple[Job, ...] = (
     job(
-        "make help", *(rf"\b{target}\b" for target in ("install", "check", "format", "test", "test-all", "evidence", "demo", "clean"))
+        "make help",
+        *(
+            rf"\b{target}\b"
+            for target in ("install", "check", "format", "test", "test-all", "evidence", "demo", "clean")
+        ),
     ),
     job("referee list", "ball A ball that .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
     job("referee plan ball", "Where they come from: .* violated accuracy: steps = "),

@@ -91,7 +91,7 @@ def test_many_cheap_releases_do_not_pass_for_few_dear_ones() -> None:
         budget.admit([], dearer)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(counts=st.lists(st.integers(1, 400), min_size=1, max_size=30), ratio=st.sampled_from([0.2, 0.447, 1.0]))
 def test_whatever_is_admitted_costs_no_more_than_the_cap(counts: list[int], ratio: float) -> None:
     epsilon = 0.5

@@ -52,7 +52,7 @@ def _identity(folder: Path) -> Identity:
 # Changed bytes ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(st.data())
 def test_any_changed_byte_of_the_transcript_is_caught(undisturbed, tmp_path_factory, data):
     folder = undisturbed[0] / "run"
