@@ -111,14 +111,10 @@ def _two_tables(clone: Clone, done: Done) -> None:
 
 # The rows -----------------------------------------------------------------------------------------------------------
 
+TARGETS = ("install", "check", "format", "test", "test-all", "evidence", "demo", "clean")
+
 QUICK: tuple[Job, ...] = (
-    job(
-        "make help",
-        *(
-            rf"\b{target}\b"
-            for target in ("install", "check", "format", "test", "test-all", "evidence", "demo", "clean")
-        ),
-    ),
+    job("make help", *(rf"\b{target}\b" for target in TARGETS)),
     job("referee list", "ball A ball that .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
     job("referee plan ball", "Where they come from: .* violated accuracy: steps = "),
 )
