@@ -28,8 +28,8 @@ Subject = Callable[[Any, int, RandomSource], AnyArray]
 """(input, runs, randomness) -> outputs, shape (runs,) or (runs, d): one row per independent run."""
 
 MAX_BINS = 64
-LOOKS = (1 / 16, 1 / 4, 1.0)
-"""The shares of its runs after which :func:`exceeds` looks."""
+LOOKS = ((1 / 16, 0.05), (1 / 4, 0.05), (1.0, 0.9))
+"""The audits of :func:`exceeds`: the share of the runs that each makes, and that of the failure probability."""
 
 
 @dataclass(frozen=True)
@@ -129,18 +129,11 @@ def exceeds(
     runs
         Runs of the last audit; all else is as in :func:`audit`.
     """
-    return any(
-        audit(
-            subject,
-            inputs,
-            source.derive("look", look),
-            runs=max(1, round(share * runs)),
-            delta=delta,
-            failure=failure / len(LOOKS),
-        ).epsilon
-        > epsilon
-        for look, share in enumerate(LOOKS)
-    )
+    for part, risk in LOOKS:
+        here = source if part == 1.0 else source.derive("look", round(1 / part))
+        if audit(subject, inputs, here, runs=round(part * runs), delta=delta, failure=risk * failure).epsilon > epsilon:
+            return True
+    return False
 
 
 def _bound(hits: int, others: int, runs: int, delta: float, failure: float) -> float:

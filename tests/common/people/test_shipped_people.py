@@ -10,7 +10,7 @@ from common.people.spec import locate
 from common.people.tables import load as load_table
 from common.scenario.scenario import ONCE, load, shipped
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 SHELF = Path(os.environ.get("TANDEM_DATA", CHECKOUT.parent / "shared" / "data"))
 needs_adult = pytest.mark.skipif(
     not (SHELF / "adult" / "adult.data.xz").is_file(), reason="the Adult files are not here (TANDEM_DATA)"

@@ -66,7 +66,7 @@ def test_the_filter_counts_at_the_planned_order_even_where_another_order_has_roo
     """The unsound filter ("some order still has budget") admits this; the sound one must not."""
     epsilon, planned = 4.0, [STEPS] * 50
     budget = open_budget(epsilon, DELTA, planned)
-    order = int(budget._meter.unit.rsplit(" ", 1)[1])
+    order = int(budget._filter.unit.rsplit(" ", 1)[1])
     loud = SubsampledSteps(count=1, sampling=0.01, ratio=1.0)
 
     def room(at: int) -> int:
