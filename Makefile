@@ -1,14 +1,14 @@
 .DEFAULT_GOAL := help
-.PHONY: help install check format test demo bench clean
+.PHONY: help install check format test test-all evidence demo clean
 
 # The first of these that is Python 3.11 or newer; another one with make PYTHON=...
 PYTHON ?= $(shell for candidate in python3.11 python3 python; do \
     "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$candidate" && break; done)
 BIN := .venv/bin
-BENCHMARKS = $(filter-out __init__ __main__,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/[a-z]*.py)))
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 
 help: ## list what there is
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 10
 
 install: .venv/installed ## make the environment .venv with what a run needs
 
@@ -37,9 +37,23 @@ format: .venv/installed-dev ## format the sources and mend what the linter can m
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-test: .venv/installed-dev ## all tests on two cores, with their coverage; what was skipped and why stands at the end
-	$(BIN)/pytest -n 2 --dist loadgroup --ignore tests/audit --cov --cov-report term
-	$(BIN)/pytest -n 2 --dist loadgroup tests/audit # many trials: tracing them would take longer than they do
+test: .venv/installed-dev ## every contract, theorem and service at small size: in under four minutes on two cores
+	$(PYTEST) -m "not slow"
+
+test-all: .venv/installed-dev ## all tests, with their coverage, on Ray and Docker where they are there: 20 minutes on two cores
+	$(PYTEST) --ignore tests/audit --cov --cov-report term
+	$(PYTEST) tests/audit # many trials: tracing them would take longer than they do
+
+# What goes on where it was stopped comes first; then the others, in the order of the alphabet.
+RESUMED := "figures 1" "figures 2" "figures 3" people synergy adaptation
+OTHERS = $(filter-out __init__ figures people synergy adaptation,$(sort \
+    $(patsubst benchmarks/%.py,%,$(wildcard benchmarks/[a-z]*.py)) \
+    $(patsubst benchmarks/%/__main__.py,%,$(wildcard benchmarks/*/__main__.py))))
+
+evidence: .venv/installed-dev ## all benchmarks, which measure what the documents say: many hours; may be stopped and begun again
+	@failed=; for name in $(RESUMED) $(OTHERS); do \
+	echo "== $$name"; $(BIN)/python -m benchmarks.$$name || failed="$$failed, $$name"; done; \
+	test -z "$$failed" || { echo "not as it should be: $${failed#, }" >&2; exit 1; }
 
 demo: install ## run the scenario "ball" as real processes on this machine, then audit the run
 	@folder=runs/demo-$$(date +%Y%m%d-%H%M%S) && \
@@ -55,10 +69,6 @@ demo: install ## run the scenario "ball" as real processes on this machine, then
 	  '  docker compose up --build --exit-code-from run' \
 	  '                                               the same in containers, on networks of their own' \
 	  '  README.md                                    everything else'
-
-bench: .venv/installed-dev ## the benchmarks that are one file each, one after the other: hours
-	@failed=; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || failed="$$failed $$name"; done; \
-	test -z "$$failed" || { echo "not as it should be:$$failed" >&2; exit 1; }
 
 clean: ## remove the environment and all caches; runs/ stays
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.*

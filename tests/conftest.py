@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:  # the parties are imported by the fixtures: only who uses one waits for it
     from deploy.base import Finished
     from tests.support import Bench
+
+# How long an example takes, to be made or to be run, says how busy the machine is.
+settings.register_profile("tandem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tandem")
 
 
 @pytest.fixture

@@ -29,7 +29,6 @@ CHECKS = [
 ]
 BOUNDED = settings(
     max_examples=25,
-    deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.explicit, Phase.generate],

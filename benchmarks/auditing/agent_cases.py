@@ -161,7 +161,10 @@ def item_cases() -> list[Case]:
     queries = {name: separating(name) for name in ("krr", "olh", "hadamard")}
     honest, bare = (
         {name: hosted(query, mechanism=name, slots=0, replaced=replaced) for name, query in queries.items()}
-        for replaced in ({}, {f"common.mechanisms.{n}.respond": lambda symbols, *_: symbols for n in ("krr", "olh")})
+        for replaced in (
+            {},
+            {f"common.vocabulary.mechanisms.{n}.respond": lambda symbols, *_: symbols for n in ("krr", "olh")},
+        )
     )
     twice, again = (
         hosted(queries["olh"], mechanism="olh", slots=0, times=2, kind=kind) for kind in (Population, Resampling)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from common.numerics.randomness import RandomSource
-from common.privacy.auditing import Finding, Subject, audit
+from common.privacy.auditing import Finding, Subject, audit, exceeds
 
 FAILURE = 1e-6
 """Probability that one audit claims too much (Clopper-Pearson, both sides together)."""
@@ -50,3 +50,10 @@ class Case:
         source = RandomSource.seeded(1, "audit", self.name)
         runs = round(scale * self.runs)
         return audit(subject, self.inputs, source, runs=runs, delta=self.delta, failure=FAILURE)
+
+    def catches(self, twin: Subject) -> bool:
+        """Tell whether a twin is shown to break the claim, in as few runs as that takes and ``runs`` at most."""
+        source = RandomSource.seeded(1, "audit", self.name)
+        return exceeds(
+            twin, self.inputs, source, epsilon=self.epsilon, runs=self.runs, delta=self.delta, failure=FAILURE
+        )

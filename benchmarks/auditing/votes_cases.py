@@ -26,6 +26,7 @@ from curator.learners.teachers.chunks import chunk_of
 from curator.learners.teachers.counts import count_votes, distances, winners
 from curator.learners.teachers.stability import say_until_cutoff
 from curator.learners.teachers.teachers import votes
+from curator.mechanisms.geometric import geometric_noise
 from curator.sample.local import LocalSample
 
 DELTA = 0.01
@@ -177,14 +178,14 @@ def compared(
 
     def subject(counts: Indices, runs: int, source: RandomSource) -> AnyArray:
         values, stable, most = winners(counts), measure(counts), law.cutoff
-        levels = stability._noise(law.of_threshold, runs * most, source.derive("levels")).reshape(runs, most)
-        others = stability._noise(law.of_query, runs * len(counts), source.derive("others")).reshape(runs, -1)
+        levels = geometric_noise(runs * most, law.of_threshold, source.derive("levels")).reshape(runs, most)
+        others = geometric_noise(runs * len(counts), law.of_query, source.derive("others")).reshape(runs, -1)
         levels = np.repeat(levels[:, :1], most, axis=1) if keeps else levels
         expected = np.arange(len(counts)) % epoch < epoch - 1
         found = np.zeros(runs)
         nobody = Unneeded()
         drawn = {law.of_threshold: iter(levels), law.of_query: iter(others)}
-        with patch.object(stability, "_noise", lambda epsilon, count, source: next(drawn[epsilon])):
+        with patch.object(stability, "geometric_noise", lambda count, epsilon, source: next(drawn[epsilon])):
             for run in range(runs):
                 passed = say_until_cutoff(values, stable, law, nobody) >= 0
                 right = (passed == expected).reshape(-1, epoch).all(axis=1)

@@ -28,6 +28,8 @@ Subject = Callable[[Any, int, RandomSource], AnyArray]
 """(input, runs, randomness) -> outputs, shape (runs,) or (runs, d): one row per independent run."""
 
 MAX_BINS = 64
+LOOKS = ((1 / 16, 0.05), (1 / 4, 0.05), (1.0, 0.9))
+"""The audits of :func:`exceeds`: the share of the runs that each makes, and that of the failure probability."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,35 @@ def audit(
             event = np.isin(np.arange(len(p)), ranked[: place + 1])
     hits, others = (int(partition.count(outputs)[event].sum()) for outputs in tested[::direction])
     return Finding(max(0.0, _bound(hits, others, runs, delta, failure)), (hits, others), runs)
+
+
+def exceeds(
+    subject: Subject,
+    inputs: tuple[Any, Any],
+    source: RandomSource,
+    *,
+    epsilon: float,
+    runs: int,
+    delta: float = 0.0,
+    failure: float = 1e-6,
+) -> bool:
+    """Tell whether ``subject`` is shown not to be (epsilon, delta)-DP; as soon as it is, no further runs are made.
+
+    Up to ``len(LOOKS)`` audits of more and more fresh runs, each with its share of ``failure``: by the union bound, a
+    private function is accused with probability at most ``failure``.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The claim.
+    runs
+        Runs of the last audit; all else is as in :func:`audit`.
+    """
+    for part, risk in LOOKS:
+        here = source if part == 1.0 else source.derive("look", round(1 / part))
+        if audit(subject, inputs, here, runs=round(part * runs), delta=delta, failure=risk * failure).epsilon > epsilon:
+            return True
+    return False
 
 
 def _bound(hits: int, others: int, runs: int, delta: float, failure: float) -> float:

@@ -45,11 +45,14 @@ class Collection:
         Durable memory.
     identity
         Signs assignments.
+    clock
+        Seconds since some moment, never fewer than before: by it questions are closed.
     """
 
-    def __init__(self, store: Store, identity: Identity) -> None:
+    def __init__(self, store: Store, identity: Identity, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._identity = identity
+        self.clock = clock
         self._arrived = threading.Condition()
         self._asked: dict[tuple[str, int], Asked] = {}
         self._runs: dict[str, tuple[str, LocalRandomizer]] = {}
@@ -81,9 +84,9 @@ class Collection:
         question = self._store.question(run, number) or self._open(run, number, query, count)
         asked = self._parsed(question)
         waiting = asked.batch.owners() if question.open else set()
-        began = time.monotonic()
+        began = self.clock()
         while waiting and not waiting <= (reported := self._store.reported(run, number)):
-            left = deadline * (1 if reported else PATIENCE) - (time.monotonic() - began)
+            left = deadline * (1 if reported else PATIENCE) - (self.clock() - began)
             if left <= 0:
                 if not reported:
                     raise PeerUnavailable(f"no agent answered question {number} within {deadline * PATIENCE:g} s")

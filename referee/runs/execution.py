@@ -135,10 +135,11 @@ class Execution:
 
     def _await_agents(self, on_progress: Callable[[Progress], None]) -> None:
         wanted = int(self._scenario.agents.count)
-        deadline = time.monotonic() + ENROLMENT_PATIENCE
+        clock = self._collection.clock
+        deadline = clock() + ENROLMENT_PATIENCE
         said = -1
         while (available := self._store.enrolled() - sum(c.used for c in self._store.cohorts())) < wanted:
-            if time.monotonic() > deadline:
+            if clock() > deadline:
                 raise PeerUnavailable(
                     f"the scenario wants {wanted} agents that were never asked, {available} are enrolled (each answers "
                     f"once in its life): start more, or lower agents.count"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,6 +38,8 @@ class Referee:
         SQLAlchemy URL; by default a SQLite file in the state directory.
     wait
         How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work here.
+    clock
+        What deadlines are read from, in seconds; by default the time since this machine was started.
 
     Raises
     ------
@@ -51,6 +54,7 @@ class Referee:
         *,
         database: str | None = None,
         wait: Callable[[float], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
@@ -58,7 +62,7 @@ class Referee:
             self.store = Store(database or sqlite_url(folder / "referee.sqlite"))
             opened.callback(self.store.close)
             self._opened = opened.pop_all()
-        self.collection = Collection(self.store, self.identity)
+        self.collection = Collection(self.store, self.identity, clock)
         self._curator = curator
         self._wait = wait or self.collection.wait
         self._notes: dict[str, list[Progress]] = {}

@@ -1,5 +1,7 @@
 """The benchmark of hand-over: what it counts, and that one run is promised for less than two."""
 
+import pytest
+
 from benchmarks.hand_over import SECOND, promised, second_task
 from common.planning.plan import resolve
 from common.scenario.loading import load
@@ -8,6 +10,7 @@ from tests.support import TINY
 SMALL = [*TINY, "accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5", "agents.mechanism.epsilon=6"]
 
 
+@pytest.mark.slow
 def test_it_counts_the_last_task():
     both, alone = (second_task(load("hand-over", [*SMALL, *more]), 1) for more in ([], [SECOND]))
     assert both["done"] == alone["done"] == 1.0

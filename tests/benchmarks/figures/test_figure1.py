@@ -30,6 +30,7 @@ def small(monkeypatch):
     monkeypatch.setattr(figure1, "WINDOW", 10)
 
 
+@pytest.mark.slow
 def test_a_repetition_ends_with_a_hypothesis_and_is_the_same_again(small):
     measured = figure1.repeat("10K", 1)
     assert measured["status"] in ("halted", "given up")

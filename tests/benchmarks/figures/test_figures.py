@@ -36,6 +36,7 @@ def test_figure_2_follows_both_losses_to_the_end(small, monkeypatch, tmp_path):
     assert (tmp_path / "figure2.svg").read_text("utf-8").startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_figure_3_judges_every_round(small, monkeypatch, tmp_path):
     small("curator.n=20000", "curator.learner.steps=20000", "curator.rounds=2", "agents.count=3000000")
     monkeypatch.setattr(figure3, "JUDGES", 2000)

@@ -23,7 +23,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(VALUES)
 def test_decoding_gives_the_value_back_and_encoding_is_stable(value):
     raw = canonical.encode(value)

@@ -128,7 +128,7 @@ def project(weights: np.ndarray, kappa: float) -> np.ndarray:  # type: ignore[ty
 
 
 @given(dimension=st.integers(1, 2000), alpha=st.floats(0.01, 0.4), x=st.floats(1.0, 1e4))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 def test_uniform_sample_size_satisfies_its_inequality_and_hardly_more(dimension: int, alpha: float, x: float) -> None:
     n = formulas.sample_uniform(alpha, 0.05, x, dimension)
 

@@ -55,6 +55,7 @@ def test_known_answers() -> None:
     assert paper.eta.value == 0.01
 
 
+@pytest.mark.slow
 def test_appendix_d() -> None:
     appendix = make(
         curator__rounds=1000,
@@ -78,8 +79,11 @@ def test_appendix_d() -> None:
     [
         {},
         {"curator__learner": {**SGD, "steps": "plan"}},
-        {"curator__n": 3_000_000, "curator__rounds": 20},
-        {"curator__n": 300_000_000, "curator__rounds": 20, "curator__learner": {**SGD, "steps": "plan"}},
+        pytest.param({"curator__n": 3_000_000, "curator__rounds": 20}, marks=pytest.mark.slow),
+        pytest.param(
+            {"curator__n": 300_000_000, "curator__rounds": 20, "curator__learner": {**SGD, "steps": "plan"}},
+            marks=pytest.mark.slow,
+        ),
         {"hypotheses": 1000, "curator__learner": EXPONENTIAL, "agents__dropout": 0.2},
         {"curator__epsilon": None, "curator__delta": None, "curator__kappa": None},
         {"mode": "agnostic", "curator__rounds": 12},

@@ -66,7 +66,7 @@ def test_the_filter_counts_at_the_planned_order_even_where_another_order_has_roo
     """The unsound filter ("some order still has budget") admits this; the sound one must not."""
     epsilon, planned = 4.0, [STEPS] * 50
     budget = open_budget(epsilon, DELTA, planned)
-    order = int(budget._meter.unit.rsplit(" ", 1)[1])
+    order = int(budget._filter.unit.rsplit(" ", 1)[1])
     loud = SubsampledSteps(count=1, sampling=0.01, ratio=1.0)
 
     def room(at: int) -> int:
@@ -91,7 +91,7 @@ def test_many_cheap_releases_do_not_pass_for_few_dear_ones() -> None:
         budget.admit([], dearer)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(counts=st.lists(st.integers(1, 400), min_size=1, max_size=30), ratio=st.sampled_from([0.2, 0.447, 1.0]))
 def test_whatever_is_admitted_costs_no_more_than_the_cap(counts: list[int], ratio: float) -> None:
     epsilon = 0.5

@@ -51,7 +51,7 @@ def project(weights: np.ndarray, support: float) -> np.ndarray:
     return np.minimum(high * weights, 1.0) / support
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     kappa=st.sampled_from([0.3, 0.6, 0.9]),

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-import common.service.client
 from common.core.errors import (
     BadInput,
     BudgetExceeded,
@@ -26,7 +25,7 @@ from tests.support import tiny
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(common.client, "PAUSES", (0.001,))
+    monkeypatch.setattr("common.service.client.PAUSES", (0.001,))
 
 
 def talking(*replies: httpx.Response | Exception, kind: type[Client] = Client, patience: float = 5.0) -> Client:

@@ -69,7 +69,7 @@ def test_it_shrinks_like_one_over_the_root_of_the_count(mechanism: Mechanism) ->
 
 
 @given(count=st.integers(1, 10**9), share=st.floats(0, 1), confidence=st.floats(0.01, 1 - 1e-9))
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 def test_bit_intervals_lie_in_the_unit_interval_around_the_value(count: int, share: float, confidence: float) -> None:
     for mechanism in (WARNER, NONE):
         found = estimate(mechanism, round(share * count), count, confidence)

@@ -104,7 +104,7 @@ def test_the_class_follows_its_e_processes() -> None:
 
 @pytest.mark.parametrize("mechanism", [WARNER, NONE], ids=str)
 @given(low=st.floats(0.01, 0.6), gap=st.floats(0.02, 0.3), miss=st.floats(1e-9, 0.3), share=st.floats(0, 1))
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 def test_it_always_ends_by_the_worst_case(
     mechanism: Mechanism, low: float, gap: float, miss: float, share: float
 ) -> None:

@@ -11,7 +11,7 @@ from common.core.errors import BadMessage
 from common.vocabulary.packing import answer_type, mask_bytes, pack_answers, pack_one, unpack_answers
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 1)), min_size=1, max_size=70))
 def test_bits_come_back_and_there_is_one_encoding(people):
     answered, bits = np.array([a for a, _ in people]), np.array([b for _, b in people], dtype=np.uint8)
@@ -23,7 +23,7 @@ def test_bits_come_back_and_there_is_one_encoding(people):
     assert pack_answers(back, answers, "bit") == body
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(st.lists(st.tuples(st.booleans(), st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=20))
 def test_reals_come_back(people):
     answered, reals = np.array([a for a, _ in people]), np.array([b for _, b in people])
@@ -32,7 +32,7 @@ def test_reals_come_back(people):
     assert np.array_equal(answers, np.where(answered, reals, 0))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(st.binary(max_size=12), st.integers(1, 40))
 def test_any_bytes_decode_to_what_encodes_to_them_or_are_refused(body, people):
     try:
@@ -74,7 +74,7 @@ def test_symbols_take_a_byte_or_two(kind, size):
     assert answers.tolist() == [kind - 1, 0, 2]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(
     st.integers(3, 1 << 16).flatmap(
         lambda kind: st.tuples(
@@ -92,7 +92,7 @@ def test_symbols_come_back_and_there_is_one_encoding(given_):
     assert pack_answers(back, answers, kind) == body
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(st.binary(max_size=12), st.integers(1, 11), st.sampled_from([3, 200, 256, 257, 1000, 65536]))
 def test_any_bytes_decode_to_symbols_that_encode_to_them_or_are_refused(body, people, kind):
     try:

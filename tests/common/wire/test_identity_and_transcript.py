@@ -72,7 +72,7 @@ def test_an_entry_of_another_signer_breaks_the_chain():
         read([entries[0].line(), entries[0].line()])
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(st.lists(st.binary(max_size=5), min_size=1, max_size=9), st.data())
 def test_a_root_is_of_these_leaves_in_this_order(leaves, data):
     at = data.draw(st.integers(0, len(leaves) - 1))

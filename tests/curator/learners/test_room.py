@@ -58,8 +58,14 @@ def people(count: int, bits: bool) -> Records:
 LOOKING_AT_ALL_PUBLIC = ("cnvx", "ncnvx", "chosen")
 
 
+LONG = ("votes", "many votes")
+"""Take seconds while every allocation is traced; ``labels`` is the same learner."""
+
+
 @pytest.mark.parametrize(
-    ("case", "public"), [(case, N // 2) for case in CASES] + [(case, 4 * N) for case in LOOKING_AT_ALL_PUBLIC]
+    ("case", "public"),
+    [pytest.param(case, N // 2, marks=[pytest.mark.slow] if case in LONG else []) for case in CASES]
+    + [(case, 4 * N) for case in LOOKING_AT_ALL_PUBLIC],
 )
 def test_no_call_takes_more_than_it_says(case, public):
     learner = parse_learner(CASES[case])

@@ -42,7 +42,7 @@ def plain_rank(rows):
     return len(basis)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_points_are_uniform_on_exactly_the_solutions(data):
     unknowns = data.draw(st.integers(1, 4))

@@ -116,7 +116,7 @@ def test_eight_features_and_a_label_take_sixteen_bytes():
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(1, 9))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_every_value_is_rounded_to_the_nearest_of_a_grid_that_reaches_both_ends(low, span, d):
     high = low + span
     grid = Grid.over(low, high)
@@ -196,7 +196,7 @@ def test_sums_that_single_precision_cannot_tell_from_the_threshold_are_taken_exa
 
 
 @given(st.integers(0, 1 << 30), st.integers(1, 40))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_integer_mistakes_are_those_of_exact_arithmetic(seed, d):
     # Oracle: Python's integers, with weights rounded to 2^-30 of the largest.
     generator = np.random.default_rng(seed)

@@ -56,7 +56,6 @@ def test_projection_known_answers(weights, kappa, mu, c):
     st.floats(0.01, 1.0),
     st.sampled_from([0.01, 0.12, 1.0, 7.0]),
 )
-@settings(deadline=None)
 def test_projection_agrees_with_bisection_and_underflows_nowhere(cumulative_losses, kappa, eta):
     cumulative_losses = np.array(cumulative_losses)
     budget = max(kappa * len(cumulative_losses), 1.0)
@@ -72,7 +71,7 @@ def grained(generator, shape):
 
 
 @given(st.integers(0, 1 << 30), st.floats(0.03, 1.0), st.floats(0.01, 3.0), st.integers(0, 30))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_mistakes_counted_in_units_and_in_1024ths_give_the_same_distribution(seed, kappa, eta, rounds):
     table = (np.random.default_rng(seed).random((rounds, 400)) < 0.3).astype(np.uint8)
     counted, real = reweighed(table, kappa, eta), reweighed(table.astype(np.float64), kappa, eta)
@@ -80,7 +79,7 @@ def test_mistakes_counted_in_units_and_in_1024ths_give_the_same_distribution(see
 
 
 @given(st.integers(0, 1 << 30), st.floats(0.03, 1.0), st.floats(0.05, 3.0), st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_nobody_weighs_more_than_the_cap_nor_than_the_schedule(seed, kappa, eta, binary):
     table = grained(np.random.default_rng(seed), (12, 400)) ** 2
     sample = LocalSample.of(losses_of((table > 0.4).astype(np.uint8) if binary else table))
@@ -94,7 +93,7 @@ def test_nobody_weighs_more_than_the_cap_nor_than_the_schedule(seed, kappa, eta,
 
 
 @given(st.integers(0, 1 << 30), st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_neighbouring_samples_move_all_other_people_in_one_direction(seed, binary):
     # Errata, "Coupling": so TV(mu, mu') over records is max(mu_i, mu'_i) <= the sampling bound.
     generator = np.random.default_rng(seed)

@@ -23,6 +23,7 @@ from referee.audit.audit import Audit, audit
 from referee.collection.batches import assign, report_root
 from referee.state.runfolder import pack_reports, unpack_reports
 from referee.state.values import StoredReport
+from tests.clocks import Clock
 from tests.support import Bench, leave_folder, tiny
 
 
@@ -51,7 +52,7 @@ def _identity(folder: Path) -> Identity:
 # Changed bytes ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(st.data())
 def test_any_changed_byte_of_the_transcript_is_caught(undisturbed, tmp_path_factory, data):
     folder = undisturbed[0] / "run"
@@ -412,8 +413,14 @@ def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
 
 def test_runs_that_did_not_end_by_themselves_are_verified_too(tmp_path):
     """Refused by the agents in the middle: everything up to there is replayed, and there is no answer to believe."""
-    with Bench(tmp_path / "state", tiny("agents.deadline=0.001")) as bench:
-        bench.hooks = [lambda: bench.host.step() and None] + [lambda: None] * 100_000
+    clock, answered = Clock(), iter([True])
+    with Bench(tmp_path / "state", tiny()) as bench:
+
+        def answer_once(seconds: float) -> None:
+            if not (next(answered, False) and bench.host.step()):
+                clock.wait(seconds)
+
+        bench.referee.collection.clock, bench.referee._wait = clock, answer_once
         result = bench.run()
         assert (result["status"], result["answer"]) == ("failed", None)
         run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())

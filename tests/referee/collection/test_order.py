@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from referee.collection.order import Order, commitment
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.integers(1, 3000), st.text(max_size=8))
 def test_every_agent_comes_exactly_once(size, seed):
     assert sorted(Order(seed, size).slice(0, size)) == list(range(size))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(st.integers(1, 500), st.data())
 def test_slices_are_parts_of_one_order(size, data):
     cut = data.draw(st.integers(0, size))

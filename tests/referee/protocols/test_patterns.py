@@ -91,7 +91,7 @@ EXPRESSIONS: st.SearchStrategy[tuple[Pattern, str]] = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(EXPRESSIONS, st.text("abc", max_size=6))
 def test_patterns_accept_what_the_same_regular_expression_accepts(expression, word):
     pattern, regex = expression
@@ -106,7 +106,7 @@ def test_patterns_accept_what_the_same_regular_expression_accepts(expression, wo
     assert accepted is (re.fullmatch(regex, word) is not None)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(EXPRESSIONS, st.text("abc", max_size=4))
 def test_expected_names_exactly_the_legal_messages(expression, word):
     state = expression[0]

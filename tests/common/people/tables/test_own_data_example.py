@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from common.people.tables import load as load_table
 from common.scenario.loading import load
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "own_data"
+EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "own_data"
 
 
 def test_the_invented_people_fit_the_scenario(tmp_path):

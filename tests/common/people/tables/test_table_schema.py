@@ -9,7 +9,7 @@ from common.core.errors import BadScenario
 from common.people.tables import Label, Number, Schema, parse_schema, read_schema
 from common.scenario.loading import load
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "own_data" / "scenario.yaml"
+EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "own_data" / "scenario.yaml"
 TREE = {
     "label": {"column": "renews", "positive": ["yes"], "negative": ["no"]},
     "features": [

@@ -40,7 +40,7 @@ def test_the_textbook_variance_fails_where_it_is_known_to_fail(epsilon: float, d
     assert textbook(epsilon - 0.02) <= delta < textbook(epsilon + 0.02)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(mu=st.floats(1e-3, 12.0), log_delta=st.floats(-30.0, -0.7))
 def test_epsilon_is_the_least_on_the_private_side_and_inverts_mu(mu: float, log_delta: float) -> None:
     delta = math.exp(log_delta)

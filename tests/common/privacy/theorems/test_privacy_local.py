@@ -20,7 +20,7 @@ def exact_gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
         return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(epsilon=st.floats(1e-3, 60.0), log_delta=st.floats(-30.0, -1.0), sensitivity=st.floats(1e-3, 1e3))
 def test_the_calibrated_sigma_is_private_and_nothing_much_smaller_is(
     epsilon: float, log_delta: float, sensitivity: float

@@ -268,7 +268,7 @@ def test_trees_are_held_to_the_rules_of_trees(changes, says):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_accepted_chain_of_operators_keeps_rows_apart(data):
     """Random chains of admitted operators with random settings: what is accepted, mixes no rows."""
     unary = st.sampled_from([name for (domain, name), op in OPERATORS.items() if 1 in op.inputs and domain != ML])

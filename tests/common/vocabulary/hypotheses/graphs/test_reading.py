@@ -235,7 +235,7 @@ def test_hostile_models_are_refused_in_one_line_and_nothing_is_evaluated(case, m
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_random_bytes_are_refused(raw):
     with pytest.raises(BadMessage):
         parse_hypothesis(wire(raw))
@@ -245,7 +245,7 @@ MODELS = [GOOD, stump_trees().SerializeToString()]
 
 
 @given(st.sampled_from(MODELS), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_a_damaged_model_is_refused_or_a_hypothesis_like_any_other(raw, data):
     broken = bytearray(raw)
     for _ in range(data.draw(st.integers(1, 3))):
