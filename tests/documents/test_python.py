@@ -14,7 +14,7 @@ import polars
 import pytest
 
 from common.numerics.randomness import RandomSource
-from common.privacy.theorems.private_selection import noisy_sum
+from curator.mechanisms.gaussian import noisy_sum
 from tests.documents.reading import ROOT, Block, blocks, pages
 
 Names = dict[str, Any]
