@@ -114,7 +114,12 @@ def _of_a_module(module: str, words: list[str]) -> None:
         raise _Understood
 
     # The module is begun as ``python -m`` begins it, up to the moment when it has its options.
-    with patch.object(argparse.ArgumentParser, "parse_args", parse), patch.object(sys, "argv", [module, *words]):
+    with (
+        patch.object(argparse.ArgumentParser, "parse_args", parse),
+        patch.object(sys, "argv", [module, *words]),
+        patch.dict(sys.modules),
+    ):
+        sys.modules.pop(module, None)  # another test may have imported it
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         except _Understood:

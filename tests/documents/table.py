@@ -98,6 +98,11 @@ def _nothing_changed(clone: Clone, done: Done) -> None:
     )
 
 
+def _the_same_pictures(clone: Clone, done: Done) -> None:
+    for picture in (ROOT / "docs" / "pictures").glob("house*.svg"):
+        assert (clone.folder / picture.relative_to(ROOT)).read_bytes() == picture.read_bytes()
+
+
 def _no_environment(clone: Clone, done: Done) -> None:
     assert not (clone.folder / ".venv").exists()
 
@@ -205,6 +210,8 @@ SLOW: tuple[Job, ...] = (
         needs="ray",
     ),
     job("python -m referee.view.diagrams", check=_as_in_the_page),
+    job("python -m benchmarks.house", check=_the_same_pictures),
+    job(".venv/bin/pytest -n 0 tests/common/vocabulary/mechanisms", r"\d+ passed"),
     job(
         "python -m benchmarks.adaptation [--json] [--table N] [--figures] [--measure] [--data DIR] [--splits 10]",
         "Table 1",
@@ -252,6 +259,8 @@ NAMES = (
     "python -m benchmarks.NAME",
     "python -m benchmarks.",
     "ray start",
+    "git clone URL tandem && cd tandem",
+    "git switch -c two-coins",
 )
 """Text that names a command, and is none to be typed as it stands. Tables of benchmarks have a test of their own."""
 
@@ -266,7 +275,7 @@ RECORDS = {"== in workers: done after 3 rounds": "benchmarks/results/cluster.txt
 """Blocks that are taken from a record of a long run."""
 
 NO_CODE = {
-    "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "curator.py       checks"),
+    "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "engine/          the way of"),
     "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),
     "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)", "epsilon = epsilon_G("),
     "docs/people.md": ("(k-1) rho <= ",),

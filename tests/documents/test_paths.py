@@ -24,7 +24,7 @@ MODULE = re.compile(rf"(?<![\w./-])(?:{_TREE})(?:\.(?!(?:py|md|svg)\b)[A-Za-z_]\
 TEST = re.compile(r"(?<![\w./])test_\w+(?![\w.])")
 GIVEN = {
     "benchmarks.NAME", "benchmarks/results/figureN.jsonl", "benchmarks/results/figureN.svg", "common.x",
-    "figureN.svg", "report.md", "figures/loss.svg", "docs/pictures/house",
+    "figureN.svg", "two_coins.py", "report.md", "figures/loss.svg", "docs/pictures/house",
 }  # fmt: skip
 """What stands for a choice of the reader's, and files that a run writes."""
 

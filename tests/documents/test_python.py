@@ -6,6 +6,7 @@ import math
 import runpy
 import shutil
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import polars
 import pytest
 
 from common.numerics.randomness import RandomSource
+from common.vocabulary.mechanisms.base import MECHANISMS
 from curator.mechanisms.gaussian import noisy_sum
 from tests.documents.reading import ROOT, Block, blocks, pages
 
@@ -64,8 +66,23 @@ def _chosen(names: Names) -> None:
     assert names["best"].output == names["best"].settings["alpha"]
 
 
+def _nothing(folder: Path) -> Names:
+    return {}
+
+
+def _a_mechanism(names: Names) -> None:
+    MECHANISMS._entries.pop("two-coins")  # what a page registers is there for its own test only
+    for mechanism in names["TwoCoins"].example():
+        epsilon, delta = mechanism.guarantee
+        ratio = Fraction(mechanism.truth) / (1 - Fraction(mechanism.truth))
+        assert ratio == 2 ** (mechanism.coins + 1) - 1
+        assert delta == 0.0
+        assert 0.0 <= epsilon - math.log(ratio) < 1e-14
+
+
 PREPARED: dict[str, tuple[Callable[[Path], Names], Callable[[Names], None]]] = {
     "README.md": (_arrays, _fitted),
+    "CONTRIBUTING.md": (_nothing, _a_mechanism),
     "docs/estimators.md": (_tables, _fitted),
     "docs/hyperparameters.md": (_a_choice, _chosen),
 }
