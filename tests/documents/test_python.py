@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import runpy
 import shutil
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -94,9 +96,11 @@ BLOCKS = [block for page in pages() for block in blocks(page) if block.kind == "
 def test_printed_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare, check = PREPARED[block.document]
     monkeypatch.chdir(tmp_path)
-    names = prepare(tmp_path)
-    exec(compile(block.text, str(block), "exec"), names)
-    check(names)
+    page = ModuleType("page")  # classes look their annotations up in the module that they are of
+    monkeypatch.setitem(sys.modules, page.__name__, page)
+    vars(page).update(prepare(tmp_path))
+    exec(compile(block.text, str(block), "exec"), vars(page))
+    check(vars(page))
 
 
 def test_every_page_with_python_is_prepared_for() -> None:
