@@ -25,8 +25,8 @@ class Attempts:
 
     Parameters
     ----------
-    watch
-        Told of each comparison that is left out.
+    on_progress
+        Called for each comparison that is left out.
 
     Attributes
     ----------

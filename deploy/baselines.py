@@ -53,8 +53,8 @@ def run_baselines(
         (The directory for temporary files is often in memory.)
     attempts
         Keeps the reason for each baseline that cannot run or comes to nothing; those are left out.
-    watch
-        Told of each baseline as it begins.
+    on_progress
+        Called for each baseline as it begins.
     """
     ways: dict[str, Callable[[Scenario, dict[str, Any], int, Path], Finding]] = {
         "curator-only": _curator_only,

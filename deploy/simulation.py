@@ -86,7 +86,7 @@ class SimulatedAgents:
     def __init__(self, scenario: ResolvedScenario, seed: int, pool: int | None = None) -> None:
         section = scenario.agents
         if section.dropout:
-            raise BadScenario("a laboratory has nobody who never answers: set agents.dropout=0")
+            raise BadScenario("in a simulation every agent answers: set agents.dropout=0")
         if pool is not None and section.mechanism.name != "none":
             raise BadScenario(
                 f"a pool of people answers again and again, which mechanism {section.mechanism.name!r} does not allow: "
@@ -130,20 +130,20 @@ def conduct(
     seed
         Decides everything. Without a pool the outcome is that of every deployment of the scenario with this seed.
     hook
-        Told of each round's hypothesis.
+        Called with each round's hypothesis.
     pool
         See :class:`SimulatedAgents`.
-    watch
-        Told of each note of the protocol.
+    on_progress
+        Called with each progress message of the protocol.
 
     Raises
     ------
     BadScenario
-        If the people are real: they are asked by a service, never in a laboratory. If the sample fits nowhere.
+        If the people are real: they are asked by a service, never in a simulation. If the sample fits nowhere.
     """
     if scenario.people == "real":
-        raise BadScenario("people are real: a laboratory enforces no budget, so it takes simulated people only")
-    with tempfile.TemporaryDirectory(prefix="tandem-laboratory-") as folder, ExitStack() as opened:
+        raise BadScenario("people are real: a simulation enforces no budget, so it takes simulated people only")
+    with tempfile.TemporaryDirectory(prefix="tandem-simulation-") as folder, ExitStack() as opened:
         check_room(scenario, Path(folder))
         sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
         opened.callback(sample.close)

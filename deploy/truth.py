@@ -42,7 +42,7 @@ def judge_crowd(scenario: Scenario, seed: int) -> RecordSource:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a hypothesis is worth on a crowd.
+    """What a hypothesis is worth on the people of a record source.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Judgement:
 
 
 def judge(hypothesis: Hypothesis, population: RecordSource) -> Judgement:
-    """Return the losses of a hypothesis on a crowd."""
+    """Return the losses of a hypothesis on the people of a record source."""
     people, wrong, squared = {-1: 0, 1: 0}, {-1: 0, 1: 0}, 0.0
     for begin in range(0, len(population), _BLOCK):
         records = population.records(np.arange(begin, min(begin + _BLOCK, len(population))))
@@ -77,5 +77,5 @@ def judge(hypothesis: Hypothesis, population: RecordSource) -> Judgement:
 
 
 def loss(hypothesis: Hypothesis, population: RecordSource) -> float:
-    """Return the 0/1 loss of a hypothesis on a crowd."""
+    """Return the 0/1 loss of a hypothesis on the people of a record source."""
     return judge(hypothesis, population).loss

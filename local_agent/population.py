@@ -28,7 +28,7 @@ from local_agent.answering import evaluate, randomize
 from local_agent.policy import Policy, Question
 
 BLOCK = 1 << 18
-"""People of a crowd whose records are in memory at the same time."""
+"""People whose records are in memory at the same time."""
 
 
 class Population:
@@ -36,7 +36,7 @@ class Population:
 
     Parameters
     ----------
-    crowd
+    population
         The people.
     policy
         The rules of each of them.
@@ -173,7 +173,7 @@ def answer_together(
     slots: Indices,
     source: RandomSource,
 ) -> AnyArray:
-    """Return the randomized answers of some people of a crowd, in their order, :data:`BLOCK` records at a time.
+    """Return the randomized answers of some people of a record source, in their order, :data:`BLOCK` records at a time.
 
     The randomness is keyed by who answers what: people answer once in their lives, so no two answers ever share random
     bits, across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment.

@@ -109,7 +109,7 @@ class Sample(ABC):
             yield from self.ask(Shard.cumulative_losses, {shard: ()})
 
     def restore(self, cumulative_losses: Iterable[AnyArray] | None, most: int) -> ScoreHistogram:
-        """Set the scores to what :meth:`scores` yielded for the same shards, or all to 0.
+        """Set the scores to what :meth:`cumulative_losses` yielded for the same shards, or all to 0.
 
         Raises
         ------
@@ -166,13 +166,13 @@ class Sample(ABC):
         return _joined(self._all(Shard.pick, words, ties, len(self), acceptance_table, gather))
 
     def bucket_sums(self, acceptance_table: AcceptanceTable) -> tuple[int, ...]:
-        """Pile up the records' heights; return where each shard's pile begins, and where the last ends."""
+        """Add up the records' heights by buckets; return where each shard's sums begin, and where the last end."""
         return (0, *accumulate(self._all(Shard.bucket_sums, acceptance_table)))
 
     def find(
         self, points: Indices, words: Words, firsts: tuple[int, ...], acceptance_table: AcceptanceTable, gather: bool
     ) -> Picked:
-        """Propose the records at the given points of the pile, accept or reject them; see :meth:`Shard.find`."""
+        """Propose the records at the given points of the sums, accept or reject them; see :meth:`Shard.find`."""
         asked = {shard: (points, words, firsts[shard], acceptance_table, gather) for shard in range(len(self.sizes))}
         return _joined(self.ask(Shard.find, asked))
 

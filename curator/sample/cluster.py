@@ -78,12 +78,12 @@ class Cluster(Sample):
         Where the sample comes from.
     sizes
         Number of records of each shard.
-    crowd
+    population
         The people.
     threads
         How many threads a worker may use.
-    tell
-        Told of workers that were lost and replaced.
+    on_progress
+        Called with a line for each worker that was lost and replaced.
 
     Raises
     ------

@@ -44,8 +44,8 @@ def open_sample(scenario: ResolvedScenario, folder: Path, seed: int, on_progress
         The curator's state directory.
     seed
         Public seed that decides who the people are.
-    tell
-        Told of progress where it takes long.
+    on_progress
+        Called with a line of progress where it takes long.
 
     Raises
     ------

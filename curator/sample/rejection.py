@@ -147,7 +147,7 @@ def find(
 ) -> int:
     """Find the record on whose height each point lies, heights piled up from ``first``; accept or reject it.
 
-    Points outside this shard's pile are left to others. Returns how many are accepted.
+    Points outside this shard's sums are left to others. Returns how many are accepted.
     """
     last = len(heights) - 1
     found: Any = 0

@@ -47,7 +47,7 @@ class ScoreHistogram:
 
     @classmethod
     def merged(cls, parts: list[ScoreHistogram]) -> ScoreHistogram:
-        """Return the census of several parts of a sample together."""
+        """Return the histogram of several parts of a sample together."""
         levels, places = np.unique(np.concatenate([part.levels for part in parts]), return_inverse=True)
         people = np.zeros(len(levels), dtype=np.int64)
         np.add.at(people, places, np.concatenate([part.people for part in parts]))
@@ -136,7 +136,7 @@ class Shard:
         return view
 
     def restore(self, cumulative_losses: AnyArray | None, most: int) -> ScoreHistogram:
-        """Set the scores to what :meth:`scores` returned, or all to 0 (None), and count them.
+        """Set the scores to what :meth:`cumulative_losses` returned, or all to 0 (None), and count them.
 
         Raises
         ------
@@ -206,8 +206,8 @@ class Shard:
             As many further words, or none; see :func:`~curator.sample.rejection.accept`.
         size
             Number of records of the whole sample.
-        chances
-            Limits by score.
+        acceptance_table
+            Acceptance limits by score.
         gather
             Whether the records are wanted too, or their numbers only.
         """
@@ -226,7 +226,7 @@ class Shard:
         return self._picked(places[:found], rows[:found], undecided, gather)
 
     def bucket_sums(self, acceptance_table: AcceptanceTable) -> int:
-        """Pile up the heights of this shard's records, for :meth:`find`; return how high the pile is."""
+        """Add up the heights of this shard's records by buckets, for :meth:`find`; return their sum."""
         if acceptance_table.heights is None:
             raise ValueError("these chances have no heights")
         stairs = np.empty(-(-len(self) // STEP), dtype=np.int64)

@@ -34,8 +34,8 @@ def open_curator(
         Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
     referee
         The referee's key to pin, or None.
-    tell
-        Told of progress, where bringing the people takes long.
+    on_progress
+        Called with a line of progress where loading the people takes long.
 
     Raises
     ------

@@ -74,8 +74,8 @@ class Checkpoints:
             How long the last of them took.
         lineage
             Digest of all operations up to that one.
-        scores
-            Yields each shard's.
+        cumulative_losses
+            Yields those of each shard.
         """
         self._seconds += seconds
         if updates - self._last < EVERY and self._seconds < SECONDS:

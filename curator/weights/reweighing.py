@@ -101,8 +101,8 @@ class Reweighing:
             Whatever its scores are; they are set.
         losses
             By which losses it was reweighed until then, in order.
-        scores
-            What :meth:`Sample.scores` yielded then; None where it was never reweighed.
+        cumulative_losses
+            Those of each shard at that time; None where the sample was never reweighed.
 
         Raises
         ------
@@ -184,7 +184,7 @@ def project(cumulative_losses: Floats, people: Indices, eta: float, budget: floa
 
     Parameters
     ----------
-    scores
+    cumulative_losses
         Shape (L,), ascending.
     people
         Shape (L,), how many records have each score, each at least 1.

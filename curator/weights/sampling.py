@@ -40,7 +40,7 @@ class Density:
 
     Attributes
     ----------
-    census
+    histogram
         How many records have each score.
     eta
         Positive; by one part of the scores.
@@ -147,7 +147,7 @@ class Distinct:
 class Sampler:
     """Draws of whole records from mu. What a learner gets to see of the private sample.
 
-    Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.chances`; the
+    Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.acceptance_table`; the
     randomness is the keystream of the source alone: the same source gives the same draws, however the sample is split.
 
     Parameters

@@ -98,6 +98,11 @@ def _nothing_changed(clone: Clone, done: Done) -> None:
     )
 
 
+def _the_same_pictures(clone: Clone, done: Done) -> None:
+    for picture in (ROOT / "docs" / "pictures").glob("house*.svg"):
+        assert (clone.folder / picture.relative_to(ROOT)).read_bytes() == picture.read_bytes()
+
+
 def _no_environment(clone: Clone, done: Done) -> None:
     assert not (clone.folder / ".venv").exists()
 
@@ -205,6 +210,8 @@ SLOW: tuple[Job, ...] = (
         needs="ray",
     ),
     job("python -m referee.view.diagrams", check=_as_in_the_page),
+    job("python -m benchmarks.house", check=_the_same_pictures),
+    job(".venv/bin/pytest -n 0 tests/common/vocabulary/mechanisms", r"\d+ passed"),
     job(
         "python -m benchmarks.adaptation [--json] [--table N] [--figures] [--measure] [--data DIR] [--splits 10]",
         "Table 1",
@@ -254,6 +261,8 @@ NAMES = (
     "ray start",
     "pip install .",
     "pytest -k YOUR-NAME tests/common tests/curator tests/referee",
+    "git clone URL tandem && cd tandem",
+    "git switch -c two-coins",
 )
 """Text that names a command, and is none to be typed as it stands. Tables of benchmarks have a test of their own."""
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import runpy
 import shutil
+import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ import polars
 import pytest
 
 from common.numerics.randomness import RandomSource
+from common.vocabulary.mechanisms.base import MECHANISMS
 from curator.mechanisms.gaussian import noisy_sum
 from tests.documents.reading import ROOT, Block, blocks, pages
 
@@ -64,8 +68,23 @@ def _chosen(names: Names) -> None:
     assert names["best"].output == names["best"].settings["alpha"]
 
 
+def _nothing(folder: Path) -> Names:
+    return {}
+
+
+def _a_mechanism(names: Names) -> None:
+    MECHANISMS._entries.pop("two-coins")  # what a page registers is there for its own test only
+    for mechanism in names["TwoCoins"].example():
+        epsilon, delta = mechanism.guarantee
+        ratio = Fraction(mechanism.truth) / (1 - Fraction(mechanism.truth))
+        assert ratio == 2 ** (mechanism.coins + 1) - 1
+        assert delta == 0.0
+        assert 0.0 <= epsilon - math.log(ratio) < 1e-14
+
+
 PREPARED: dict[str, tuple[Callable[[Path], Names], Callable[[Names], None]]] = {
     "README.md": (_arrays, _fitted),
+    "CONTRIBUTING.md": (_nothing, _a_mechanism),
     "docs/estimators.md": (_tables, _fitted),
     "docs/hyperparameters.md": (_a_choice, _chosen),
 }
@@ -79,9 +98,11 @@ BLOCKS = [block for page in pages() if page != FILES for block in blocks(page) i
 def test_printed_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare, check = PREPARED[block.document]
     monkeypatch.chdir(tmp_path)
-    names = prepare(tmp_path)
-    exec(compile(block.text, str(block), "exec"), names)
-    check(names)
+    page = ModuleType("page")  # classes look their annotations up in the module that they are of
+    monkeypatch.setitem(sys.modules, page.__name__, page)
+    vars(page).update(prepare(tmp_path))
+    exec(compile(block.text, str(block), "exec"), vars(page))
+    check(vars(page))
 
 
 def test_every_page_with_python_is_prepared_for() -> None:

@@ -24,7 +24,7 @@ Delta = Annotated[float, Field(gt=0, lt=1)]
 
 
 class OpenGnMax(Value):
-    """Noisy counts (:mod:`curator.learners.teachers.gnmax`); give either ``noise`` or ``epsilon`` and ``delta``.
+    """Noisy counts (:func:`curator.mechanisms.gaussian.noisy_winners`); give either ``noise`` or ``epsilon`` and ``delta``.
 
     Attributes
     ----------

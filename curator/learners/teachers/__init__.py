@@ -1,1 +1,1 @@
-"""Votes of teachers on public points, and how a winner is said privately: subsample and aggregate."""
+"""Votes of teachers on public points, and how a winner is released privately: subsample and aggregate."""

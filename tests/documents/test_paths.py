@@ -1,0 +1,143 @@
+"""Every path, module and test that a document or a docstring names exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from common.scenario.scenario import CuratorSection
+from tests.documents.reading import ROOT, pages
+
+SOURCES = ("common", "curator", "local_agent", "referee", "deploy", "tandem", "scenarios")
+TREES = (*SOURCES, "benchmarks", "tests", "docs", "examples")
+_TREE = "|".join(TREES)
+PATH = re.compile(rf"(?<![\w./-])(?:\.\./)?(?:{_TREE})/[\w./-]*\w/?")
+"""A path from the root of the repository."""
+FILE = re.compile(r"(?<=`)(?:[\w-]+/)*[\w-]+\.(?:py|md|svg|toml|yml)(?=`)")
+"""A file that is named without its folder, or with the last of its folders."""
+MODULE = re.compile(rf"(?<![\w./-])(?:{_TREE})(?:\.(?!(?:py|md|svg)\b)[A-Za-z_]\w*)+(?![\w/(-])")
+TEST = re.compile(r"(?<![\w./])test_\w+(?![\w.])")
+GIVEN = {
+    "benchmarks.NAME", "benchmarks/results/figureN.jsonl", "benchmarks/results/figureN.svg", "common.x",
+    "figureN.svg", "two_coins.py", "report.md", "figures/loss.svg", "docs/pictures/house",
+}  # fmt: skip
+"""What stands for a choice of the reader's, and files that a run writes."""
+
+
+@cache
+def _files() -> frozenset[str]:
+    """Return all files of the repository that a document may name, from its root."""
+    found = {path for tree in TREES for path in (ROOT / tree).rglob("*") if "__pycache__" not in path.parts}
+    return frozenset(path.relative_to(ROOT).as_posix() for path in {*found, *ROOT.glob("*")} if path.is_file())
+
+
+@cache
+def _names(module: Path) -> frozenset[str]:
+    """Return what a module defines or imports at its top level."""
+    found: set[str] = set()
+    for node in ast.parse(module.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return frozenset(found)
+
+
+@cache
+def _tests() -> frozenset[str]:
+    """Return the names of all tests and of their files."""
+    found = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        found |= {path.stem, *re.findall(r"def (test_\w+)", path.read_text("utf-8"))}
+    return frozenset(found)
+
+
+def _is_module(name: str) -> bool:
+    """Return whether a dotted name is a module, a name in one, or a key of a scenario's section ``curator``."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        place, rest = ROOT.joinpath(*parts[:end]), parts[end:]
+        file = place.with_suffix(".py") if place.with_suffix(".py").is_file() else place / "__init__.py"
+        if file.is_file():
+            return not rest or rest[0] in _names(file) or _is_key(parts)
+    return False
+
+
+def _is_key(parts: list[str]) -> bool:
+    return parts[0] == "curator" and parts[1] in CuratorSection.model_fields
+
+
+def wrong(text: str, folder: Path) -> list[str]:
+    """Return the paths, files, modules and tests that ``text`` names and that are not there."""
+    text = re.sub(rf"\btandem([./])(?={_TREE})", r"", text)  # as a wheel has them
+    paths = {path for path in _all(PATH, text) if not (ROOT / path.removeprefix("../")).exists()}
+    files = {name for name in _all(FILE, text) if not any(f"/{path}".endswith(f"/{name}") for path in _files())}
+    found = {path for path in paths | files if not (folder / path).exists()}
+    found |= {name for name in _all(MODULE, text) if not _is_module(name)}
+    return sorted((found | _all(TEST, text) - _tests()) - GIVEN)
+
+
+def _all(pattern: re.Pattern[str], text: str) -> set[str]:
+    return {match[0] for match in pattern.finditer(text)}
+
+
+def links(page: Path) -> Iterator[str]:
+    """Yield the links of a page that lead to a file of the repository."""
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        if not re.match(r"https?:|mailto:", target):
+            yield target
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_a_document_names_exists(page: Path) -> None:
+    assert wrong(page.read_text("utf-8"), page.parent) == []
+    assert [target for target in links(page) if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("package", [*SOURCES, "benchmarks", "examples"])
+def test_what_a_docstring_or_comment_names_exists(package: str) -> None:
+    found = {}
+    for path in (ROOT / package).rglob("*.py"):
+        if missing := wrong(_prose(path), path.parent):
+            found[path.relative_to(ROOT).as_posix()] = missing
+    assert found == {}
+
+
+def _prose(path: Path) -> str:
+    """Return a module's docstrings and comments."""
+    text = path.read_text("utf-8")
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, documented))
+    docstrings = [ast.get_docstring(node) or "" for node in nodes]
+    return "\n".join([*docstrings, *re.findall(r"(?:^|\s)# (.*)", text)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see `common/numerics/nowhere.py`",
+        "`curator/nowhere/`",
+        "the file `nowhere.py`",
+        "in `common.numerics.nowhere`",
+        "`common.core.errors.NotThere`",
+        "checked in `test_that_is_not_there`",
+        "python -m referee.nowhere",
+    ],
+)
+def test_a_name_of_nothing_is_noticed(text: str) -> None:
+    assert len(wrong(text, ROOT / "docs")) == 1
+
+
+def test_names_of_what_is_there_are_not_noticed() -> None:
+    text = (
+        "`curator.storage.place`, `common.core.errors`, `README.md`, `docs/privacy.md`, `test_paths`, `tests/deploy/`"
+    )
+    assert wrong(text, ROOT / "docs") == []
