@@ -82,7 +82,7 @@ def convex_excess(n: int, mu: float, seed: int) -> float:
     """Return F at what a private run with T = (n mu)^2/(4 d) found, over its least value, for the run's discrepancy."""
     given = domains(n, 1, labels=False)
     iterations = max(1, round((n * mu) ** 2 / (4 * DIMENSION)))
-    settings = ConvexSettings(alpha=0.3, kappa_1=20.0, kappa_2=0.0, steps="printed", iterations=iterations)
+    settings = ConvexSettings(alpha=0.3, kappa_1=20.0, kappa_2=0.0, steps="paper", iterations=iterations)
     source = RandomSource.seeded(seed)
     prepared = prepare(given, settings, mu, source)
     target = Objective(prepared.domains, 0.3, prepared.discrepancy, 20.0, 0.0, 0.0)
@@ -102,9 +102,7 @@ def mapping(n: int, mu: float, seed: int) -> float:
     """Return the squared norm of J's gradient mapping, in (w, u) with 1/beta, at the random iterate."""
     given = domains(n, 1, labels=True)
     iterations = max(1, round(4.0 * n * mu / np.sqrt(DIMENSION)))
-    settings = NonconvexSettings(
-        alpha=0.3, kappa_1=1.0, kappa_2=0.1, steps="printed", iterations=iterations, radius=3.0
-    )
+    settings = NonconvexSettings(alpha=0.3, kappa_1=1.0, kappa_2=0.1, steps="paper", iterations=iterations, radius=3.0)
     source = RandomSource.seeded(seed)
     prepared = prepare(given, settings, mu, source)
     sharpness = settings.softmax(SOURCE + n)

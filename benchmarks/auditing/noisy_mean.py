@@ -33,7 +33,7 @@ class NoisyMean(Learner):
         """Return one with little noise."""
         return (cls(mu=2.0),)
 
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """One release."""
         return Gaussian(count=self.releases, mu=self.mu)
 

@@ -74,7 +74,7 @@ def kappa_by_moment(task: Gaussians, order: float) -> float | None:
     return density(ALPHA, task.chi_squared, None, {} if order == 2.0 else {order: moment}).kappa
 
 
-def batch_rdp(order: int, sampling: float, ratio: float, batch: int) -> float:
+def batch_rdp(order: int, tv_bound: float, ratio: float, batch: int) -> float:
     """Bound the Renyi divergence of one step on the mean of ``batch`` draws: the series of docs/people.md.
 
     ::
@@ -93,7 +93,7 @@ def batch_rdp(order: int, sampling: float, ratio: float, batch: int) -> float:
     ----------
     order
         k, an integer of at least 2.
-    sampling
+    tv_bound
         s in (0, 1).
     ratio
         u = 2 L / sigma > 0, for noise sigma on the mean.
@@ -101,9 +101,9 @@ def batch_rdp(order: int, sampling: float, ratio: float, batch: int) -> float:
         b, at least 1.
     """
     drawn = np.arange(1.0, batch + 1.0)
-    log_p = _log_binomial(batch, drawn) + drawn * math.log(sampling)
-    log_p += (batch - drawn) * math.log1p(-sampling)
-    shared = -(batch - drawn) * math.log1p(-sampling)
+    log_p = _log_binomial(batch, drawn) + drawn * math.log(tv_bound)
+    log_p += (batch - drawn) * math.log1p(-tv_bound)
+    shared = -(batch - drawn) * math.log1p(-tv_bound)
     square = (drawn * ratio / batch) ** 2
     log_root = 0.5 * (square + np.log(-np.expm1(-square)))
     index = np.arange(2.0, order + 1.0)
@@ -119,7 +119,7 @@ def people_by_batch(batch: int) -> int:
     orders = [order for order in ORDERS if order <= _MAX_ORDER]
 
     def fits(n: int) -> bool:
-        each = partial(batch_rdp, sampling=1.0 / n, ratio=ratio, batch=batch)
+        each = partial(batch_rdp, tv_bound=1.0 / n, ratio=ratio, batch=batch)
         return min(epsilon_at(order, steps * each(order), DELTA) for order in orders) <= EPSILON
 
     return least(fits, 100, MOST)

@@ -68,16 +68,16 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int) -> tuple[fl
 def steps_plan(schedule: Sequence[float], steps: int, ratio: float) -> Plan:
     """Plan ``steps`` noisy gradient steps in each round of the schedule, with u = ``ratio``."""
     return [
-        (SubsampledSteps(count=steps, sampling=sampling, ratio=ratio), rounds)
-        for sampling, rounds in Counter(schedule).items()
+        (SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=ratio), rounds)
+        for tv_bound, rounds in Counter(schedule).items()
     ]
 
 
 def release_plan(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -> Plan:
     """Plan one (epsilon, delta)-DP learner call on ``draws`` draws in each round of the schedule."""
     return [
-        (SubsampledRelease(draws=draws, sampling=sampling, epsilon=epsilon, delta=delta), rounds)
-        for sampling, rounds in Counter(schedule).items()
+        (SubsampledRelease(draws=draws, tv_bound=tv_bound, epsilon=epsilon, delta=delta), rounds)
+        for tv_bound, rounds in Counter(schedule).items()
     ]
 
 

@@ -1,6 +1,6 @@
 """What a curator did to its sample, as frozen values: no cost and no sampling here, only the facts both need.
 
-Neighbouring samples differ in one record by replacement; n is public. ``sampling`` is always an upper bound
+Neighbouring samples differ in one record by replacement; n is public. ``tv_bound`` is always an upper bound
 s, good for every pair of neighbours, on the total variation between mu and mu' (1/(kappa n) at most; 1 if the
 sample is used as it is).
 """
@@ -44,7 +44,7 @@ class SubsampledSteps(Event):
     ----------
     count
         Number of steps.
-    sampling
+    tv_bound
         s: TV(mu, mu') <= s.
     ratio
         u = 2 L / sigma, the diameter of the ball in units of the noise's standard deviation.
@@ -52,20 +52,20 @@ class SubsampledSteps(Event):
 
     kind: Literal["subsampled-steps"] = "subsampled-steps"
     count: int = Field(ge=1)
-    sampling: float = Field(gt=0, le=1)
+    tv_bound: float = Field(gt=0, le=1)
     ratio: float = Field(gt=0)
 
 
 class SubsampledRelease(Event):
     """The output of a learner that is (epsilon, delta)-DP (replace-one), given m independent draws from mu.
 
-    With ``draws = 1`` and ``sampling = 1`` it is a mechanism on the sample itself.
+    A mechanism on the sample itself is a :class:`Release`.
 
     Attributes
     ----------
     draws
         m, the number of independent draws.
-    sampling
+    tv_bound
         s: TV(mu, mu') <= s.
     epsilon, delta
         The learner's guarantee for a data set of m records.
@@ -73,7 +73,21 @@ class SubsampledRelease(Event):
 
     kind: Literal["subsampled-release"] = "subsampled-release"
     draws: int = Field(ge=1)
-    sampling: float = Field(gt=0, le=1)
+    tv_bound: float = Field(gt=0, le=1)
+    epsilon: float = Field(gt=0)
+    delta: float = Field(default=0.0, ge=0, lt=1)
+
+
+class Release(Event):
+    """The output of a mechanism on the sample itself that is (epsilon, delta)-DP (replace-one).
+
+    Attributes
+    ----------
+    epsilon, delta
+        The mechanism's guarantee.
+    """
+
+    kind: Literal["release"] = "release"
     epsilon: float = Field(gt=0)
     delta: float = Field(default=0.0, ge=0, lt=1)
 
@@ -117,6 +131,7 @@ _KINDS: dict[str, type[Event]] = {
     "non-private": NonPrivate,
     "subsampled-steps": SubsampledSteps,
     "subsampled-release": SubsampledRelease,
+    "release": Release,
     "gaussian": Gaussian,
     "selected": PrivateSelection,
 }

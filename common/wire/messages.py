@@ -51,7 +51,7 @@ class Configuration(Value):
     """
 
     KIND: ClassVar[str] = "configuration"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     run: str = Field(pattern=RUN)
     referee: str = Field(pattern=KEY_PATTERN)
     scenario: dict[str, Any]

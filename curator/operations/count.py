@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, SubsampledRelease
+from common.privacy.events import Event, Release
 from common.vocabulary.operations.count import Count, NoisyCount
 from curator.mechanisms.geometric import geometric_noise
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
@@ -21,7 +21,7 @@ class CountHandler(OperationHandler[Count, NoisyCount]):
 
     def event(self, operation: Count, workspace: Workspace) -> Event:
         """One pure release from the sample itself."""
-        return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
+        return Release(epsilon=operation.epsilon)
 
     def run(self, operation: Count, workspace: Workspace, source: RandomSource) -> NoisyCount:
         """Release the noisy count: an integer, which may lie outside 0..n."""

@@ -7,7 +7,7 @@ import numpy as np
 from common.core.errors import PolicyRefused
 from common.numerics.bits import pack
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, SubsampledRelease
+from common.privacy.events import Event, Release
 from common.privacy.rounding import down
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations.head import CountedHead, HeadList
@@ -31,7 +31,7 @@ class HeadHandler(OperationHandler[HeadList, CountedHead]):
 
     def event(self, operation: HeadList, workspace: Workspace) -> Event:
         """One pure release from the sample itself."""
-        return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
+        return Release(epsilon=operation.epsilon)
 
     def check(self, operation: HeadList, workspace: Workspace) -> None:
         """Refuse a sample in which nobody is at an odd place."""

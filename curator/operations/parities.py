@@ -10,7 +10,7 @@ from common.core.arrays import Bits, Indices
 from common.core.errors import BadInput, PolicyRefused
 from common.numerics.bits import pack
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, SubsampledRelease
+from common.privacy.events import Event, Release
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import Rates, rates
 from common.vocabulary.hypotheses.features import FeatureSet
@@ -33,7 +33,7 @@ class ParitiesHandler(OperationHandler[LearnParities, BlockParities]):
 
     def event(self, operation: LearnParities, workspace: Workspace) -> Event:
         """One pure release from the sample itself."""
-        return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
+        return Release(epsilon=operation.epsilon)
 
     def check(self, operation: LearnParities, workspace: Workspace) -> None:
         """Refuse features that are not 0 and 1, blocks without people, and an epsilon that a rule does not keep to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, SubsampledRelease
+from common.privacy.events import Event, Release
 from common.vocabulary.operations.select import Select, SelectedFeature
 from curator.mechanisms.exponential import choose_level
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
@@ -22,7 +22,7 @@ class SelectHandler(OperationHandler[Select, SelectedFeature]):
 
     def event(self, operation: Select, workspace: Workspace) -> Event:
         """One pure release from the sample itself."""
-        return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon, delta=0.0)
+        return Release(epsilon=operation.epsilon)
 
     def run(self, operation: Select, workspace: Workspace, source: RandomSource) -> SelectedFeature:
         """Release the number of the feature, as one of the whole record."""

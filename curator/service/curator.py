@@ -18,7 +18,7 @@ from typing import Any
 from common.core.errors import BadInput, BadScenario, BudgetExceeded, ConfigurationMismatch, Conflict, Forged
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
-from common.privacy.events import Event, NonPrivate, SubsampledRelease
+from common.privacy.events import Event, NonPrivate, Release
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
@@ -44,7 +44,7 @@ def planned_events(
     Without a learner: of as many releases, each of which costs its share.
     """
     if learner is None:
-        return rounds * [NonPrivate() if share is None else SubsampledRelease(draws=1, sampling=1.0, epsilon=share)]
+        return rounds * [NonPrivate() if share is None else Release(epsilon=share)]
     bounds = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds)
     return [learner.event(bound) for bound in bounds]
 

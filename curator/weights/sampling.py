@@ -224,7 +224,7 @@ class Sampler:
     def everybody(self) -> Iterator[Records]:
         """Yield the sample as it is, each record once, in its fixed order, in blocks.
 
-        For mechanisms on the sample itself, whose event declares ``draws=1, sampling=1``: a record's place is public,
+        For mechanisms on the sample itself, whose event declares ``Release``: a record's place is public,
         and the weights have no part in it.
         """
         return self._sample.blocks(BLOCK)

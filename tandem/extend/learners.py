@@ -4,7 +4,7 @@ from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
-from common.privacy.events import Event, Gaussian, NonPrivate, SubsampledRelease, SubsampledSteps
+from common.privacy.events import Event, Gaussian, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import down, up
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.constant import Constant
@@ -34,6 +34,7 @@ __all__ = [
     "NonPrivate",
     "RandomSource",
     "Records",
+    "Release",
     "Sampler",
     "Sizes",
     "SubsampledRelease",

@@ -3,7 +3,7 @@
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import PolicyRefused
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, SubsampledRelease
+from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations.base import OPERATIONS, Natural, Operation, Result, Whole
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
@@ -26,6 +26,7 @@ __all__ = [
     "OperationHandler",
     "PolicyRefused",
     "RandomSource",
+    "Release",
     "Result",
     "SubsampledRelease",
     "Whole",

@@ -22,7 +22,7 @@ EPSILON, DELTA, RUNS = 36.0, 0.01, 600
 def separation(calibration: str, whole: float) -> tuple[float, float]:
     """Return a lower and an upper estimate, four standard errors apart from the measured one, of one step's mu."""
     common = {"alpha": 0.5, "radius": SMALL, "kappa_2": 0.0, "iterations": 1, "scales_share": 0.1}
-    settings = ConvexSettings.parse({**common, "steps": "printed", "calibration": calibration})
+    settings = ConvexSettings.parse({**common, "steps": "paper", "calibration": calibration})
     source = RandomSource.seeded(1, "separation")
     drawn = np.array(
         [

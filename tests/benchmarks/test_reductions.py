@@ -29,10 +29,10 @@ def test_a_batch_of_one_is_a_single_draw(order: int) -> None:
     assert batch_rdp(order, 1 / 1700, 1 / 6, 1) == pytest.approx(closed_form(order, 1 / 1700, 1 / 6), rel=1e-9)
 
 
-def exact(order: int, batch: int, sampling: float, ratio: float, middle: float) -> float:
+def exact(order: int, batch: int, tv_bound: float, ratio: float, middle: float) -> float:
     """Return how far neighbours on a line diverge: from one end of the ball to the other, other draws at ``middle``."""
     x = np.linspace(-12.0, 12.0, 40_001)
-    share = binom.pmf(np.arange(batch + 1), batch, sampling)
+    share = binom.pmf(np.arange(batch + 1), batch, tv_bound)
 
     def law(end: float) -> np.ndarray:
         means = [ratio * (middle * (batch - j) + end * j) / batch for j in range(batch + 1)]

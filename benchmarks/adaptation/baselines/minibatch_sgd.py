@@ -32,7 +32,7 @@ def epsilon_of_steps(event: SubsampledSteps, delta: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def noise_for(epsilon: float, delta: float, steps: int, sampling: float) -> float:
+def noise_for(epsilon: float, delta: float, steps: int, tv_bound: float) -> float:
     """Return sigma / L, the least noise (to one part in a thousand, on the private side) for T steps.
 
     Raises
@@ -44,7 +44,7 @@ def noise_for(epsilon: float, delta: float, steps: int, sampling: float) -> floa
         raise BadInput(f"epsilon must be positive and delta in (0, 1), found {epsilon} and {delta}")
 
     def private(noise: float) -> bool:
-        return epsilon_of_steps(SubsampledSteps(count=steps, sampling=sampling, ratio=2.0 / noise), delta) <= epsilon
+        return epsilon_of_steps(SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=2.0 / noise), delta) <= epsilon
 
     low = high = 1.0
     while not private(high):
@@ -84,13 +84,13 @@ def descend(
         T, and q n: how many records a step takes on average.
     """
     count, dimension = target.features.shape
-    sampling = min(1.0, batch / count)
-    noise = noise_for(epsilon, delta, steps, sampling) * clip
-    taken = sampling * count
+    tv_bound = min(1.0, batch / count)
+    noise = noise_for(epsilon, delta, steps, tv_bound) * clip
+    taken = tv_bound * count
     rate = min(0.5, radius * taken / (noise * math.sqrt(dimension * steps)))
     weights, total = np.zeros(dimension), np.zeros(dimension)
     for step in range(steps):
-        chosen = source.bernoullis(sampling, count).astype(bool)
+        chosen = source.bernoullis(tv_bound, count).astype(bool)
         rows = target.features[chosen]
         pulls = 2.0 * (rows @ weights - target.responses[chosen])
         lengths = np.abs(pulls) * np.linalg.norm(rows, axis=1)

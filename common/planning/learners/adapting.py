@@ -8,7 +8,7 @@ from common.core.errors import BadScenario
 from common.planning.learners.base import LearnerPlanning, Task
 from common.planning.planned_values import PlannedValue, follow
 from common.privacy.rounding import down, up
-from common.privacy.theorems.domain_adaptation import printed_mu
+from common.privacy.theorems.domain_adaptation import paper_mu
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.adaptation import AdaptationSettings, OpenAdaptation
@@ -66,7 +66,7 @@ def _most(task: Task, asked: OpenAdaptation) -> float | None:
     if not task.paper:
         whole = mu_allowed(curator.epsilon, curator.delta)
         return whole if task.rounds == 1 else down(whole / task.rounds**0.5, 8.0)
-    mu = up(printed_mu(curator.epsilon / 2.0, curator.delta) / (1.0 - asked.discrepancy_share) ** 0.5, 16.0)
+    mu = up(paper_mu(curator.epsilon / 2.0, curator.delta) / (1.0 - asked.discrepancy_share) ** 0.5, 16.0)
     found = delta_of(mu * up(task.rounds**0.5), curator.epsilon)
     if found > curator.delta:
         raise BadScenario(

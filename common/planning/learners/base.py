@@ -157,8 +157,8 @@ def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | N
         One sampling bound s_t >= TV(mu, mu') a round.
     """
     rounds: Counter[Event] = Counter()
-    for sampling, times in Counter(schedule).items():
-        rounds[learner.event(sampling)] += times
+    for tv_bound, times in Counter(schedule).items():
+        rounds[learner.event(tv_bound)] += times
     return None if any(isinstance(event, NonPrivate) for event in rounds) else list(rounds.items())
 
 

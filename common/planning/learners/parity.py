@@ -73,7 +73,7 @@ class ParityPlanning(LearnerPlanning[OpenParity, ParitySettings]):
     def _keeping(self, scenario: Scenario, paper: bool) -> _Keeping:
         rule, epsilon = self.asked.rule, self.asked.epsilon
         if rule == PLAN:
-            rule = "printed" if paper else "tight"
+            rule = "paper" if paper else "tight"
         if epsilon == PLAN:
             whole, rounds = scenario.curator.epsilon, scenario.curator.rounds
             if whole is None:

@@ -14,7 +14,7 @@ from common.vocabulary.open_values import PLAN
 def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:
     """Return n, and the learner's ``blocks`` and ``epsilon``, with which the parity is learned with chance 1 - beta.
 
-    The learner's rule is the scenario's own (``tight`` or ``printed``); how many records a rule takes is computed
+    The learner's rule is the scenario's own (``tight`` or ``paper``); how many records a rule takes is computed
     exactly, as in :mod:`common.planning.spanning`, where papers have orders of magnitude.
 
     Parameters
@@ -30,7 +30,7 @@ def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: floa
     if not isinstance(settings, OpenParity):
         raise BadScenario(f"curator.learner: a parity is learned by the learner 'parity', found {settings.name!r}")
     if settings.rule == PLAN:
-        raise BadScenario("curator.learner.rule must be tight or printed, found 'plan'")
+        raise BadScenario("curator.learner.rule must be tight or paper, found 'plan'")
     epsilon = curator.epsilon if settings.epsilon == PLAN else settings.epsilon
     kept, answers = rates(settings.rule, epsilon)
     chances, bottom = useful * kept * escapes(dimension, 1.0, None), 1.0 - answers

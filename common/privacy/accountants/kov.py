@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
-from common.privacy.events import Event, NoEvent, SubsampledRelease
+from common.privacy.events import Event, NoEvent, Release, SubsampledRelease
 from common.privacy.theorems.composition import composed_epsilon, subsampled
 
 
@@ -21,7 +21,7 @@ class OptimalCompositionAccountant(Accountant):
 
     def covers(self, event: Event) -> bool:
         """Tell whether it is a release or nothing."""
-        return isinstance(event, SubsampledRelease | NoEvent)
+        return isinstance(event, SubsampledRelease | Release | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the exact epsilon of the counted number of releases, each as dear as the dearest."""
@@ -34,7 +34,7 @@ class OptimalCompositionAccountant(Accountant):
         private = count > 0 and composed_epsilon(count, star, star_delta, delta) <= epsilon
 
         def amount(event: Event) -> Fraction | None:
-            if isinstance(event, SubsampledRelease):
+            if isinstance(event, SubsampledRelease | Release):
                 each, each_delta = _cost(event)
                 return Fraction(1) if each <= star and each_delta <= star_delta else None
             return Fraction(0) if isinstance(event, NoEvent) else None
@@ -43,12 +43,14 @@ class OptimalCompositionAccountant(Accountant):
         return BudgetFilter(unit, Fraction(count if private else 0), amount)
 
 
-def _cost(event: SubsampledRelease) -> tuple[float, float]:
-    return subsampled(event.draws, event.sampling, event.epsilon, event.delta)
+def _cost(event: SubsampledRelease | Release) -> tuple[float, float]:
+    if isinstance(event, Release):
+        return event.epsilon, event.delta
+    return subsampled(event.draws, event.tv_bound, event.epsilon, event.delta)
 
 
 def _dearest(plan: Plan) -> tuple[int, float, float]:
-    releases = [(event, count) for event, count in plan if isinstance(event, SubsampledRelease)]
+    releases = [(event, count) for event, count in plan if isinstance(event, SubsampledRelease | Release)]
     costs = [_cost(event) for event, _ in releases]
     count = sum(count for _, count in releases)
     return count, max((c[0] for c in costs), default=0.0), max((c[1] for c in costs), default=0.0)

@@ -6,7 +6,15 @@ import math
 from fractions import Fraction
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
-from common.privacy.events import Event, Gaussian, NoEvent, PrivateSelection, SubsampledRelease, SubsampledSteps
+from common.privacy.events import (
+    Event,
+    Gaussian,
+    NoEvent,
+    PrivateSelection,
+    Release,
+    SubsampledRelease,
+    SubsampledSteps,
+)
 from common.privacy.rounding import up
 from common.privacy.theorems.composition import subsampled
 from common.privacy.theorems.private_selection import selection_rdp
@@ -29,7 +37,7 @@ class RenyiAccountant(Accountant):
 
     def covers(self, event: Event) -> bool:
         """Tell whether it is gradient steps, a pure release, Gaussian releases, a choice, or nothing."""
-        pure = isinstance(event, SubsampledRelease) and event.delta == 0.0
+        pure = isinstance(event, SubsampledRelease | Release) and event.delta == 0.0
         return pure or isinstance(event, SubsampledSteps | Gaussian | PrivateSelection | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
@@ -95,10 +103,12 @@ def _divergence(event: Event, order: int) -> Fraction | None:
     """Return an upper bound on the event's divergence; None if it is infinite."""
     rho, count = 0.0, 1
     if isinstance(event, SubsampledSteps):
-        rho, count = step_rdp(order, event.sampling, event.ratio), event.count
+        rho, count = step_rdp(order, event.tv_bound, event.ratio), event.count
     elif isinstance(event, SubsampledRelease):
-        star, _ = subsampled(event.draws, event.sampling, event.epsilon, event.delta)
+        star, _ = subsampled(event.draws, event.tv_bound, event.epsilon, event.delta)
         rho = pure_rdp(order, star) if math.isfinite(star) else math.inf
+    elif isinstance(event, Release):
+        rho = pure_rdp(order, event.epsilon)
     elif isinstance(event, Gaussian):
         rho, count = up(0.5 * order * event.mu * event.mu), event.count
     elif isinstance(event, PrivateSelection):

@@ -20,7 +20,7 @@ MAX_RELEASES = 10_000_000
 """Largest k of :func:`composed_delta` (its tables have k numbers)."""
 
 
-def subsampled(draws: int, sampling: float, epsilon: float, delta: float) -> tuple[float, float]:
+def subsampled(draws: int, tv_bound: float, epsilon: float, delta: float) -> tuple[float, float]:
     """Return the (eps*, delta*) of an (epsilon, delta)-DP learner on m independent draws from mu.
 
     ::
@@ -40,7 +40,7 @@ def subsampled(draws: int, sampling: float, epsilon: float, delta: float) -> tup
     ----------
     draws
         m >= 1.
-    sampling
+    tv_bound
         s in (0, 1].
     epsilon, delta
         The learner's replace-one guarantee for a data set of m records; epsilon > 0, 0 <= delta < 1.
@@ -51,13 +51,13 @@ def subsampled(draws: int, sampling: float, epsilon: float, delta: float) -> tup
         Rounded up; delta* is at most 1, eps* is infinite where e^epsilon overflows. A mechanism on the sample
         itself (m = 1, s = 1) keeps its own.
     """
-    if draws == 1 and sampling == 1.0:
+    if draws == 1 and tv_bound == 1.0:
         return epsilon, delta
     try:
         growth = math.expm1(epsilon)
     except OverflowError:
         return math.inf, 1.0 if delta else 0.0
-    one = up(math.log1p(up(sampling * growth, 16.0)), 16.0)
+    one = up(math.log1p(up(tv_bound * growth, 16.0)), 16.0)
     star = min(up(draws * one), up(draws * epsilon))
     if delta == 0.0:
         return star, 0.0

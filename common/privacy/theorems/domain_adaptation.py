@@ -15,7 +15,7 @@ differ. With residuals of 1 and q (in shares of the greatest), the distance is a
 
 **As printed.** sigma_i = 2 s_i sqrt(T ln(3/delta))/eps is mu-GDP with mu = eps/sqrt(2 ln(3/delta)), which is
 (eps, delta)-DP only up to eps = 8.9 (delta = .01), 9.9 (1e-4) or 10.6 (1e-6), far below the eps = 8 ln(1/delta) that
-Theorem 4.3 claims. :func:`printed_mu` refuses what is beyond.
+Theorem 4.3 claims. :func:`paper_mu` refuses what is beyond.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def scales_share(gradient: float, scales: float) -> float:
     return float(second / (first + second))
 
 
-def printed_mu(epsilon: float, delta: float) -> float:
+def paper_mu(epsilon: float, delta: float) -> float:
     """Return the mu of all iterations with the printed noise, ``eps/sqrt(2 ln(3/delta))``, where that is private.
 
     Raises

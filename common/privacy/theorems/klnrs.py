@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from common.core.errors import BadInput
 from common.privacy.rounding import down
 
-Rule = Literal["tight", "printed"]
+Rule = Literal["tight", "paper"]
 
 
 class Rates(NamedTuple):
@@ -48,7 +48,7 @@ def rates(rule: Rule, epsilon: float) -> Rates:
     Raises
     ------
     BadInput
-        If epsilon is not positive and finite, or the printed rule does not keep to it.
+        If epsilon is not positive and finite, or the paper's rule does not keep to it.
     """
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"epsilon must be positive and finite, found {epsilon}")
@@ -58,7 +58,7 @@ def rates(rule: Rule, epsilon: float) -> Rates:
     kept = _grid(0.25 * epsilon)
     if kept >= 1.0 or 2.0 * math.atanh(kept) > down(epsilon):
         raise BadInput(
-            f"the printed rule p = epsilon/4 costs more than epsilon = {epsilon:g} (it does from 3.83 on): "
+            f"the paper's rule p = epsilon/4 costs more than epsilon = {epsilon:g} (it does from 3.83 on): "
             "take the tight rule, or a smaller epsilon"
         )
     return Rates(kept, 0.5)

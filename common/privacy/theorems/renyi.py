@@ -37,7 +37,7 @@ ORDERS = _grid()
 """Orders tried: every integer up to 64, then steps of 3%."""
 
 
-def closed_form(order: int, sampling: float, ratio: float) -> float:
+def closed_form(order: int, tv_bound: float, ratio: float) -> float:
     """Bound the Renyi divergence of one step by a binomial sum (needs the ball).
 
     ::
@@ -56,7 +56,7 @@ def closed_form(order: int, sampling: float, ratio: float) -> float:
     ----------
     order
         k, an integer of at least 2.
-    sampling
+    tv_bound
         s in (0, 1].
     ratio
         u > 0.
@@ -65,7 +65,7 @@ def closed_form(order: int, sampling: float, ratio: float) -> float:
     -------
     rho in nats, rounded up; infinite where the sum is too large to be of use.
     """
-    log_s, square = min(0.0, up(math.log(sampling))), up(ratio * ratio)
+    log_s, square = min(0.0, up(math.log(tv_bound))), up(ratio * ratio)
     if order * (log_s + 0.5 * (order - 1) * square) > 700.0:
         return math.inf
     index = np.arange(1, order + 1, dtype=np.float64)
@@ -77,7 +77,7 @@ def closed_form(order: int, sampling: float, ratio: float) -> float:
     return up(_log_one_plus(float(logsumexp(log_terms[1:]))) / (order - 1), 16.0)
 
 
-def profile(order: int, sampling: float, ratio: float) -> float:
+def profile(order: int, tv_bound: float, ratio: float) -> float:
     """Bound the Renyi divergence of one step by the symmetrised profile (needs pairwise distances only).
 
     ::
@@ -96,7 +96,7 @@ def profile(order: int, sampling: float, ratio: float) -> float:
     Parameters and result as for :func:`closed_form`.
     """
     nodes, log_mass = _cells(order, ratio)
-    log_r = _log_mixture(ratio * (nodes[1:] - nodes[0]), sampling)
+    log_r = _log_mixture(ratio * (nodes[1:] - nodes[0]), tv_bound)
     log_f = np.concatenate([[-np.inf], log_divergence(order, log_r)])
     cells = log_mass + np.logaddexp(log_f[:-1], log_f[1:]) - math.log(2.0)
     shift, last = order * ratio, float(nodes[-1])
@@ -127,16 +127,16 @@ def _cells(order: int, ratio: float) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=1 << 16)
-def step_rdp(order: int, sampling: float, ratio: float) -> float:
+def step_rdp(order: int, tv_bound: float, ratio: float) -> float:
     """Return the better bound on the Renyi divergence, in nats, of one subsampled Gaussian step.
 
     The profile is left out where it cannot win by more than 0.1%: its leading term is never below the closed
     form's.
     """
-    closed = closed_form(order, sampling, ratio)
-    log_leading = math.log(order * (order - 1) / 2) + 2.0 * math.log(sampling) + ratio * ratio
+    closed = closed_form(order, tv_bound, ratio)
+    log_leading = math.log(order * (order - 1) / 2) + 2.0 * math.log(tv_bound) + ratio * ratio
     leading = _log_one_plus(log_leading + math.log(-math.expm1(-ratio * ratio))) / (order - 1)
-    return closed if closed <= 1.001 * leading else min(closed, profile(order, sampling, ratio))
+    return closed if closed <= 1.001 * leading else min(closed, profile(order, tv_bound, ratio))
 
 
 def pure_rdp(order: int, epsilon: float) -> float:
@@ -177,10 +177,10 @@ def _offset(order: int, delta: float) -> float:
     return shrink + price + 8.0 * UNIT * spread
 
 
-def _log_mixture(log_ratio: Floats, sampling: float) -> Floats:
+def _log_mixture(log_ratio: Floats, tv_bound: float) -> Floats:
     """Return ln(1 + s (e^x - 1)) for x >= 0, without overflow."""
-    near = np.log1p(sampling * np.expm1(np.minimum(log_ratio, 30.0)))
-    far = log_ratio + np.log(sampling + (1.0 - sampling) * np.exp(-log_ratio))
+    near = np.log1p(tv_bound * np.expm1(np.minimum(log_ratio, 30.0)))
+    far = log_ratio + np.log(tv_bound + (1.0 - tv_bound) * np.exp(-log_ratio))
     return np.where(log_ratio < 30.0, near, far)
 
 

@@ -56,7 +56,7 @@ class ParityXorThreshold(Problem):
     blocks
         Blocks of equally many people, by y: 1/alpha of the paper.
     rule
-        How KLNRS keeps records: ``tight`` or ``printed``.
+        How KLNRS keeps records: ``tight`` or ``paper``.
     """
 
     name: Literal["parity-xor-threshold"] = "parity-xor-threshold"

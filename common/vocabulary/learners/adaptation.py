@@ -50,7 +50,7 @@ class AlgorithmFields(Value):
         theta_2, share of each step that the private scales get; None for the division that minimizes the bound of
         Theorem 4.3 (with its U = 1).
     steps
-        ``scaled`` (default) or ``printed``; see the algorithms.
+        ``scaled`` (default) or ``paper``; see the algorithms.
     spread
         With noise, ``scaled`` steps let a private scale wander so far in all, by noise.
     sharpness
@@ -66,7 +66,7 @@ class AlgorithmFields(Value):
     norm: float = Field(default=1.0, gt=0, le=1e6)
     discrepancy_share: float = Field(default=0.05, gt=0, lt=1)
     scales_share: float | None = Field(default=None, ge=MIN_SHARE, le=MAX_SHARE)
-    steps: Literal["scaled", "printed"] = "scaled"
+    steps: Literal["scaled", "paper"] = "scaled"
     spread: float = Field(default=0.25, gt=0, le=1e6)
     sharpness: float | None = Field(default=None, gt=0)
 
@@ -177,7 +177,7 @@ class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
                 raise ValueError(wrong.detail) from None
         return self
 
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """One mu-GDP release from the sample itself, whatever the weights."""
         return NonPrivate() if self.mu is None else Gaussian(count=1, mu=self.mu)
 

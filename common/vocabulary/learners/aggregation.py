@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from common.core.errors import BadInput, BadScenario
 from common.core.values import Value, explain
-from common.privacy.events import Event, Gaussian, SubsampledRelease
+from common.privacy.events import Event, Gaussian, Release
 from common.privacy.rounding import down, up
 from common.privacy.theorems.sparse_vector import Thresholds, calibrated, printed, stability_share
 from common.privacy.theorems.teacher_votes import MAX_NOISE, MIN_NOISE, answer_mu, answers_sigma
@@ -24,7 +24,9 @@ Delta = Annotated[float, Field(gt=0, lt=1)]
 
 
 class OpenGnMax(Value):
-    """Noisy counts (:func:`curator.mechanisms.gaussian.noisy_winners`); give either ``noise`` or ``epsilon`` and ``delta``.
+    """Noisy counts: :func:`curator.mechanisms.gaussian.noisy_winners`.
+
+    Give either ``noise`` or both ``epsilon`` and ``delta``.
 
     Attributes
     ----------
@@ -146,7 +148,7 @@ class Stability(OpenStability, Aggregation):
 
     def event(self, count: int, queries: int, touched: int) -> Event:
         """One release of the whole sequence."""
-        return SubsampledRelease(draws=1, sampling=1.0, epsilon=self.epsilon, delta=self.delta)
+        return Release(epsilon=self.epsilon, delta=self.delta)
 
     def guarantee(self) -> tuple[float, float] | None:
         """Return epsilon and delta."""
@@ -173,7 +175,7 @@ class SparseVector(OpenSparseVector, Aggregation):
 
     def event(self, count: int, queries: int, touched: int) -> Event:
         """One release of the whole sequence: its answers do not come cheaper by fewer."""
-        return SubsampledRelease(draws=1, sampling=1.0, epsilon=self.epsilon, delta=self.delta)
+        return Release(epsilon=self.epsilon, delta=self.delta)
 
     def guarantee(self) -> tuple[float, float] | None:
         """Return epsilon and delta."""

@@ -74,12 +74,12 @@ class LearnerSettings(OpenSettings):
     """A learner's public settings, all of them known."""
 
     @abstractmethod
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """Declare what one call costs, before it runs.
 
         Parameters
         ----------
-        sampling
+        tv_bound
             Upper bound s on the total variation between mu and mu' of neighbouring samples (1/(kappa n) at most).
         """
 

@@ -112,6 +112,6 @@ class ChosenSettings(OpenChosen, LearnerSettings):
         """The settings of every candidate, as they are written."""
         return [self.candidate(tried) for tried in combinations(self.grid)]
 
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """One choice among releases from the sample itself, whatever its weights are."""
         return PrivateSelection(mu=self.mu, law=self.law)

@@ -57,6 +57,6 @@ class ExponentialSettings(OpenExponential, LearnerSettings):
     draws: Draws
     epsilon: Epsilon
 
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """One epsilon-DP release from m independent draws."""
-        return SubsampledRelease(draws=self.draws, sampling=sampling, epsilon=self.epsilon, delta=0.0)
+        return SubsampledRelease(draws=self.draws, tv_bound=tv_bound, epsilon=self.epsilon, delta=0.0)

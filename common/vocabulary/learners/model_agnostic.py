@@ -118,12 +118,12 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
         """Return how many of so many records teach: half of them where the others are set aside."""
         return people // 2 if self.sets_aside else people
 
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """Declare m answers."""
         guarantee = self.aggregation.guarantee()
         if self.draws is None or guarantee is None:
             return self.answers_event(self.queries)
-        return SubsampledRelease(draws=self.draws, sampling=sampling, epsilon=guarantee[0], delta=guarantee[1])
+        return SubsampledRelease(draws=self.draws, tv_bound=tv_bound, epsilon=guarantee[0], delta=guarantee[1])
 
     def answers_event(self, count: int) -> Event:
         """Declare ``count`` answers asked of the sample itself."""

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.errors import BadInput
-from common.privacy.events import Event, SubsampledRelease
+from common.privacy.events import Event, Release
 from common.privacy.theorems.klnrs import Rule, rates
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
 from common.vocabulary.open_values import FromPlan
@@ -27,7 +27,7 @@ class OpenParity(OpenSettings):
     epsilon
         Of one call.
     rule
-        ``tight`` or ``printed``: which p, and how often bottom.
+        ``tight`` or ``paper``: which p, and how often bottom.
     blocks
         R, at least 1.
     """
@@ -56,6 +56,6 @@ class ParitySettings(OpenParity, LearnerSettings):
             raise ValueError(error.detail) from None
         return self
 
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """One pure release from the sample itself: no draws, so no amplification either."""
-        return SubsampledRelease(draws=1, sampling=1.0, epsilon=self.epsilon, delta=0.0)
+        return Release(epsilon=self.epsilon)

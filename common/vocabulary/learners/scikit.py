@@ -47,6 +47,6 @@ class ScikitSettings(LearnerSettings, Classifier):
     name: Literal["scikit"] = "scikit"
     draws: int = Field(ge=2, le=10**7)
 
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """No guarantee at all."""
         return NonPrivate()

@@ -73,9 +73,9 @@ class SgdSettings(OpenSgd, LearnerSettings):
     steps: Steps
     noise: Noise
 
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """R subsampled Gaussian steps of ratio u = 2 L / sigma = 2 / noise (replace-one neighbours)."""
         if self.noise == 0.0:
             return NonPrivate()
         # Up to the next double: a ratio rounded down would claim more noise than there is.
-        return SubsampledSteps(count=self.steps, sampling=sampling, ratio=math.nextafter(2.0 / self.noise, math.inf))
+        return SubsampledSteps(count=self.steps, tv_bound=tv_bound, ratio=math.nextafter(2.0 / self.noise, math.inf))

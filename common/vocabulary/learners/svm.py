@@ -34,6 +34,6 @@ class SvmSettings(LearnerSettings):
     intercept: float = Field(default=1.0, ge=0)
     until: Literal["separated", "minimum"] = "separated"
 
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """No guarantee at all."""
         return NonPrivate()

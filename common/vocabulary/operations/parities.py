@@ -35,7 +35,7 @@ class LearnParities(Operation[BlockParities]):
     epsilon
         What this costs.
     rule
-        How KLNRS keeps records: ``tight`` or ``printed``.
+        How KLNRS keeps records: ``tight`` or ``paper``.
     """
 
     result: ClassVar = BlockParities

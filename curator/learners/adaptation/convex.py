@@ -40,7 +40,7 @@ def solve(domains: Domains, settings: ConvexSettings, mu: float | None, source: 
     the exact composition of Gaussian mechanisms and post-processing; compare Theorem 4.3, whose noise is too
     little for large epsilon.
 
-    ``printed`` steps are those of Algorithm 1, with the misprint of the public one put right. With them the scales
+    ``paper`` steps are those of Algorithm 1, with the misprint of the public one put right. With them the scales
     hardly move: the private ones' noise alone is kept to 1/sqrt(n) on a scale of n. ``scaled`` steps work on
     v = p u, which is 1 at the lower bound of u, and have the maximum of the weights smoothed.
 
@@ -53,12 +53,12 @@ def solve(domains: Domains, settings: ConvexSettings, mu: float | None, source: 
     """
     with one_thread():
         prepared = prepare(domains, settings, mu, source)
-        steps = printed_steps(settings, prepared) if settings.steps == "printed" else scaled_steps(settings, prepared)
+        steps = paper_steps(settings, prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
         plan = course(settings, prepared, steps, settings.iterations, settings.burn)
         return descend(prepared.domains, settings.bounds, plan, source.derive("noise"))
 
 
-def printed_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:
+def paper_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:
     """Return the steps of Algorithm 1, line 4, with m^{3/2}/(sqrt(T) alpha^2 (B + B_bar)) for the public scales.
 
     Those are for the gradient in u; v = p u moves by p^3 times as much for the gradient in v divided by p.

@@ -36,7 +36,7 @@ def solve(domains: Domains, settings: NonconvexSettings, mu: float | None, sourc
     t* of the iterate that is released is drawn first, from 1..T, and the loop stops there; the noise and the charge are
     those of T iterations, so a chosen t* tells nothing and costs nothing more.
 
-    ``printed`` steps are 1/beta_bar for w and u; the scales then move by O(1/n^2) of themselves. ``scaled`` ones
+    ``paper`` steps are 1/beta_bar for w and u; the scales then move by O(1/n^2) of themselves. ``scaled`` ones
     work on v = p u, with sensitivity p B, and their own step.
 
     Parameters
@@ -48,7 +48,7 @@ def solve(domains: Domains, settings: NonconvexSettings, mu: float | None, sourc
     """
     with one_thread():
         prepared = prepare(domains, settings, mu, source)
-        steps = printed_steps(settings, prepared) if settings.steps == "printed" else scaled_steps(settings, prepared)
+        steps = paper_steps(settings, prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
         stop = settings.iterations
         if settings.output == "random":
             stop = 1 + int(source.derive("iterate").integers(settings.iterations, 1)[0])
@@ -56,7 +56,7 @@ def solve(domains: Domains, settings: NonconvexSettings, mu: float | None, sourc
         return descend(prepared.domains, settings.bounds, plan, source.derive("noise"))
 
 
-def printed_steps(settings: NonconvexSettings, prepared: Prepared) -> Steps:
+def paper_steps(settings: NonconvexSettings, prepared: Prepared) -> Steps:
     """Return 1/beta_bar, :func:`smoothness`, for w and u: p^3 times as much for v and its gradient divided by p."""
     step = 1.0 / smoothness(settings, prepared.domains)
     source, target = prepared.domains.shares(settings.alpha)

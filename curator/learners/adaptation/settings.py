@@ -30,7 +30,7 @@ class AdaptationSettings(AlgorithmSettings):
         """Return the sharpness of the softmax; with printed steps, F has the greatest weight itself."""
         if self.sharpness is not None:
             return self.sharpness
-        return HARD if self.convex and self.steps == "printed" else default_sharpness(records)
+        return HARD if self.convex and self.steps == "paper" else default_sharpness(records)
 
     def noise(self, domains: Domains, mu: float) -> tuple[float, float]:
         """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``)."""

@@ -156,9 +156,9 @@ def test_a_source_that_is_far_off_gets_no_weight(generator):
 
 def test_the_noise_of_minibatches_is_private_and_little_more():
     noise = minibatch_sgd.noise_for(2.0, 0.01, 100, 0.2)
-    event = SubsampledSteps(count=100, sampling=0.2, ratio=2.0 / noise)
+    event = SubsampledSteps(count=100, tv_bound=0.2, ratio=2.0 / noise)
     assert minibatch_sgd.epsilon_of_steps(event, 0.01) <= 2.0
-    less = SubsampledSteps(count=100, sampling=0.2, ratio=2.0 / (0.99 * noise))
+    less = SubsampledSteps(count=100, tv_bound=0.2, ratio=2.0 / (0.99 * noise))
     assert minibatch_sgd.epsilon_of_steps(less, 0.01) > 2.0
 
 

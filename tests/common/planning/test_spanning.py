@@ -71,7 +71,7 @@ def test_the_shipped_scenario_is_planned_and_breaks_no_bound(bounds: str) -> Non
     learner = resolved.curator.settings
     assert resolved.curator.rounds == 1
     assert learner.epsilon == 0.5
-    assert (learner.rule, learner.blocks) == (("tight", 3) if bounds == "tight" else ("printed", 13))
+    assert (learner.rule, learner.blocks) == (("tight", 3) if bounds == "tight" else ("paper", 13))
     assert resolved.curator.n == (4_446 if bounds == "tight" else 13 * 128_578)
 
 
@@ -94,7 +94,7 @@ def test_blocks_that_are_given_are_kept_and_counted_with() -> None:
         (["curator.learner.epsilon=0.6"], "privacy: 1 rounds cost epsilon = 0.6"),
         (["curator.n=1000"], "accuracy: n = 1000 is below"),
         (["curator.learner.blocks=1"], "accuracy: 1 blocks all say bottom"),
-        (["curator.learner.rule=printed", "curator.epsilon=5"], "accuracy: the printed rule"),
+        (["curator.learner.rule=paper", "curator.epsilon=5"], "accuracy: the paper's rule"),
     ],
 )
 def test_what_breaks_a_bound_is_named(overrides: list[str], said: str) -> None:
@@ -111,5 +111,5 @@ def test_without_a_number_there_is_no_plan(change: dict[str, Any]) -> None:
 
 
 def test_a_rule_that_nobody_has_is_refused_where_it_is_read() -> None:
-    with pytest.raises(BadScenario, match="'tight' or 'printed', found 'loose'"):
+    with pytest.raises(BadScenario, match="'tight' or 'paper', found 'loose'"):
         parity("curator.learner.rule=loose")

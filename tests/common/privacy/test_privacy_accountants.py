@@ -20,10 +20,10 @@ from common.privacy.events import (
 )
 from common.privacy.theorems.stopping import geometric
 
-STEPS = SubsampledSteps(count=100, sampling=1e-4, ratio=0.5)
-SMALLER = SubsampledSteps(count=50, sampling=1e-4, ratio=0.4)
-RELEASE = SubsampledRelease(draws=100, sampling=1e-5, epsilon=1.0, delta=1e-9)
-PURE = SubsampledRelease(draws=100, sampling=1e-5, epsilon=1.0)
+STEPS = SubsampledSteps(count=100, tv_bound=1e-4, ratio=0.5)
+SMALLER = SubsampledSteps(count=50, tv_bound=1e-4, ratio=0.4)
+RELEASE = SubsampledRelease(draws=100, tv_bound=1e-5, epsilon=1.0, delta=1e-9)
+PURE = SubsampledRelease(draws=100, tv_bound=1e-5, epsilon=1.0)
 NOISE = Gaussian(count=10, mu=0.1)
 CHOICE = PrivateSelection(mu=0.1, law=geometric(10.0))
 EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PURE, NOISE, CHOICE]
@@ -94,19 +94,19 @@ def test_no_accountant_with_a_finite_budget_admits_what_it_does_not_cover(accoun
         assert isinstance(event, NoEvent) or amount is None or amount > budget_filter.cap
 
 
-@pytest.mark.parametrize(("sampling", "ratio", "steps"), [(0.01, 1.0, 1000), (0.05, 0.25, 2000)])
+@pytest.mark.parametrize(("tv_bound", "ratio", "steps"), [(0.01, 1.0, 1000), (0.05, 0.25, 2000)])
 def test_steps_cost_at_least_the_truth_of_the_worst_pair_and_not_much_more(
-    sampling: float, ratio: float, steps: int
+    tv_bound: float, ratio: float, steps: int
 ) -> None:
     worst = privacy_loss_distribution.from_gaussian_mechanism(
         1.0 / ratio,
-        sampling_prob=sampling,
+        sampling_prob=tv_bound,
         pessimistic_estimate=False,
         use_connect_dots=False,
         value_discretization_interval=5e-5,
     )
     truth = worst.self_compose(steps).get_epsilon_for_delta(1e-5)
-    event = SubsampledSteps(count=steps, sampling=sampling, ratio=ratio)
+    event = SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=ratio)
     claimed = ACCOUNTANTS["rdp"]().epsilon([(event, 1)], 1e-5)
     assert truth <= claimed <= 1.35 * truth + 0.05
 
@@ -117,13 +117,13 @@ def test_pure_releases_may_stand_beside_steps() -> None:
     assert both >= max(rdp.epsilon([(STEPS, 10)], DELTA), rdp.epsilon([(PURE, 10)], DELTA))
     assert kov.epsilon([(PURE, 1000)], DELTA) <= rdp.epsilon([(PURE, 1000)], DELTA)
     assert not rdp.covers(RELEASE)
-    assert rdp.epsilon([(SubsampledRelease(draws=2, sampling=1.0, epsilon=1e4), 1)], DELTA) == math.inf
+    assert rdp.epsilon([(SubsampledRelease(draws=2, tv_bound=1.0, epsilon=1e4), 1)], DELTA) == math.inf
     assert rdp.epsilon([(STEPS, 1)], 0.0) == math.inf
 
 
 def test_the_count_is_multiplied_in_once() -> None:
     rdp = ACCOUNTANTS["rdp"]()
-    many = SubsampledSteps(count=1000, sampling=1e-3, ratio=0.5)
+    many = SubsampledSteps(count=1000, tv_bound=1e-3, ratio=0.5)
     one = many.model_copy(update={"count": 1})
     assert rdp.epsilon([(many, 3)], DELTA) == rdp.epsilon([(one, 3000)], DELTA)
     budget_filter = rdp.budget_filter([(many, 3)], 5.0, DELTA)

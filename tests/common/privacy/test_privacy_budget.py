@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.budget import cost, open_budget
-from common.privacy.events import Event, NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps
+from common.privacy.events import Event, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.theorems.renyi import ORDERS, rho_allowed, step_rdp
 
-STEPS = SubsampledSteps(count=1000, sampling=1e-4, ratio=0.447)
-RELEASE = SubsampledRelease(draws=200, sampling=1e-5, epsilon=1.0, delta=1e-9)
-CHEAP = SubsampledRelease(draws=1, sampling=1e-9, epsilon=1.0)
+STEPS = SubsampledSteps(count=1000, tv_bound=1e-4, ratio=0.447)
+RELEASE = SubsampledRelease(draws=200, tv_bound=1e-5, epsilon=1.0, delta=1e-9)
+CHEAP = SubsampledRelease(draws=1, tv_bound=1e-9, epsilon=1.0)
 DELTA = 1e-5
 
 
@@ -67,11 +67,11 @@ def test_the_filter_counts_at_the_planned_order_even_where_another_order_has_roo
     epsilon, planned = 4.0, [STEPS] * 50
     budget = open_budget(epsilon, DELTA, planned)
     order = int(budget._filter.unit.rsplit(" ", 1)[1])
-    loud = SubsampledSteps(count=1, sampling=0.01, ratio=1.0)
+    loud = SubsampledSteps(count=1, tv_bound=0.01, ratio=1.0)
 
     def room(at: int) -> int:
         """How many loud events an order has budget for."""
-        return math.floor(rho_allowed(at, epsilon, DELTA) / step_rdp(at, loud.sampling, loud.ratio))
+        return math.floor(rho_allowed(at, epsilon, DELTA) / step_rdp(at, loud.tv_bound, loud.ratio))
 
     elsewhere = max(ORDERS, key=room)
     assert elsewhere != order
@@ -98,7 +98,7 @@ def test_whatever_is_admitted_costs_no_more_than_the_cap(counts: list[int], rati
     budget = open_budget(epsilon, DELTA, [STEPS])
     charged: list[Event] = []
     for count in counts:
-        event = SubsampledSteps(count=100 * count, sampling=3e-4, ratio=ratio)
+        event = SubsampledSteps(count=100 * count, tv_bound=3e-4, ratio=ratio)
         try:
             budget.admit(charged, event)
         except BudgetExceeded:
@@ -138,7 +138,7 @@ def test_a_private_run_of_nothing_admits_nothing() -> None:
 
 
 def test_pure_budgets_need_no_delta() -> None:
-    budget = open_budget(1.0, 0.0, [SubsampledRelease(draws=1, sampling=1.0, epsilon=0.5)] * 1)
+    budget = open_budget(1.0, 0.0, [Release(epsilon=0.5)] * 1)
     assert budget.guarantee == (1.0, 0.0)
 
 

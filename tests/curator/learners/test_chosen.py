@@ -164,7 +164,7 @@ def test_what_cannot_be_chosen_from_is_refused(changes, says):
 
 def test_a_learner_without_gaussian_releases_is_refused():
     with (
-        patch.object(NoisyMean, "event", lambda self, sampling: PrivateSelection(mu=self.mu, law=geometric(2.0))),
+        patch.object(NoisyMean, "event", lambda self, tv_bound: PrivateSelection(mu=self.mu, law=geometric(2.0))),
         pytest.raises(BadScenario, match="declares selected events"),
     ):
         parse_learner(SETTINGS)

@@ -10,7 +10,15 @@ import pytest
 
 from common.core.arrays import AnyArray
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event, Gaussian, NonPrivate, PrivateSelection, SubsampledRelease, SubsampledSteps
+from common.privacy.events import (
+    Event,
+    Gaussian,
+    NonPrivate,
+    PrivateSelection,
+    Release,
+    SubsampledRelease,
+    SubsampledSteps,
+)
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, parse_learner
 from curator.weights.reweighing import Reweighing
@@ -54,13 +62,13 @@ SHORT: dict[str, dict[str, Any]] = {"model-agnostic": {"queries": 50, "chunks": 
 def declared(event: Event, settings: dict[str, Any]) -> int:
     """Return how many draws from mu an event pays for: 0 if it is paid by replacing a record of the sample itself."""
     match event:
-        case SubsampledSteps(count=count, sampling=sampling):
-            assert sampling == S
+        case SubsampledSteps(count=count, tv_bound=tv_bound):
+            assert tv_bound == S
             return count
-        case SubsampledRelease(draws=1, sampling=1.0) | Gaussian() | PrivateSelection():
+        case Release() | Gaussian() | PrivateSelection():
             return 0
-        case SubsampledRelease(draws=draws, sampling=sampling):
-            assert sampling == S
+        case SubsampledRelease(draws=draws, tv_bound=tv_bound):
+            assert tv_bound == S
             return draws
         case NonPrivate():  # pays for anything; it is to draw what its settings say
             return int(settings["steps" if "steps" in settings else "draws"])

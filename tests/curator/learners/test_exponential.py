@@ -114,7 +114,7 @@ def test_conjunctions_have_as_many_literals_as_asked(literals, size):
 
 def test_event_is_one_release_of_m_draws():
     event = Exponential(hypotheses="stumps", draws=200, epsilon=0.5).event(1e-4)
-    assert event == SubsampledRelease(draws=200, sampling=1e-4, epsilon=0.5, delta=0.0)
+    assert event == SubsampledRelease(draws=200, tv_bound=1e-4, epsilon=0.5, delta=0.0)
 
 
 def test_conjunctions_of_other_features_are_refused():

@@ -80,8 +80,8 @@ class TestContract:
         event = learner.event(1e-4)
         if not isinstance(event, SubsampledSteps | SubsampledRelease):
             return
-        assert event.sampling in (1e-4, 1.0)
-        if event.sampling == 1.0:
+        assert event.tv_bound in (1e-4, 1.0)
+        if event.tv_bound == 1.0:
             return
         records, public = wanted(learner)
         draws = Reweighing(len(records), 0.5, 0.1).sampler(records)

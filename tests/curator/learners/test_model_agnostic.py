@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadInput, BadScenario
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Gaussian, SubsampledRelease
+from common.privacy.events import Gaussian, Release, SubsampledRelease
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.vocabulary.records import Records
 from curator.learners import model_agnostic
@@ -88,9 +88,9 @@ def test_on_draws_it_declares_a_release_of_so_many_draws():
         settings = WAYS[way]
         epsilon, delta = settings["aggregation"]["epsilon"], settings["aggregation"]["delta"]
         event = learner(**settings).event(1e-3)
-        assert event == SubsampledRelease(draws=settings["draws"], sampling=1e-3, epsilon=epsilon, delta=delta)
+        assert event == SubsampledRelease(draws=settings["draws"], tv_bound=1e-3, epsilon=epsilon, delta=delta)
     on_the_sample = learner(aggregation=SPARSE).event(1e-3)
-    assert on_the_sample == SubsampledRelease(draws=1, sampling=1.0, epsilon=3.0, delta=1e-3)
+    assert on_the_sample == Release(epsilon=3.0, delta=1e-3)
 
 
 def test_labels_only_needs_no_public_sample_and_a_first_half_teaches_nobody():

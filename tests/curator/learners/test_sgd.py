@@ -274,7 +274,7 @@ def test_excess_loss_shrinks_as_theorem_a1_says():
 def test_event_is_one_subsampled_gaussian_a_step():
     event = Sgd(steps=1000, noise=4.0, diameter=1.0, clip=3.0).event(1e-6)
     assert isinstance(event, SubsampledSteps)
-    assert (event.count, event.sampling) == (1000, 1e-6)
+    assert (event.count, event.tv_bound) == (1000, 1e-6)
     assert 0.5 <= event.ratio <= 0.5 * (1 + 1e-15)
     assert isinstance(Sgd(steps=1000, noise=0.0, diameter=1.0).event(1e-6), NonPrivate)
 

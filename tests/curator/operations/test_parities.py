@@ -90,7 +90,7 @@ def law(block, width, kept, answers):
     return acceptance_table
 
 
-@pytest.mark.parametrize(("rule", "blocks", "epsilon"), [("tight", 1, 1.0), ("tight", 2, 2.0), ("printed", 2, 4.0)])
+@pytest.mark.parametrize(("rule", "blocks", "epsilon"), [("tight", 1, 1.0), ("tight", 2, 2.0), ("paper", 2, 4.0)])
 def test_each_block_has_the_law_of_klnrs_at_its_share_of_epsilon(rule, blocks, epsilon):
     """Every part has the same three people a block, so that one release has a thousand independent answers a block."""
     given = [(((1,), 0), ((0,), 1), ((1,), 1)), (((1,), 1), ((1,), 1), ((0,), 0))][:blocks]

@@ -12,7 +12,7 @@ from benchmarks.auditing.office import Office, office
 from common.core.errors import BadMessage, BudgetExceeded, PolicyRefused, TandemError
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
-from common.privacy.events import SubsampledRelease
+from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.records import Records
@@ -68,7 +68,7 @@ class TestEveryRelease:
     def test_it_is_charged_as_declared_once_and_said_so(self, kind, local_curator):
         open_desk = local_curator()
         (told,) = open_desk.ask(wire(kind))
-        event = SubsampledRelease(draws=1, sampling=1.0, epsilon=EPSILON, delta=0.0)
+        event = Release(epsilon=EPSILON)
         assert charged(open_desk) == [event]
         assert told["event"] == event.wire()
         assert EPSILON * (1 - 1e-9) <= cost([(event, 1)], 0.0) <= EPSILON * (1 + 1e-9)
@@ -134,7 +134,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[TandemError], str]] = {
     "no part": (wire("parities", parts=0), BadMessage, "parts"),
     "a rule that nobody printed": (wire("parities", rule="loose"), BadMessage, "rule"),
     "a printed rule that costs more than it says": (
-        wire("parities", rule="printed", epsilon=8.0), PolicyRefused, "printed rule",
+        wire("parities", rule="paper", epsilon=8.0), PolicyRefused, "printed rule",
     ),
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ from common.service.database import sqlite_url
 from curator.state.ledger import Charge, Holder, Ledger
 from curator.state.ledger_index import LedgerIndex
 
-STEPS = SubsampledSteps(count=3, sampling=0.1, ratio=1.0)
+STEPS = SubsampledSteps(count=3, tv_bound=0.1, ratio=1.0)
 
 
 @pytest.fixture

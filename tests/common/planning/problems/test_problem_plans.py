@@ -78,7 +78,7 @@ def test_one_of_many_parities_takes_9_7_million_agents():
 
 
 def test_the_printed_rule_takes_far_more_records_than_the_tight_one():
-    tight, printed = (planned(secrets(c=16, curator__learner__rule=rule), "n") for rule in ("tight", "printed"))
+    tight, printed = (planned(secrets(c=16, curator__learner__rule=rule), "n") for rule in ("tight", "paper"))
     assert printed > 2.0 * tight
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput
-from common.privacy.theorems.domain_adaptation import FREE, joint_step, printed_mu, scales_share, step_noise
+from common.privacy.theorems.domain_adaptation import FREE, joint_step, paper_mu, scales_share, step_noise
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 
 
@@ -70,20 +70,20 @@ def test_division_minimizes_the_weighted_noise():
 def test_printed_noise_is_not_private(epsilon, found):
     assert delta_of(epsilon / math.sqrt(2 * math.log(300)), epsilon) == pytest.approx(found, abs=5e-4)
     with pytest.raises(BadInput, match="not private at epsilon"):
-        printed_mu(epsilon, 0.01)
+        paper_mu(epsilon, 0.01)
 
 
 @pytest.mark.parametrize(("delta", "most"), [(1e-2, 8.9), (1e-4, 9.9), (1e-6, 10.6)])
 def test_printed_noise_is_private_up_to_a_limit(delta, most):
-    mu = printed_mu(most - 0.1, delta)
+    mu = paper_mu(most - 0.1, delta)
     assert delta_of(mu, most - 0.1) <= delta
     assert mu < mu_allowed(most - 0.1, delta)
     with pytest.raises(BadInput, match="use bounds: tight"):
-        printed_mu(most + 0.1, delta)
+        paper_mu(most + 0.1, delta)
 
 
 def test_the_theorems_own_range():
     with pytest.raises(BadInput, match="covers epsilon in"):
-        printed_mu(8 * math.log(100) + 1, 0.01)
+        paper_mu(8 * math.log(100) + 1, 0.01)
     with pytest.raises(BadInput, match="delta must be"):
-        printed_mu(1.0, 0.0)
+        paper_mu(1.0, 0.0)

@@ -46,38 +46,38 @@ def exact_composed_delta(k: int, epsilon: float, delta: float, target: float) ->
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])
-@pytest.mark.parametrize("sampling", [1e-3, 0.2, 1.0])
+@pytest.mark.parametrize("tv_bound", [1e-3, 0.2, 1.0])
 @pytest.mark.parametrize("draws", [1, 2, 4])
 def test_the_lemma_holds_for_every_outcome_of_draws_answered_one_by_one(
-    epsilon: float, delta: float, sampling: float, draws: int
+    epsilon: float, delta: float, tv_bound: float, draws: int
 ) -> None:
     first, second = leaky_response(epsilon, delta)
-    mixed = (1 - sampling) * second + sampling * first
+    mixed = (1 - tv_bound) * second + tv_bound * first
     p, q = power(mixed, draws), power(second, draws)
-    star, star_delta = subsampled(draws, sampling, epsilon, delta)
+    star, star_delta = subsampled(draws, tv_bound, epsilon, delta)
     assert hockey_stick(p, q, star) <= star_delta + 1e-15
     assert hockey_stick(q, p, star) <= star_delta + 1e-15
 
 
 @pytest.mark.parametrize("draws", [1, 3, 10])
 def test_the_lemma_is_tight_for_a_count_with_geometric_odds(draws: int) -> None:
-    epsilon, sampling = 0.7, 0.05
-    odds = math.prod([(1 - sampling) + sampling * math.exp(epsilon)] * draws)
-    star, star_delta = subsampled(draws, sampling, epsilon, 0.0)
+    epsilon, tv_bound = 0.7, 0.05
+    odds = math.prod([(1 - tv_bound) + tv_bound * math.exp(epsilon)] * draws)
+    star, star_delta = subsampled(draws, tv_bound, epsilon, 0.0)
     assert star == pytest.approx(math.log(odds), rel=1e-12)
     assert star >= math.log(odds)
     assert star_delta == 0.0
 
 
 def test_the_printed_claim_is_false_and_the_lemma_is_not() -> None:
-    sampling, epsilon, delta = 1e-3, 0.1, 0.1
+    tv_bound, epsilon, delta = 1e-3, 0.1, 0.1
     first, second = leaky_response(epsilon, delta)
-    mixed = (1 - sampling) * second + sampling * first
-    printed_epsilon = 6 * epsilon * sampling
-    printed_delta = 4 * printed_epsilon * delta * sampling
+    mixed = (1 - tv_bound) * second + tv_bound * first
+    printed_epsilon = 6 * epsilon * tv_bound
+    printed_delta = 4 * printed_epsilon * delta * tv_bound
     assert printed_delta == pytest.approx(2.4e-7)
     assert hockey_stick(mixed, second, printed_epsilon) > 400 * printed_delta
-    star, star_delta = subsampled(1, sampling, epsilon, delta)
+    star, star_delta = subsampled(1, tv_bound, epsilon, delta)
     assert star_delta == pytest.approx(1e-4, rel=1e-12)
     assert hockey_stick(mixed, second, star) == pytest.approx(star_delta, rel=1e-9)
 

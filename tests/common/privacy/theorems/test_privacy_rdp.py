@@ -26,18 +26,18 @@ from common.privacy.theorems.renyi import (
 APPENDIX_D = 2.0 / math.sqrt(20.0)
 
 
-def exact_closed_form(order: int, sampling: float, ratio: float) -> mpmath.mpf:
+def exact_closed_form(order: int, tv_bound: float, ratio: float) -> mpmath.mpf:
     with mpmath.workdps(50):
-        s, u = mpmath.mpf(sampling), mpmath.mpf(ratio)
+        s, u = mpmath.mpf(tv_bound), mpmath.mpf(ratio)
         total = 1 + mpmath.binomial(order, 2) * s**2 * mpmath.expm1(u * u)
         for j in range(3, order + 1):
             total += mpmath.binomial(order, j) * s**j * 2 * mpmath.exp(j * (j - 1) * u * u / 2)
         return mpmath.log(total) / (order - 1)
 
 
-def exact_profile(order: int, sampling: float, ratio: float) -> mpmath.mpf:
+def exact_profile(order: int, tv_bound: float, ratio: float) -> mpmath.mpf:
     with mpmath.workdps(40):
-        s, u = mpmath.mpf(sampling), mpmath.mpf(ratio)
+        s, u = mpmath.mpf(tv_bound), mpmath.mpf(ratio)
 
         def integrand(z: mpmath.mpf) -> mpmath.mpf:
             r = 1 + s * mpmath.expm1(u * z - u * u / 2)
@@ -48,13 +48,13 @@ def exact_profile(order: int, sampling: float, ratio: float) -> mpmath.mpf:
         return mpmath.log1p(mpmath.quad(integrand, [*cuts, mpmath.inf])) / (order - 1)
 
 
-def true_divergence(order: int, sampling: float, means: np.ndarray) -> float:
+def true_divergence(order: int, tv_bound: float, means: np.ndarray) -> float:
     """D_order of (1-s)A + sB against (1-s)A + sC for unit Gaussians in the plane, on a grid."""
     axis = np.linspace(-12.0, 12.0, 481)
     plane = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
     cell = (axis[1] - axis[0]) ** 2
     a, b, c = (np.exp(-0.5 * ((plane - mean) ** 2).sum(-1)) / (2 * math.pi) for mean in means)
-    p, q = (1 - sampling) * a + sampling * b, (1 - sampling) * a + sampling * c
+    p, q = (1 - tv_bound) * a + tv_bound * b, (1 - tv_bound) * a + tv_bound * c
     excess = np.where(
         q > 0, (p / np.where(q > 0, q, 1.0)) ** order - 1 - order * (p - q) / np.where(q > 0, q, 1.0), 0.0
     )
@@ -68,10 +68,10 @@ def test_the_known_answer_of_the_closed_form() -> None:
 
 
 @pytest.mark.parametrize("order", [2, 3, 8, 32, 200])
-@pytest.mark.parametrize("sampling", [1e-9, 1e-6, 1e-3, 0.05, 1.0])
+@pytest.mark.parametrize("tv_bound", [1e-9, 1e-6, 1e-3, 0.05, 1.0])
 @pytest.mark.parametrize("ratio", [0.01, 0.447, 1.0, 4.0])
-def test_the_closed_form_is_its_formula_rounded_up(order: int, sampling: float, ratio: float) -> None:
-    exact, found = exact_closed_form(order, sampling, ratio), closed_form(order, sampling, ratio)
+def test_the_closed_form_is_its_formula_rounded_up(order: int, tv_bound: float, ratio: float) -> None:
+    exact, found = exact_closed_form(order, tv_bound, ratio), closed_form(order, tv_bound, ratio)
     assert found >= exact
     assert found <= exact * (1 + 1e-10) or (found == math.inf and exact > 1.0)
 
@@ -79,7 +79,7 @@ def test_the_closed_form_is_its_formula_rounded_up(order: int, sampling: float, 
 LONG_INTEGRALS = {(3.0, 8), *((ratio, 64) for ratio in (0.05, 1.0, 3.0))}
 
 
-@pytest.mark.parametrize("sampling", [1e-6, 0.05, 1.0])
+@pytest.mark.parametrize("tv_bound", [1e-6, 0.05, 1.0])
 @pytest.mark.parametrize(
     ("ratio", "order"),
     [
@@ -87,8 +87,8 @@ LONG_INTEGRALS = {(3.0, 8), *((ratio, 64) for ratio in (0.05, 1.0, 3.0))}
         for case in product([0.05, 1.0, 3.0], [2, 8, 64])
     ],
 )
-def test_the_profile_is_its_integral_rounded_up(order: int, sampling: float, ratio: float) -> None:
-    exact, found = exact_profile(order, sampling, ratio), profile(order, sampling, ratio)
+def test_the_profile_is_its_integral_rounded_up(order: int, tv_bound: float, ratio: float) -> None:
+    exact, found = exact_profile(order, tv_bound, ratio), profile(order, tv_bound, ratio)
     assert exact <= found <= exact * 1.05
 
 
@@ -101,18 +101,18 @@ def test_without_subsampling_the_profile_is_the_gaussian_mechanism(ratio: float)
 @settings(max_examples=12)
 @given(
     order=st.integers(2, 6),
-    sampling=st.sampled_from([1e-3, 0.05, 0.3]),
+    tv_bound=st.sampled_from([1e-3, 0.05, 0.3]),
     ratio=st.sampled_from([0.5, 1.0, 2.0]),
     angles=st.tuples(*[st.floats(0.0, 2 * math.pi)] * 3),
     radii=st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 3),
 )
 def test_both_bounds_are_above_the_truth_for_every_triple_in_the_ball(
-    order: int, sampling: float, ratio: float, angles: tuple[float, ...], radii: tuple[float, ...]
+    order: int, tv_bound: float, ratio: float, angles: tuple[float, ...], radii: tuple[float, ...]
 ) -> None:
     means = 0.5 * ratio * np.array([[r * math.cos(t), r * math.sin(t)] for r, t in zip(radii, angles, strict=True)])
-    truth = true_divergence(order, sampling, means)
-    assert closed_form(order, sampling, ratio) >= truth * (1 - 1e-6)
-    assert profile(order, sampling, ratio) >= truth * (1 - 1e-6)
+    truth = true_divergence(order, tv_bound, means)
+    assert closed_form(order, tv_bound, ratio) >= truth * (1 - 1e-6)
+    assert profile(order, tv_bound, ratio) >= truth * (1 - 1e-6)
 
 
 def test_the_closed_form_is_attained_by_opposite_ends_of_the_ball() -> None:
@@ -122,21 +122,21 @@ def test_the_closed_form_is_attained_by_opposite_ends_of_the_ball() -> None:
 
 
 def test_pairwise_distances_alone_break_the_closed_form_but_not_the_profile() -> None:
-    ratio, sampling = 2.0, 1e-4
+    ratio, tv_bound = 2.0, 1e-4
     triangle = ratio / math.sqrt(3.0) * np.array([[math.cos(t), math.sin(t)] for t in (0.0, 2.0944, 4.1888)])
-    truth = true_divergence(2, sampling, triangle)
-    assert truth > 1.6 * closed_form(2, sampling, ratio)
-    assert truth <= profile(2, sampling, ratio)
+    truth = true_divergence(2, tv_bound, triangle)
+    assert truth > 1.6 * closed_form(2, tv_bound, ratio)
+    assert truth <= profile(2, tv_bound, ratio)
 
 
-@pytest.mark.parametrize(("sampling", "ratio"), [(1e-4, 0.447), (0.01, 0.447), (0.01, 1.0)])
-def test_never_above_and_up_to_four_times_below_the_without_replacement_bound(sampling: float, ratio: float) -> None:
+@pytest.mark.parametrize(("tv_bound", "ratio"), [(1e-4, 0.447), (0.01, 0.447), (0.01, 1.0)])
+def test_never_above_and_up_to_four_times_below_the_without_replacement_bound(tv_bound: float, ratio: float) -> None:
     orders = [2, 4, 8, 16]
     other = RdpAccountant(orders, NeighboringRelation.REPLACE_ONE)
-    source = round(1 / sampling)
+    source = round(1 / tv_bound)
     other.compose(SampledWithoutReplacementDpEvent(source, 1, GaussianDpEvent(1.0 / ratio)))
     for order, theirs in zip(orders, other._rdp, strict=True):
-        assert theirs / 4.5 <= step_rdp(order, sampling, ratio) <= theirs
+        assert theirs / 4.5 <= step_rdp(order, tv_bound, ratio) <= theirs
 
 
 @settings(max_examples=40)

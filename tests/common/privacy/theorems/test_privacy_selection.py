@@ -208,7 +208,7 @@ class TestAccounting:
         assert direct.epsilon([(self.CHOICE, 1)], DELTA) < twice < 2.5 * direct.epsilon([(self.CHOICE, 1)], DELTA)
 
     def test_a_choice_may_stand_beside_other_releases(self) -> None:
-        steps = SubsampledSteps(count=100, sampling=1e-4, ratio=0.5)
+        steps = SubsampledSteps(count=100, tv_bound=1e-4, ratio=0.5)
         beside = cost([(self.CHOICE, 1), (Gaussian(mu=0.1), 3), (steps, 1)], DELTA)
         assert cost([(self.CHOICE, 1)], DELTA) < beside < math.inf
 

@@ -68,7 +68,7 @@ def test_settling_refuses_numbers_out_of_range():
     with pytest.raises(BadScenario, match="learner: SgdSettings: noise"):
         parse_settings(SGD).settled(SgdSettings, steps=7, noise=-1.0)
     with pytest.raises(BadScenario, match="the printed rule"):
-        OpenParity(epsilon="plan", rule="printed").settled(ParitySettings, epsilon=5.0)
+        OpenParity(epsilon="plan", rule="paper").settled(ParitySettings, epsilon=5.0)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from common.core.errors import BadMessage
-from common.privacy.events import NoEvent, SubsampledRelease
+from common.privacy.events import NoEvent, Release
 from common.vocabulary.operations.base import (
     OPERATIONS,
     Operation,
@@ -66,7 +66,7 @@ def test_requests_and_results_go_there_and_back(kind, request_, result):
     found = operation.read(json.loads(json.dumps(result)))
     assert type(found) is operation.result
     assert found.wire() == result
-    event = SubsampledRelease(draws=1, sampling=1.0, epsilon=1.0)
+    event = Release(epsilon=1.0)
     release = release_of(found, event)
     assert release == {**result, "event": event.wire()}
     assert (operation.read(release), findings(release), declared_event(release)) == (found, result, event)

@@ -10,7 +10,7 @@ from common.core.errors import BadInput, BadScenario
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.domain_adaptation import joint_step
 from common.vocabulary.learners.adaptation import split
-from curator.learners.adaptation.convex import ConvexSettings, fit_convex, printed_steps, solve
+from curator.learners.adaptation.convex import ConvexSettings, fit_convex, paper_steps, solve
 from curator.learners.adaptation.domains import Domains, Side
 from curator.learners.adaptation.noisy_descent import sensitivities
 from curator.learners.adaptation.objective import Objective
@@ -60,7 +60,7 @@ def test_the_optimum_is_that_of_a_general_solver(kappas):
 
 def test_printed_steps_reach_it_where_the_scales_may_stay():
     given = domains()
-    chosen = settings(kappa_1=5.0, steps="printed", output="average", iterations=20_000)
+    chosen = settings(kappa_1=5.0, steps="paper", output="average", iterations=20_000)
     target = objective(given, chosen)
     found = solve(given, chosen, None, SOURCE)
     assert target.value(found.weights, found.scales) <= solved(given, target)[0] + 5e-3
@@ -69,7 +69,7 @@ def test_printed_steps_reach_it_where_the_scales_may_stay():
 def test_printed_steps_leave_the_scales_where_they_are():
     # Theorem 4.3 holds: its bound has the distance of u to the optimum in it, which is of order n^2 m.
     given = domains(m=300, n=200)
-    moved = solve(given, settings(kappa_1=0.05, steps="printed"), None, SOURCE).scales
+    moved = solve(given, settings(kappa_1=0.05, steps="paper"), None, SOURCE).scales
     scaled = solve(given, settings(kappa_1=0.05), None, SOURCE).scales
     assert moved.max() < 1.05 < 2.0 < scaled.max()
 
@@ -216,12 +216,12 @@ def test_a_target_like_the_source_gains_from_it():
 
 def test_printed_steps_are_those_of_algorithm_1():
     given = domains(m=30, n=20)
-    chosen = settings(alpha=0.3, kappa_1=2.0, kappa_2=3.0, kappa_inf=4.0, iterations=100, steps="printed")
+    chosen = settings(alpha=0.3, kappa_1=2.0, kappa_2=3.0, kappa_inf=4.0, iterations=100, steps="paper")
     prepared = prepare(given, chosen, 1.0, SOURCE)
     first, second = prepared.noise
     greatest, slope = 4.0, 4.0
     bar = greatest + 9.0
-    steps = printed_steps(chosen, prepared)
+    steps = paper_steps(chosen, prepared)
     assert steps.weights == pytest.approx(1 / math.sqrt(100 * (slope**2 + 4 * first**2)))
     source = 30**1.5 / (10 * 0.3**2 * (greatest + bar))
     paper = (0.7 / 20) ** 2 * second

@@ -60,7 +60,7 @@ KNOWN = [
         52.82078,
     ),
     Known(
-        "convex", "source", 2.0, {"steps": "printed", "calibration": "paper", "kappa_inf": 0.5},
+        "convex", "source", 2.0, {"steps": "paper", "calibration": "paper", "kappa_inf": 0.5},
         (0.6383607636453235, 0.3179665121473428, 15.894418600920503),
         (0.04507742031166785, 1.7498293927680505e-05, 0.00021982600255746466),
         [0.184649, 0.001410396, 0.06107597, 0.03947708],
@@ -95,7 +95,7 @@ KNOWN = [
         52.21869,
     ),
     Known(
-        "nonconvex", "source", 2.0, {"steps": "printed", "output": "last", "kappa_inf": 0.5},
+        "nonconvex", "source", 2.0, {"steps": "paper", "output": "last", "kappa_inf": 0.5},
         (0.1651960527378833, 0.04251631701909641, 10.947614177129639),
         (3.816979048553976, 3.816979048553977e-06, 0.00016365297670675166),
         [0.658785, 0.05887254, 0.7499761, 0.008496093],
@@ -119,13 +119,13 @@ def test_known_runs(known: Known) -> None:
     if known.kind == "convex":
         chosen = convex.ConvexSettings(**settings)
         prepared = prepare(given, chosen, known.mu, source)
-        printed = convex.printed_steps(chosen, prepared)
+        printed = convex.paper_steps(chosen, prepared)
         found = convex.solve(given, chosen, known.mu, source)
-        steps = printed if chosen.steps == "printed" else scaled_steps(chosen, prepared)
+        steps = printed if chosen.steps == "paper" else scaled_steps(chosen, prepared)
     else:
         other = nonconvex.NonconvexSettings(**settings)
         prepared = prepare(given, other, known.mu, source)
-        steps = nonconvex.printed_steps(other, prepared) if other.steps == "printed" else scaled_steps(other, prepared)
+        steps = nonconvex.paper_steps(other, prepared) if other.steps == "paper" else scaled_steps(other, prepared)
         found = nonconvex.solve(given, other, known.mu, source)
     assert (prepared.discrepancy, *prepared.noise) == pytest.approx(known.prepared, rel=1e-10)
     assert tuple(steps) == pytest.approx(known.steps, rel=1e-10)

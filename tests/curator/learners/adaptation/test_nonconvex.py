@@ -80,7 +80,7 @@ def test_sensitivities(private):
 def test_printed_steps_leave_the_scales_where_they_are():
     given = domains(m=300, n=200, labels=True)
     low = {"kappa_1": 0.05, "kappa_2": 0.0}
-    assert solve(given, settings(**low, steps="printed"), None, SOURCE).scales.max() < 1.001
+    assert solve(given, settings(**low, steps="paper"), None, SOURCE).scales.max() < 1.001
     assert solve(given, settings(**low), None, SOURCE).scales.max() > 1.5
 
 

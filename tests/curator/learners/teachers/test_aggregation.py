@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Gaussian, SubsampledRelease
+from common.privacy.events import Gaussian, Release
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.sparse_vector import calibrated, printed, stability_level, stability_share
 from common.vocabulary.learners.aggregation import GnMax, SparseVector, Stability
@@ -69,7 +69,7 @@ def test_gnmax_for_a_budget_keeps_to_it_exactly() -> None:
 
 @pytest.mark.parametrize("aggregation", EACH[2:], ids=str)
 def test_a_sequence_is_one_release_whatever_is_asked_of_it(aggregation: GnMax | Stability | SparseVector) -> None:
-    assert aggregation.event(3, 18, 2) == SubsampledRelease(draws=1, sampling=1.0, epsilon=9.0, delta=1e-3)
+    assert aggregation.event(3, 18, 2) == Release(epsilon=9.0, delta=1e-3)
     assert aggregation.guarantee() == (9.0, 1e-3)
     assert not aggregation.in_parts
 

@@ -16,8 +16,8 @@ from tandem.extend.operations import (
     Operation,
     OperationHandler,
     RandomSource,
+    Release,
     Result,
-    SubsampledRelease,
     Whole,
     Workspace,
 )
@@ -67,7 +67,7 @@ class CountInsideHandler(OperationHandler[CountInside, Counted]):
 
     def event(self, operation: CountInside, workspace: Workspace) -> Event:
         """One pure release from the sample itself."""
-        return SubsampledRelease(draws=1, sampling=1.0, epsilon=operation.epsilon)
+        return Release(epsilon=operation.epsilon)
 
     def run(self, operation: CountInside, workspace: Workspace, source: RandomSource) -> Counted:
         """Release the noisy count."""

@@ -18,8 +18,8 @@ from tandem.extend.learners import (
     LearnerPlanning,
     RandomSource,
     Records,
+    Release,
     Sampler,
-    SubsampledRelease,
     Task,
     down,
 )
@@ -58,9 +58,9 @@ class Histogram(Learner):
         """Return one with little noise, for features in [-1, 1]."""
         return (cls(epsilon=5.0),)
 
-    def event(self, sampling: float) -> Event:
+    def event(self, tv_bound: float) -> Event:
         """One pure release from the sample itself: no draws, so no amplification either."""
-        return SubsampledRelease(draws=1, sampling=1.0, epsilon=self.epsilon)
+        return Release(epsilon=self.epsilon)
 
     def learn(
         self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
