@@ -5,7 +5,8 @@
 PYTHON ?= $(shell for candidate in python3.11 python3 python; do \
     "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$candidate" && break; done)
 BIN := .venv/bin
-PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
+# Python may keep what it compiles: tests start many processes, and each would compile it anew.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadgroup
 
 help: ## list what there is
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 10

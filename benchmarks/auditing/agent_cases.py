@@ -188,7 +188,7 @@ def cases() -> list[Case]:
     warner = parse_mechanism({"name": "warner", "epsilon": EPSILON})
     again = {"fresh randomness on every retry": hosted(loss, kind=Resampling, times=2)}
     unbounded = {
-        "local_agent.answering.evaluate": lambda query, records, slots: query.evaluate(records, slots),
+        "local_agent.population.evaluate": lambda query, records, slots: query.evaluate(records, slots),
         "common.vocabulary.mechanisms.base.bounded": lambda values: values,
     }
     unclamped = {"values that nobody clamped": hosted(gentle, lies=True, replaced=unbounded)}

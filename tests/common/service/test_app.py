@@ -141,7 +141,7 @@ def test_places_that_do_not_exist(addresses, party, method, path, status):
 @pytest.mark.parametrize("party", ["referee", "curator"])
 def test_bodies_declare_their_length(addresses, party, header):
     parts = urlsplit(addresses[party])
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=600) as connection:
         head = (
             f"POST /v1/polls HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {header}\r\nConnection: close\r\n\r\n0\r\n\r\n"
         )
@@ -153,7 +153,7 @@ def test_bodies_declare_their_length(addresses, party, header):
 
 def test_bodies_have_a_limit(addresses):
     parts = urlsplit(addresses["referee"])
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=600) as connection:
         head = f"PUT /v1/runs/x HTTP/1.1\r\nHost: x\r\nContent-Length: {MAX_BYTES + 1}\r\nConnection: close\r\n\r\n"
         connection.sendall(head.encode())
         with connection.makefile("rb") as reply:

@@ -22,6 +22,7 @@ from curator.weights.reweighing import Reweighing
 from tests.support import Bench, tiny
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install tandem-hybrid[ray]"),
     pytest.mark.xdist_group("ray"),
 ]

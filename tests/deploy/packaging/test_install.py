@@ -8,6 +8,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from deploy.packaging.install import find_uv, settings
 
 
@@ -52,6 +54,7 @@ def test_nothing_is_said_where_nothing_is_configured():
     assert settings("global.disable-pip-version-check='1'\n") == {}
 
 
+@pytest.mark.slow
 def test_uv_installs_from_where_pip_would(tmp_path):
     """A real uv, which knows of no index but what pip's configuration names."""
     links, target = tmp_path / "links", tmp_path / "target"
