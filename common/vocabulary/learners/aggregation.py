@@ -24,7 +24,9 @@ Delta = Annotated[float, Field(gt=0, lt=1)]
 
 
 class OpenGnMax(Value):
-    """Noisy counts (:func:`curator.mechanisms.gaussian.noisy_winners`); give either ``noise`` or ``epsilon`` and ``delta``.
+    """Noisy counts (:func:`curator.mechanisms.gaussian.noisy_winners`).
+
+    Give either ``noise`` or ``epsilon`` and ``delta``.
 
     Attributes
     ----------
