@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from common.scenario.resolved import ResolvedScenario
 
 OnProgress = Callable[[str, dict[str, float]], None]
-"""Told of progress: a text and numbers."""
+"""Called with progress: a text and numbers."""
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ class Processes:
     hosts
         How many processes share the population (simulated people only).
     started
-        Told of the parties once they run.
+        Called with the parties once they run.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ from referee.protocols.driver import drive
 from referee.service.referee import public
 
 Hook = Callable[[int, Hypothesis], None]
-"""Told of each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
+"""Called with each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
 
 
 def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engine:

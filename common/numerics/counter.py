@@ -90,7 +90,7 @@ _FAR_BELOW: Coefficients = (
 
 
 def stream(seed: int, number: int) -> np.uint64:
-    """Return the 64-bit key of a stream; a seed has independent streams (source and target people, say).
+    """Return the 64-bit key of a stream; a seed has independent streams (such as source and target people).
 
     Raises
     ------

@@ -12,7 +12,7 @@ from common.privacy.events import Event
 
 
 class Budget:
-    """A budget filter: whatever is admitted, chosen as adaptively as one likes, keeps to the guarantee.
+    """A budget filter: all admitted events together keep to the guarantee, however adaptively they are chosen.
 
     The filter is fixed by the plan. The guarantee is the cap, never what was spent: publishing the spent
     amount would not be a valid claim. A run that starts again needs a budget of its own.

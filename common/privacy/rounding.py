@@ -8,7 +8,7 @@ UNIT = 2.0**-52
 """Relative spacing of doubles: an operation errs by half of it at most, a library function by a few."""
 
 MAX_EPSILON = 700.0
-"""Largest epsilon for which e^epsilon is a double; whatever asks for more has no privacy to speak of."""
+"""Largest epsilon for which e^epsilon is a double; a mechanism beyond it has no meaningful guarantee."""
 
 
 def up(value: float, ulps: float = 4.0) -> float:

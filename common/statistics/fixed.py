@@ -26,7 +26,7 @@ class FixedTest(LossTest):
         Failure probability of this test, in (0, 1). For T rounds, give each beta/T.
     size
         Number of answers; by default the least that Chernoff's bound admits. A smaller one than that (the
-        paper's N0, say) carries whatever guarantee its own source claims, not this one; the threshold is then
+        paper's N0) carries the guarantee that its own source claims, not this one; the threshold is then
         the arithmetic mid-point, 3 alpha in Algorithms 2 and 4 of Kohen & Sheffet.
 
     Raises

@@ -59,7 +59,7 @@ class Configuration(Value):
 
 
 class Terms(Value):
-    """The curator's answer to a configuration: what it guarantees its people, whatever the referee does."""
+    """The curator's answer to a configuration: what it guarantees its people for any behaviour of the referee."""
 
     KIND: ClassVar[str] = "terms"
     run: str = Field(pattern=RUN)

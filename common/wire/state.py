@@ -52,7 +52,7 @@ def hold(folder: Path) -> IO[bytes]:
 def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     """Bind a state directory to some facts, the first time; afterwards insist on them.
 
-    A fact that is None is taken from what is written there (a seed that was drawn at the first start, say).
+    A fact that is None is taken from what is written there (such as a seed that was drawn at the first start).
 
     Returns
     -------

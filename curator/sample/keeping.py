@@ -17,7 +17,7 @@ from curator.sample.rows.layout import Layout
 from curator.sample.rows.rowfile import RowFile
 
 OnProgress = Callable[[str], None]
-"""Told of progress, in a line of text."""
+"""Called with each line of progress."""
 Done = TypeVar("Done")
 PAUSE = 5.0
 """Seconds between two lines of progress."""

@@ -133,7 +133,7 @@ class Curator:
 
     @property
     def guarantee(self) -> tuple[float, float]:
-        """The (epsilon, delta) that holds for every person in the sample, whatever the referee does."""
+        """The (epsilon, delta) that holds for every person in the sample and any behaviour of the referee."""
         return self._budget.guarantee
 
     # Messages -------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Cal
     exchange
         Called with 0, 1, 2, ... and the message; returns the reply. Called only for legal messages.
     on_progress
-        Told of progress.
+        Called with each progress message.
 
     Raises
     ------

@@ -22,6 +22,10 @@ FILE = re.compile(r"(?<=`)(?:[\w-]+/)*[\w-]+\.(?:py|md|svg|toml|yml)(?=`)")
 """A file that is named without its folder, or with the last of its folders."""
 MODULE = re.compile(rf"(?<![\w./-])(?:{_TREE})(?:\.(?!(?:py|md|svg)\b)[A-Za-z_]\w*)+(?![\w/(-])")
 TEST = re.compile(r"(?<![\w./])test_\w+(?![\w.])")
+GROUP = re.compile(
+    r"tandem\.(?:accountants|distributions|hypotheses|learners|mechanisms|operations|problems|protocols|queries)"
+)
+"""A group of entry points, which is no module."""
 GIVEN = {
     "benchmarks.NAME", "benchmarks/results/figureN.jsonl", "benchmarks/results/figureN.svg", "common.x",
     "figureN.svg", "two_coins.py", "report.md", "figures/loss.svg", "docs/pictures/house",
@@ -81,7 +85,7 @@ def wrong(text: str, folder: Path) -> list[str]:
     paths = {path for path in _all(PATH, text) if not (ROOT / path.removeprefix("../")).exists()}
     files = {name for name in _all(FILE, text) if not any(f"/{path}".endswith(f"/{name}") for path in _files())}
     found = {path for path in paths | files if not (folder / path).exists()}
-    found |= {name for name in _all(MODULE, text) if not _is_module(name)}
+    found |= {name for name in _all(MODULE, text) if not (_is_module(name) or GROUP.fullmatch(name))}
     return sorted((found | _all(TEST, text) - _tests()) - GIVEN)
 
 

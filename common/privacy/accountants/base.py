@@ -31,7 +31,7 @@ class BudgetFilter:
     cap
         Largest sum allowed.
     amount
-        What one event takes; None for an event that this filter must refuse whatever is left.
+        What one event takes; None for an event that this filter must refuse at any remaining budget.
     """
 
     unit: str

@@ -11,7 +11,7 @@ from common.privacy.events import Event, NoEvent
 
 @ACCOUNTANTS.register("none")
 class NoAccountant(Accountant):
-    """Claims nothing: whatever is released costs infinity, only nothing is free."""
+    """Claims nothing: every release costs infinity, only no event is free."""
 
     def covers(self, event: Event) -> bool:
         """Tell that every event is covered."""

@@ -57,8 +57,8 @@ class Mechanism(LocalRandomizer):
     """A local randomizer for one value in [0, 1].
 
     Bounding the value (:mod:`common.vocabulary.queries`) and adding randomness (here) are two steps: every mechanism
-    clamps its input to [0, 1] and reads NaN as 0 before it randomizes, so its guarantee holds for whatever a
-    query computed.
+    clamps its input to [0, 1] and reads NaN as 0 before it randomizes, so its guarantee holds for any value
+    that a query computes.
     """
 
     answers: ClassVar[Literal["bit", "real"]]

@@ -18,8 +18,9 @@ def chunk_of(records: Records, chunks: int, by: Identity, first: int = 0) -> Ind
     ``content``: chunk SHA-256(record) mod k, for people without fixed places. Replacing a record changes two chunks:
     one loses it, one gains its successor; adding or removing one changes a single chunk.
 
-    Splitting *arbitrarily* (into k pieces one after the other, say), as Algorithm 2 of Bassily, Thakkar and Thakurta
-    allows, is unsound where records may be added or removed: a single one shifts all others, and can turn every vote.
+    Splitting *arbitrarily* (for example into k pieces one after the other), as Algorithm 2 of Bassily, Thakkar and
+    Thakurta allows, is unsound where records may be added or removed: a single one shifts all others, and can turn
+    every vote.
 
     Parameters
     ----------

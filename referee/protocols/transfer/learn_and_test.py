@@ -17,7 +17,7 @@ from referee.protocols.patterns import agents, curator, sequence
 class LearnAndTest(Protocol):
     """One learner's call on the curator's sample, one test by all agents.
 
-    For learners that account for the difference of S and T themselves, by a public sample, say (private domain
+    For learners that account for the difference of S and T themselves, for example by a public sample (private domain
     adaptation, Bassily, Cortes, Mao and Mohri 2024): what they are worth is then a question to T. The estimate is of
     one hypothesis, chosen before any agent answered, so its interval holds as it is. ``exhausted`` if fewer agents
     than ``agents.count`` were there to be asked.
