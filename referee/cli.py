@@ -8,20 +8,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
-import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from common.service.cli import application, end_with_stdin, fail_clearly
 
 if TYPE_CHECKING:
-    from common.scenario.scenario import Scenario
-    from deploy.base import Deployment
-    from referee.view.report import History
+    pass
 
 app = application(
     "The referee: asks a curator and many local agents, keeps every budget, writes down the answer.\n\n"
@@ -59,41 +56,18 @@ def run_command(
 
     Example: referee run ball --seed 1 --deployment processes
     """
-    from common.core.errors import BadInput
-    from common.scenario import agreement, loading
-    from deploy.checking import checked
-    from deploy.experiment import complete
-    from referee.service.referee import public
-    from referee.state.runfolder import write_result, write_run
+    from common.scenario import loading
+    from deploy.running import carry_out
     from referee.view import show
-    from referee.view.report import write_report
 
-    asked = loading.load(scenario, sets)
-    chosen = checked(asked)
-    folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    if not _is_url(deployment):
-        agreement.data_folder(chosen)  # a missing directory is said before anything starts
-    if folder.exists() and not (folder / "claim.json").exists() and any(folder.iterdir()):
-        raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
-    deployed = _deployment(deployment, folder / "state", token)
-    deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
-    facts = _claimed(folder, chosen, seed)
-    began = time.monotonic()
-    history: History = []
-    with show.live(chosen, facts["seed"], folder, quiet=as_json) as shown:
-
-        def on_progress(text: str, numbers: dict[str, float]) -> None:
-            history.append(numbers)
-            shown(text, numbers)
-
-        finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
-        # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
-        answered = {**finished.result, "truth": None, "run": str(folder)}
-        write_run(folder, public(chosen), answered, finished.transcript, finished.reports)
-        result = complete(finished.result, asked, facts["seed"], folder, on_progress)
-    result["seconds"]["total"] = round(time.monotonic() - began, 3)
-    write_result(folder, result)
-    write_report(folder, chosen, result, history)
+    result = carry_out(
+        loading.load(scenario, sets),
+        deployment,
+        seed=seed,
+        output=output,
+        token=token,
+        watching=partial(show.live, quiet=as_json),
+    )
     if as_json:
         typer.echo(json.dumps(result))
     else:
@@ -206,42 +180,6 @@ def audit_command(
         typer.echo(json.dumps(show.audit_document(found)))
     else:
         show.audit_table(run, found)
-
-
-def _claimed(folder: Path, chosen: Scenario, seed: int | None) -> dict[str, Any]:
-    """Bind the run folder to this scenario and seed; draw what is not given, the first time."""
-    from common.wire.state import claim
-
-    facts: dict[str, Any] = {"scenario": chosen.fingerprint(), "seed": seed}
-    if not (folder / "claim.json").exists():
-        facts["run"] = f"{chosen.name}-{secrets.token_hex(4)}"
-        if seed is None and chosen.people == "simulated":
-            facts["seed"] = secrets.randbelow(1 << 31)
-    return claim(folder, facts)
-
-
-def _is_url(deployment: str) -> bool:
-    return deployment.startswith(("http://", "https://"))
-
-
-def _deployment(name: str, state: Path, token: str) -> Deployment:
-    from common.core.errors import BadInput, BadScenario
-
-    if name == "embedded":
-        from deploy.embedded import Embedded
-
-        return Embedded(state)
-    if name == "processes":
-        from deploy.processes import Processes
-
-        return Processes(state)
-    if _is_url(name):
-        from deploy.remote import Remote
-
-        if not token:
-            raise BadInput("a URL needs the operator token: set TANDEM_OPERATOR_TOKEN or give --token")
-        return Remote(name, token)
-    raise BadScenario(f"--deployment must be embedded, processes or a URL, found {name!r}")
 
 
 def main() -> None:

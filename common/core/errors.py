@@ -20,7 +20,8 @@
     ├── Forged                        a signature does not verify, or an unexpected key signed
     ├── NotFound                      no such run, question, scenario, ...
     ├── AuditFailed                   a transcript does not verify; says where
-    ├── FitFailed                     an estimator's run ended without an answer, perhaps after a charge
+    ├── RunFailed                     a run ended without an answer, perhaps after a charge
+    │   └── FitFailed                 an estimator's run; a RuntimeError too
     └── PeerError                     the other side's fault
         ├── PeerUnavailable           nobody listens there, or it stopped answering
         └── PeerMisbehaved            it answered with something that no honest peer sends
@@ -168,7 +169,13 @@ class AuditFailed(TandemError):
     problem, title, status = "audit-failed", "Audit failed", 422
 
 
-class FitFailed(TandemError, RuntimeError):
+class RunFailed(TandemError):
+    """A run ended without an answer; what it was allowed to spend counts as spent."""
+
+    problem, title = "run-failed", "Run ended without an answer"
+
+
+class FitFailed(RunFailed, RuntimeError):
     """An estimator's run ended without an answer; what it was allowed to spend counts as spent."""
 
     problem, title = "fit-failed", "Fit ended without an answer"

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_squared_error
 
-from tandem.estimators import DomainAdapterRegressor
+from tandem import DomainAdapterRegressor
 
 HERE, ELSEWHERE = np.array([0.6, -0.4, -0.2, 0.3, 0.0]), np.array([0.6, -0.4, 0.3, 0.0, 0.0])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars
 
-from tandem.estimators import TransferClassifier
+from tandem import TransferClassifier
 
 HERE = Path(__file__).parent
 

@@ -230,7 +230,10 @@ PARSED: dict[str, dict[str, str]] = {
     "python -m benchmarks.people.reductions [--runs 30] [--json]": {},
     "python -m benchmarks.parity [--repetitions 50] [--epsilon 0.5] [--most 6000000] [--json]": {},
     "python -m benchmarks.hand_over [--runs 20] [--people 3000000] [--json]": {},
-    "python -m benchmarks.floors [--only GROUP] [--json]": {"GROUP": "answers"},
+    "python -m benchmarks.floors [GROUP ...] [--json]": {"GROUP ...": "answers"},
+    "python -m benchmarks.mutants [--count 200] [--seed 1] [--only PATTERN] [--list] [--retry] [--trusted] [--json]": {
+        "PATTERN": "rdp"
+    },
     "python -m benchmarks.scaling [--most 1000000000] [--folder DIRECTORY] [--json]": {},
     "python -m benchmarks.cluster [--json]": {},
     "python -m benchmarks.audit --scale 10": {},

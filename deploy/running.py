@@ -1,0 +1,110 @@
+"""One run, from a scenario to its run folder: what ``referee run`` and :func:`tandem.run` do."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from common.core.errors import BadInput, BadScenario
+from common.scenario.agreement import data_folder
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
+from common.wire.state import claim
+from deploy.base import Deployment, OnProgress
+from deploy.checking import checked
+from deploy.experiment import complete
+from referee.service.referee import public
+from referee.state.runfolder import write_result, write_run
+from referee.view.report import History, write_report
+
+Watching = Callable[[ResolvedScenario, int | None, Path], AbstractContextManager[OnProgress]]
+"""Opens what is called with the progress of a run: given its scenario, its seed and its folder."""
+
+
+def carry_out(
+    asked: Scenario, deployment: str, *, seed: int | None, output: Path | None, token: str, watching: Watching
+) -> dict[str, Any]:
+    """Run a scenario to its result, and leave a run folder that can be audited; return the result document.
+
+    Parameters
+    ----------
+    asked
+        As it was written: numbers may be at ``plan``.
+    deployment
+        ``embedded``, ``processes``, or a referee's URL.
+    seed
+        Of everything simulated; None draws one where people are simulated.
+    output
+        Run folder; an unfinished one is taken up where it was. None makes one below ``runs``.
+    token
+        Operator token, for a URL.
+    watching
+        Opens what is called with progress.
+
+    Raises
+    ------
+    BadScenario, BadInput, BudgetExceeded
+        If the scenario or the folder is refused, before anything starts.
+    """
+    chosen = checked(asked)
+    folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    if not _is_url(deployment):
+        data_folder(chosen)  # a missing directory is reported before anything starts
+    if folder.exists() and not (folder / "claim.json").exists() and any(folder.iterdir()):
+        raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
+    deployed = _opened(deployment, folder / "state", token)
+    deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
+    facts = _claimed(folder, chosen, seed)
+    began = time.monotonic()
+    history: History = []
+    with watching(chosen, facts["seed"], folder) as shown:
+
+        def on_progress(text: str, numbers: dict[str, float]) -> None:
+            history.append(numbers)
+            shown(text, numbers)
+
+        finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
+        # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
+        answered = {**finished.result, "truth": None, "run": str(folder)}
+        write_run(folder, public(chosen), answered, finished.transcript, finished.reports)
+        result = complete(finished.result, asked, facts["seed"], folder, on_progress)
+    result["seconds"]["total"] = round(time.monotonic() - began, 3)
+    write_result(folder, result)
+    write_report(folder, chosen, result, history)
+    return result
+
+
+def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[str, Any]:
+    """Bind the run folder to this scenario and seed; draw what is not given, the first time."""
+    facts: dict[str, Any] = {"scenario": chosen.fingerprint(), "seed": seed}
+    if not (folder / "claim.json").exists():
+        facts["run"] = f"{chosen.name}-{secrets.token_hex(4)}"
+        if seed is None and chosen.people == "simulated":
+            facts["seed"] = secrets.randbelow(1 << 31)
+    return claim(folder, facts)
+
+
+def _is_url(deployment: str) -> bool:
+    return deployment.startswith(("http://", "https://"))
+
+
+def _opened(name: str, state: Path, token: str) -> Deployment:
+    if name == "embedded":
+        from deploy.embedded import Embedded
+
+        return Embedded(state)
+    if name == "processes":
+        from deploy.processes import Processes
+
+        return Processes(state)
+    if _is_url(name):
+        from deploy.remote import Remote
+
+        if not token:
+            raise BadInput("a URL needs the operator token: set TANDEM_OPERATOR_TOKEN or give --token")
+        return Remote(name, token)
+    raise BadScenario(f"--deployment must be embedded, processes or a URL, found {name!r}")

@@ -1,0 +1,151 @@
+"""Plan, run and audit scenarios from Python, as the command ``referee`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common.core.errors import RunFailed
+from common.scenario import loading
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario, parse
+from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
+from deploy.base import OnProgress
+from deploy.checking import checked
+from deploy.running import carry_out
+from referee.audit.audit import Audit as Audit
+from referee.audit.audit import audit as audit_folder
+from referee.view.show import plans
+
+AnyScenario = str | Path | Mapping[str, Any]
+"""The name of a shipped scenario, a YAML file, or a tree of the same keys."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that ended with an answer.
+
+    Attributes
+    ----------
+    result
+        The result document, as in ``result.json``.
+    folder
+        The run folder, from which :func:`audit` verifies the run.
+    """
+
+    result: dict[str, Any]
+    folder: Path
+
+    @property
+    def status(self) -> str:
+        """``done`` where it ended with its answer, ``exhausted`` where the rounds or the agents were used up before."""
+        return str(self.result["status"])
+
+    @property
+    def estimate(self) -> dict[str, float] | None:
+        """What the agents' answers show: value, low, high, confidence."""
+        return None if self.result["estimate"] is None else dict(self.result["estimate"])
+
+    @property
+    def privacy(self) -> dict[str, dict[str, float | None]]:
+        """The guarantee of each of the curator's people, and of each agent."""
+        return dict(self.result["privacy"])
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The answer, where it is a hypothesis: its ``positive`` predicts from features as the scenario maps them.
+
+        Raises
+        ------
+        BadMessage
+            If the answer is something else.
+        """
+        return parse_hypothesis(self.result["answer"])
+
+
+def run(
+    scenario: AnyScenario,
+    *overrides: str,
+    deployment: str = "embedded",
+    seed: int | None = None,
+    output: str | Path | None = None,
+    token: str = "",
+    on_progress: Callable[[str, dict[str, float]], None] = lambda text, numbers: None,
+) -> Run:
+    """Run a scenario to its result, and leave a run folder that can be audited.
+
+    Parameters
+    ----------
+    scenario
+        A shipped name, a YAML file, or a tree.
+    overrides
+        ``KEY=VALUE`` each, as with ``referee run --set``.
+    deployment
+        ``embedded`` (one process), ``processes`` (real HTTP on this machine), or a referee's URL.
+    seed
+        Of everything simulated: the same seed, the same run. Not for real people.
+    output
+        Run folder; an unfinished one is taken up where it was. By default a new one below ``runs``.
+    token
+        Operator token, for a URL.
+    on_progress
+        Called with a text and numbers as the run goes on.
+
+    Raises
+    ------
+    BadScenario, BadInput, BudgetExceeded
+        If the run is refused beforehand; nothing is charged then.
+    RunFailed
+        If it ended without an answer; its folder says why.
+
+    Examples
+    --------
+    >>> import tandem
+    >>> found = tandem.run("sparse", "baselines=[]", seed=2)  # doctest: +SKIP
+    >>> found.status, found.estimate["high"]  # doctest: +SKIP
+    """
+
+    @contextmanager
+    def watching(chosen: ResolvedScenario, drawn: int | None, folder: Path) -> Iterator[OnProgress]:
+        yield on_progress
+
+    place = None if output is None else Path(output)
+    result = carry_out(_asked(scenario, overrides), deployment, seed=seed, output=place, token=token, watching=watching)
+    if result["status"] in ("refused", "failed"):
+        raise RunFailed(f"the run was {result['status']}: {result['reason']}; see {result['run']}")
+    return Run(result, Path(result["run"]))
+
+
+def plan(scenario: AnyScenario, *overrides: str) -> dict[str, Any]:
+    """Return how many people a scenario needs, by the paper's and by the tight bounds, and what it violates.
+
+    The document of ``referee plan --json``.
+
+    Raises
+    ------
+    BadScenario
+        If the scenario is not valid, or a number at ``plan`` has no value.
+    """
+    asked = _asked(scenario, overrides)
+    checked(asked)
+    return plans(asked)
+
+
+def audit(folder: str | Path, *, referee_key: str | None = None, curator_key: str | None = None) -> Audit:
+    """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost.
+
+    Raises
+    ------
+    AuditFailed
+        Saying where it fails and why.
+    """
+    return audit_folder(Path(folder), referee_key, curator_key)
+
+
+def _asked(scenario: AnyScenario, overrides: tuple[str, ...]) -> Scenario:
+    if isinstance(scenario, Mapping):
+        return loading.altered(parse(dict(scenario)), overrides)
+    return loading.load(str(scenario), list(overrides))
