@@ -1,4 +1,4 @@
-"""One run, from a scenario to its run folder: what ``referee run`` and :func:`tandem.run` do."""
+"""One run, from a scenario to its run folder: what the command ``referee run`` does, and its twin in Python."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _of_a_module(module: str, words: list[str]) -> None:
         raise _Understood
 
     # The module is begun as ``python -m`` begins it, up to the moment when it has its options.
-    imported = sys.modules.pop(module, None)  # by another test
+    imported = {name: sys.modules.pop(name, None) for name in (module, f"{module}.__main__")}  # by other tests
     with patch.object(argparse.ArgumentParser, "parse_args", parse), patch.object(sys, "argv", [module, *words]):
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -123,8 +123,7 @@ def _of_a_module(module: str, words: list[str]) -> None:
         except SystemExit as error:
             pytest.fail(f"python -m {module} {' '.join(words)}: {error}")
         finally:
-            if imported is not None:
-                sys.modules[module] = imported
+            sys.modules.update({name: found for name, found in imported.items() if found is not None})
     pytest.fail(f"python -m {module} takes no options, and ran: give it a row that runs it")
 
 

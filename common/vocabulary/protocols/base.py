@@ -24,7 +24,7 @@ class Demands:
     several_tasks: bool = False
 
 
-DEMANDS: Registry[Demands] = Registry("protocol's demands", "common.vocabulary.protocols")
+DEMANDS: Registry[Demands] = Registry("protocol's demands", __name__)
 
 
 def demands_of(protocol: str) -> Demands:

@@ -133,8 +133,8 @@ REFUSED: dict[str, tuple[dict[str, Any], type[TandemError], str]] = {
     "no block": (wire("parities", blocks=0), BadMessage, "blocks"),
     "no part": (wire("parities", parts=0), BadMessage, "parts"),
     "a rule that nobody printed": (wire("parities", rule="loose"), BadMessage, "rule"),
-    "a printed rule that costs more than it says": (
-        wire("parities", rule="paper", epsilon=8.0), PolicyRefused, "printed rule",
+    "a rule of the paper that costs more than it says": (
+        wire("parities", rule="paper", epsilon=8.0), PolicyRefused, "the paper's rule",
     ),
 }  # fmt: skip
 

@@ -155,7 +155,7 @@ REFUSALS = {
     "rounds": ({"rounds": 1000}, "every round asks at least one"),
     "fraction": ({"population_fraction": 1.0}, "population_fraction must be in"),
     "learner without guarantee": ({"learner": {"name": "svm", "draws": 50}}, "no guarantee of the learner"),
-    "unknown learner": ({"learner": "oracle"}, "no learner is called"),
+    "unknown learner": ({"learner": "oracle"}, "no learner has the name"),
     "unknown setting": ({"learner": {"name": "sgd", "colour": 1}}, "colour: unknown key"),
     "noise too small": ({"learner": {"name": "sgd", "noise": 0.1}}, "the budget is 1"),
     "bounds": ({"bounds": (1.0, -1.0)}, "low < high"),

@@ -109,7 +109,9 @@ def test_numbers_out_of_range_are_named(name, wrong):
 def test_a_setting_of_the_learner_that_no_plan_gives(name):
     with pytest.raises(BadScenario, match=r"curator\.learner\.rule"):
         small(name, "curator.learner.rule=plan")
-    with pytest.raises(BadScenario, match="printed rule"):
-        small(name, "curator.learner.rule=printed", "curator.epsilon=5")
+    with pytest.raises(BadScenario, match="the paper's rule"):
+        small(name, "curator.learner.rule=paper", "curator.epsilon=5")
+    with pytest.raises(BadScenario, match="'tight' or 'paper', found 'printed'"):
+        small(name, "curator.learner.rule=printed")
     with pytest.raises(BadScenario, match=r"curator\.learner"):
         small(name, "curator.learner=null")

@@ -67,7 +67,7 @@ def test_a_changed_copy_is_written_as_it_is():
 def test_settling_refuses_numbers_out_of_range():
     with pytest.raises(BadScenario, match="learner: SgdSettings: noise"):
         parse_settings(SGD).settled(SgdSettings, steps=7, noise=-1.0)
-    with pytest.raises(BadScenario, match="the printed rule"):
+    with pytest.raises(BadScenario, match="the paper's rule"):
         OpenParity(epsilon="plan", rule="paper").settled(ParitySettings, epsilon=5.0)
 
 
