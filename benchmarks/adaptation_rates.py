@@ -75,7 +75,7 @@ def domains(n: int, seed: int, labels: bool) -> Domains:
         line = np.resize([0.5, -0.3, 0.6, 0.1 * (1 + shift)], DIMENSION)
         responses = np.clip(features @ line + 0.3 * draw.normal(size=size), -1.0, 1.0)
         sides.append(Side(features, np.where(responses > 0, 1.0, -1.0) if labels else responses))
-    return Domains(*sides)
+    return Domains(sides[0], sides[1])
 
 
 def convex_excess(n: int, mu: float, seed: int) -> float:

@@ -91,7 +91,7 @@ def measure(m: int = 8_000, n: int = 10_000, d: int = 384, iterations: int = 15_
         features = draw.normal(size=(size, d))
         features /= np.linalg.norm(features, axis=1)[:, None]
         sides.append(Side(features, np.clip(4.0 * features[:, 0], -1.0, 1.0)))
-    domains = Domains(*sides)
+    domains = Domains(sides[0], sides[1])
     settings = ConvexSettings(alpha=0.5, kappa_1=5.0, kappa_2=10.0, kappa_inf=1.0, iterations=iterations)
     mu, source = mu_allowed(1.0, 1e-6), RandomSource.seeded(1)
     fit_convex(domains, settings.model_copy(update={"iterations": 1}), mu, source)  # loops are compiled

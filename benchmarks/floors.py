@@ -169,7 +169,7 @@ def full_size() -> list[Row]:
             weights.update(sample, hypothesis)
 
         whole = seconds(iteration)
-    steps = int(policy.settings["steps"])
+    steps = int(learner.wire()["steps"])
     return [
         Row(f"private SGD, d=8, end to end at n={len(sample):,}", steps / learned, 2.5e7, "steps/s"),
         Row(f"one whole iteration at n={len(sample):,}, R={steps:,}", whole, 3.0, "s"),

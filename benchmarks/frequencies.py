@@ -278,7 +278,8 @@ def compare(rival: Rival, epsilon: float, k: int, rates: Rates) -> Row:
 
     def both(items: Words, theirs: Floats, seed: int) -> tuple[float, float]:
         truth, found = true_shares(items, k), finished(ours(oracle, items, k, seed)[0], rival.finish)
-        return tuple(len(items) * float(np.mean((shares - truth) ** 2)) for shares in (found, theirs))
+        one, other = (len(items) * float(np.mean((shares - truth) ** 2)) for shares in (found, theirs))
+        return one, other
 
     for repetition in range(repetitions):
         items = zipf(k, people, 1 + repetition)

@@ -42,7 +42,7 @@ def second_task(scenario: ResolvedScenario, seed: int) -> dict[str, float]:
         "done": float(outcome.status == "done"),
         "calls": float(last.iterations),
         "agents": sum(asked[-last.iterations :]),
-        "loss": loss(last.answer, judge_crowd(scenario, seed)),
+        "loss": loss(last.hypothesis, judge_crowd(scenario, seed)),
         "all_calls": float(outcome.iterations),
     }
 

@@ -67,7 +67,8 @@ def extend(query: ItemQuery, oracle: FrequencyOracle, answers: Answers) -> Words
 def tree_hist(query: ItemQuery, oracle: FrequencyOracle, answers: Answers) -> Words:
     """Search as TreeHist does: keep the prefixes whose count noise alone reaches with probability beta/2 at most."""
     came = reports_by_length(query, answers)
-    prefixes, before = np.zeros(1, dtype=np.uint64), 0
+    prefixes: Words = np.zeros(1, dtype=np.uint64)
+    before = 0
     for length, some in came.items():
         step, q = length - before, oracle.rates(some.domain)[1]
         counts = oracle.extended_supports(some.answers, some.domain, some.publics, prefixes, step).reshape(-1)

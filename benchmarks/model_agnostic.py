@@ -243,7 +243,13 @@ def draw(found: Sequence[Row], path: Path) -> None:
                     markersize=3,
                 )
                 if method == "sparse-vector":
-                    axis.plot(x, [row.bound for row in rows], "--", color=colour, label="its bound T/m")
+                    axis.plot(
+                        x,
+                        [math.nan if row.bound is None else row.bound for row in rows],
+                        "--",
+                        color=colour,
+                        label="its bound T/m",
+                    )
             places = sorted({(row.n, row.m) for row in found if row.case == case})
             axis.plot(
                 [n if against == "n" else m for n, m in places],

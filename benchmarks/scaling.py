@@ -94,6 +94,12 @@ def measure(n: int, folder: Path) -> dict[str, float]:
     return {**found, "anonymous MiB": on_progress.most / 2**20}
 
 
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:>16.4g}"
+    return f"{value:>16,}" if isinstance(value, int) else str(value)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -112,8 +118,7 @@ def main() -> None:
         if not given.json:
             if len(rows) == 1:
                 print("  ".join(f"{name:>16}" for name in rows[0]))
-            print("  ".join(f"{x:>16.4g}" if isinstance(x, float) else f"{x:>16,}" if isinstance(x, int) else x
-                            for x in rows[-1].values()), flush=True)  # fmt: skip
+            print("  ".join(_cell(x) for x in rows[-1].values()), flush=True)
     if given.json:
         print(json.dumps(rows))
 

@@ -115,8 +115,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
                 mark = str(notes.index(row["note"]) + 1) if row["note"] else ""
                 drawn.add_row(row["dataset"], row["method"], _number(row, ""), _number(row, "paper_"), mark)
         console.print(drawn)
-    for mark, note in enumerate(notes, start=1):
-        console.print(f"{mark}: {note}", highlight=False)
+    for number, note in enumerate(notes, start=1):
+        console.print(f"{number}: {note}", highlight=False)
     console.print(f"Not at hand, so left out: {', '.join(NOT_AT_HAND)}.")
 
 

@@ -198,7 +198,7 @@ def compared(
 def printed(counts: Indices) -> Indices:
     """Return the distances as Algorithm 2 prints them."""
     ordered = np.sort(counts, axis=1)
-    return np.maximum(0, ordered[:, -1] - ordered[:, -2] - 1)
+    return np.asarray(np.maximum(0, ordered[:, -1] - ordered[:, -2] - 1), dtype=np.int64)
 
 
 def cutoff_case() -> Case:

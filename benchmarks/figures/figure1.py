@@ -19,6 +19,7 @@ from benchmarks.figures.plotting import COLOURS, band, boxes, panels
 from common.numerics.randomness import subseed
 from common.people.spec import open_records
 from common.scenario import loading
+from common.scenario.resolved import settled
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.operations.reweigh import Reweigh
@@ -39,9 +40,9 @@ EVERY = 20
 def repeat(point: str, seed: int) -> Measured:
     """Run Algorithm 1 with the given number of thousands until it halts or is given up."""
     thousands = int(point.removesuffix("K"))
-    chosen = loading.load("halfspace", [f"curator.n={thousands}000"])
-    without_end = {"eta": chosen.alpha / 8.0, "rounds": 1 << 20}
-    chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update=without_end)})
+    asked = loading.load("halfspace", [f"curator.n={thousands}000"])
+    without_end = [f"curator.eta={asked.alpha / 8.0!r}", f"curator.rounds={1 << 20}", "agents.count=1"]
+    chosen = settled(loading.altered(asked, without_end))
     everybody = np.arange(thousands * 1000)
     people = open_records(chosen.source, None, subseed(seed, "source"), len(everybody)).records(everybody)
     oracle = open_records(chosen.target, None, subseed(seed, "target"), ORACLE).records(np.arange(ORACLE))

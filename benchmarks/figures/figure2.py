@@ -53,7 +53,7 @@ def repeat(point: str, seed: int) -> Measured:
     outcome = conduct(chosen, seed, on_progress)
     took = time.perf_counter() - began - watching
     judges = population.records(np.arange(WITNESSES, WITNESSES + JUDGES))
-    hinge, mistaken = (_loss(kind, outcome.answer, judges) for kind in ("perceptron", "zero-one"))
+    hinge, mistaken = (_loss(kind, outcome.hypothesis, judges) for kind in ("perceptron", "zero-one"))
     return {
         "status": outcome.status,
         "rounds": outcome.iterations,

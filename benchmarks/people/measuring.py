@@ -40,7 +40,7 @@ def run(point: str, repetition: int) -> Row:
         "rounds": found.iterations,
         "asked": sum(asked),
         "losses": losses,
-        "loss": losses[-1] if found.status == "done" else loss(found.answer, judge),
+        "loss": losses[-1] if found.status == "done" else loss(found.hypothesis, judge),
     }
     return Row(point, repetition, seed, round(time.perf_counter() - began, 3), measured)
 

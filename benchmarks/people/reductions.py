@@ -131,7 +131,7 @@ def losses(output: str, runs: int) -> list[float]:
     found = []
     for repetition in range(runs):
         seed = subseed(repetition, "people by average")
-        answer = conduct(scenario, seed, lambda number, hypothesis: None).answer
+        answer = conduct(scenario, seed, lambda number, hypothesis: None).hypothesis
         found.append(loss(answer, judge_crowd(scenario, seed)))
     return found
 

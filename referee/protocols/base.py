@@ -17,6 +17,7 @@ from common.core.values import Value
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
+from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
 from referee.protocols.patterns import Pattern
 
@@ -44,6 +45,19 @@ class Outcome:
     estimate: Estimate | None
     reason: str
     tasks: tuple[Outcome, ...] = ()
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """The answer of a protocol that learns a hypothesis.
+
+        Raises
+        ------
+        TypeError
+            If the answer is something else.
+        """
+        if not isinstance(self.answer, Hypothesis):
+            raise TypeError(f"the answer is no hypothesis, but a {type(self.answer).__name__}")
+        return self.answer
 
     def ended(self, iterations: int, reason: str) -> Outcome:
         """Return this answer as that of a protocol which used up ``iterations`` rounds."""
