@@ -77,7 +77,7 @@ def tree_hist(query: ItemQuery, oracle: FrequencyOracle, answers: Answers) -> Wo
             kept = binomial_intervals(counts, len(some), BETA / len(items))[0] > q
         else:
             kept = estimate_shares(oracle, some.domain, counts, len(some), 1.0 - BETA).lows > 0.0
-        prefixes, before = items[kept], length
+        prefixes, before = np.asarray(items[kept], dtype=np.uint64), length
         if not len(prefixes):
             break
     return prefixes
