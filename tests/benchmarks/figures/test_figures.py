@@ -19,6 +19,7 @@ def small(monkeypatch):
     return smaller
 
 
+@pytest.mark.slow
 def test_figure_2_follows_both_losses_to_the_end(small, monkeypatch, tmp_path):
     small("curator.n=2000", "curator.rounds=12", "curator.learner.steps=500")
     monkeypatch.setattr(figure2, "JUDGES", 2000)

@@ -81,6 +81,7 @@ def test_a_killed_process_is_told_of():
         run(DEADLY, [("deadly", 0)], 1, lambda row: None)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes below /proc")
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
     """Kill the whole run after its first results: they stay as they are, and nothing is measured twice."""
