@@ -38,7 +38,7 @@ format: .venv/installed-dev ## format the sources and mend what the linter can m
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-test: .venv/installed-dev ## every contract, theorem and service at small size: in under four minutes on two cores
+test: .venv/installed-dev ## every contract, theorem and service at small size, in minutes on two cores
 	$(PYTEST) -m "not slow"
 
 test-all: .venv/installed-dev ## all tests, with their coverage, on Ray and Docker where they are there: 20 minutes on two cores
