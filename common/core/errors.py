@@ -20,6 +20,7 @@
     ├── Forged                        a signature does not verify, or an unexpected key signed
     ├── NotFound                      no such run, question, scenario, ...
     ├── AuditFailed                   a transcript does not verify; says where
+    ├── OperationFailed               an operation failed inside the curator, after its charge
     ├── RunFailed                     a run ended without an answer, perhaps after a charge
     │   └── FitFailed                 an estimator's run; a RuntimeError too
     └── PeerError                     the other side's fault
@@ -179,6 +180,12 @@ class FitFailed(RunFailed, RuntimeError):
     """An estimator's run ended without an answer; what it was allowed to spend counts as spent."""
 
     problem, title = "fit-failed", "Fit ended without an answer"
+
+
+class OperationFailed(TandemError):
+    """The curator's code failed while it held private records: always the same sentence, so that it tells nothing."""
+
+    problem, title, status = "operation-failed", "Operation failed", 500
 
 
 class PeerError(TandemError):

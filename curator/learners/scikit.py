@@ -19,7 +19,7 @@ from common.vocabulary.learners import scikit as settings
 from common.vocabulary.records import Records
 from curator.export.hypotheses import as_hypothesis
 from curator.learners.base import LEARNERS, Learner, Sizes
-from curator.weights.sampling import Sampler
+from curator.metering.access import Access
 
 MIN_AGREEMENT = 0.999
 """Share of the draws on which the hypothesis must predict as the fitted model does."""
@@ -168,9 +168,7 @@ class Scikit(settings.ScikitSettings, Classifier, Learner):
         """
         return self.draws * (2 * sizes.width + 8 * sizes.dimension + 64)
 
-    def learn(
-        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
-    ) -> Hypothesis:
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Fit on m fresh draws; if all have one label, that label is the hypothesis.
 
         Raises
@@ -179,7 +177,7 @@ class Scikit(settings.ScikitSettings, Classifier, Learner):
             If the classifier refuses its parameters or the draws, or its model cannot be written down as
             data.
         """
-        return self.written(sampler.draws(self.draws, source.derive("draws")), source)
+        return self.written(access.records(self.draws), access.source)
 
 
 def _agreement(hypothesis: Hypothesis, model: Any, features: Singles) -> float:

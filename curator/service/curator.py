@@ -213,6 +213,8 @@ class Curator:
         PolicyRefused
             If the policy's rounds are used up, a hypothesis needs features that the records lack, or is of a kind that
             a curator takes only if its own learner gives it; if memory does not suffice.
+        OperationFailed
+            If its code failed after the charge; says nothing about why.
         """
         request, operation = self.admit(signed)
         with self._lock:
@@ -253,7 +255,7 @@ class Curator:
         began = time.monotonic()
         try:
             # Keys and run names stay out of its randomness: a seeded run is the same run in every deployment.
-            result = release_of(self._engine.run(number, operation), charge.event)
+            result = release_of(self._engine.run(number, operation, charge.event), charge.event)
             self._index.finish(run, number, result)
             self._engine.advance()
         except BaseException:
