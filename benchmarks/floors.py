@@ -34,7 +34,7 @@ from common.scenario import loading
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.learners.sgd import Sgd
 from curator.numerics.equations import Equations
 from curator.sample.local import LocalSample
@@ -162,10 +162,10 @@ def full_size() -> list[Row]:
         weights.update(sample, PLANE)
         sampler = Sampler(sample, weights.density())
         learned = seconds(partial(learner.learn, sampler, source, None), 5)
-        hypothesis = learner.learn(sampler, source, None)
+        hypothesis = learn_from(learner, sampler, source, None)
 
         def iteration() -> None:
-            learner.learn(Sampler(sample, weights.density()), source, None)
+            learn_from(learner, Sampler(sample, weights.density()), source, None)
             weights.update(sample, hypothesis)
 
         whole = seconds(iteration)

@@ -21,7 +21,7 @@ from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.stopping import Poisson, geometric
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.mechanisms.random_stopping import choose
 from curator.weights.reweighing import Reweighing
 
@@ -68,14 +68,14 @@ def chosen_case() -> Case:
         sampler = Reweighing(5, None, 1.0).sampler(people(held_out))
 
         def once(run: int) -> float:
-            given = learner.learn(sampler, source.derive(run), None)
+            given = learn_from(learner, sampler, source.derive(run), None)
             return given.threshold if isinstance(given, Linear) else 0.0
 
         with registered():
             return np.array([once(run) for run in range(runs)])
 
     def loud(held_out: int, runs: int, source: RandomSource) -> AnyArray:
-        with patch("curator.learners.chosen.noisy_sum", lambda total, parts, mu, randomness: total):
+        with patch("curator.mechanisms.sums.noisy_sum", lambda total, parts, mu, randomness: total):
             return honest(held_out, runs, source)
 
     claim = cost([(learner.event(1.0), 1)], delta)

@@ -33,9 +33,8 @@ from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.records import Records
 from common.vocabulary.tasks import Task
 from common.wire.identity import Signed
-from curator.learners.base import Learner, parse_learner
+from curator.learners.base import Learner, learn_from, parse_learner
 from curator.mechanisms.exponential import choose_level
-from curator.operations.base import HANDLERS
 from curator.sample.base import Sample
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator, planned_events
@@ -173,7 +172,7 @@ def learned(learner: Learner, sampler: Callable[[Any], Sampler]) -> Subject:
 
     def subject(replaced: Any, runs: int, source: RandomSource) -> AnyArray:
         drawn = sampler(replaced)
-        return np.array([number(learner.learn(drawn, source.derive(run), None)) for run in range(runs)])
+        return np.array([number(learn_from(learner, drawn, source.derive(run), None)) for run in range(runs)])
 
     return subject
 
@@ -240,7 +239,9 @@ def exponential_case() -> Case:
     """The mechanism itself, on one record: its scores all change, one of them against the others."""
 
     def halved(replaced: Any, runs: int, source: RandomSource) -> AnyArray:
-        with patch("curator.learners.exponential.choose_level", lambda people, e, s: choose_level(people, 2 * e, s)):
+        with patch(
+            "curator.mechanisms.finite_classes.choose_level", lambda people, e, s: choose_level(people, 2 * e, s)
+        ):
             return learned(exponential(2.0), alone)(replaced, runs, source)
 
     claim = cost([(exponential(2.0).event(1.0), 1)], 0.0)
@@ -262,9 +263,7 @@ class Resampling(Curator):
         first = super().perform(signed)
         self._performed += 1
         operation = parse_operation(signed.message["operation"])
-        again = HANDLERS[operation.kind]().run(
-            operation, self._engine.workspace, self._directory.randomness.derive(self._performed)
-        )
+        again = self._engine.workspace.perform(operation, self._directory.randomness.derive(self._performed))
         return self._directory.identity.sign(first.kind, {**first.message, "result": again.wire()})
 
 

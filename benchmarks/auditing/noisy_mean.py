@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, Self
@@ -9,15 +10,16 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field
 
+from common.core.arrays import AnyArray
 from common.core.registry import Registry
-from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import SETTINGS
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner
-from curator.weights.sampling import Sampler
+from curator.mechanisms.sums import ClippedSum
+from curator.metering.access import Access
 
 
 class NoisyMean(Learner):
@@ -37,14 +39,15 @@ class NoisyMean(Learner):
         """One release."""
         return Gaussian(count=self.releases, mu=self.mu)
 
-    def learn(
-        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
-    ) -> Hypothesis:
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Average, and add noise of 2 sqrt(d)/(n mu)."""
-        records = Records.joined(list(sampler.everybody()))
-        mean = np.mean(records.labels[:, None] * np.clip(records.features.astype(np.float64), -1, 1), axis=0)
-        noise = source.normals(len(mean)) * 2.0 * np.sqrt(len(mean)) / (len(records) * self.mu)
-        return Linear(weights=tuple((mean + noise).tolist()), threshold=self.threshold)
+        width = access.dimension
+        noisy = access.release(ClippedSum(math.sqrt(width), width, self.mu), self._signed)
+        return Linear(weights=tuple((noisy / access.people).tolist()), threshold=self.threshold)
+
+    @staticmethod
+    def _signed(records: Records) -> AnyArray:
+        return np.asarray(records.labels[:, None] * np.clip(records.features.astype(np.float64), -1, 1))
 
 
 @contextmanager

@@ -6,7 +6,7 @@ safeguards, and releases more than it is charged for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
 
@@ -25,10 +25,9 @@ from common.vocabulary.operations.head import CountedHead, HeadList
 from common.vocabulary.operations.parities import BlockParities, LearnParities
 from common.vocabulary.operations.select import Select, SelectedFeature
 from common.vocabulary.records import Records
+from curator.engine.workspace import Workspace
 from curator.mechanisms.exponential import choose_level
-from curator.operations.base import HANDLERS, OperationHandler, Workspace
-from curator.operations.head import HeadHandler
-from curator.operations.parities import ParitiesHandler
+from curator.mechanisms.head import NoisyHead
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 
@@ -50,7 +49,7 @@ def workspace(records: Records) -> Workspace:
 
 def claimed(operation: Operation[Any]) -> float:
     """Return what the operation declares to cost."""
-    return cost([(HANDLERS[operation.kind]().event(operation, workspace(people([[0]]))), 1)], 0.0)
+    return cost([(workspace(people([[0]])).event(operation), 1)], 0.0)
 
 
 def released(
@@ -58,14 +57,12 @@ def released(
     number: Number,
     safeguard: str = "",
     other: Any = None,
-    act: OperationHandler[Any, Any] | None = None,
 ) -> Subject:
-    """One release a run, of the operation as it is, with something else in the place of a safeguard, or by a twin."""
-    act = act or HANDLERS[operation.kind]()
+    """One release a run, of the operation as it is, or with something else in the place of a safeguard."""
 
     def shipped(records: Records, runs: int, source: RandomSource) -> AnyArray:
         local_curator = workspace(records)
-        return np.array([number(act.run(operation, local_curator, source.derive(run))) for run in range(runs)])
+        return np.array([number(local_curator.perform(operation, source.derive(run))) for run in range(runs)])
 
     def broken(records: Records, runs: int, source: RandomSource) -> AnyArray:
         with patch(safeguard, other):
@@ -88,7 +85,7 @@ def select_case() -> Case:
     halved = released(
         operation,
         number,
-        "curator.operations.select.choose_level",
+        "curator.mechanisms.counts.choose_level",
         lambda counts, e, source: choose_level(counts, 2 * e, source),
     )
     twins = {"half the sensitivity": halved}
@@ -124,7 +121,7 @@ def block_case() -> Case:
         return float(told.parities[0][0] is None)
 
     always = released(
-        operation, number, "curator.operations.parities.rates", lambda rule, e: rates(rule, e)._replace(answers=1.0)
+        operation, number, "curator.mechanisms.parities.rates", lambda rule, e: rates(rule, e)._replace(answers=1.0)
     )
     twins = {"bottom only where it must be": always}
     return Case(
@@ -143,12 +140,9 @@ def blocks_case() -> Case:
             code = 5 * code + (0 if answer is None else 1 + sum(1 << feature for feature in answer))
         return float(code)
 
-    def full(asked: LearnParities) -> Any:
-        return rates(asked.rule, asked.epsilon)
-
     twins = {
         "every block of ranks at full epsilon": released(
-            operation, number, f"{ParitiesHandler.__module__}._rates", full
+            operation, number, "curator.mechanisms.parities.RankParities.law", rates(operation.rule, operation.epsilon)
         )
     }
     return Case(
@@ -159,14 +153,13 @@ def blocks_case() -> Case:
 # Head list -----------------------------------------------------------------------------------------------------------
 
 
-class SamePeople(HeadHandler):
-    """Lists and counts everybody, at the whole epsilon each: the odd half is as the even one."""
+LISTED = NoisyHead.apply
 
-    def run(self, operation: HeadList, workspace: Workspace, source: RandomSource) -> CountedHead:
-        (records,) = workspace.sample.blocks(1 << 20)
-        everybody = np.arange(len(records)) // 2 * 2
-        twice = Workspace(LocalSample.of(records.take(everybody)), workspace.reweighing, None)
-        return super().run(operation, twice, source)
+
+def same_people(mechanism: NoisyHead, values: Iterator[AnyArray], source: RandomSource) -> Any:
+    """List and count everybody, at the whole epsilon each: the odd half is as the even one."""
+    held = np.concatenate(list(values))
+    return LISTED(mechanism, iter([held[np.arange(len(held)) // 2 * 2]]), source)
 
 
 def head_case() -> Case:
@@ -184,7 +177,9 @@ def head_case() -> Case:
 
     twins = {
         "half the noise": released(operation.model_copy(update={"epsilon": 5.0}), number),
-        "the same people choose and are counted": released(operation, number, act=SamePeople()),
+        "the same people choose and are counted": released(
+            operation, number, "curator.mechanisms.head.NoisyHead.apply", same_people
+        ),
     }
     return Case("a head list", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
 

@@ -27,11 +27,11 @@ def constant_failure(kind: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - which one it is may depend on a record
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{frames[-1].name}, line {frames[-1].lineno}" if frames else "nowhere"
         LOGGER.error("operation %s failed: %s in %s", kind, type(error).__name__, where)
         raise OperationFailed(
-            f"the operation {kind!r} failed inside the curator and released nothing; what it was charged stays charged. "
-            f"Its operator finds the reason in the curator's log: without a change there, it will fail again"
+            f"the operation {kind!r} failed inside the curator and released nothing; its charge stays. "
+            f"The curator's operator finds the reason in its log: without a change there, it will fail again"
         ) from None

@@ -93,21 +93,24 @@ class ChosenLearner(ChosenSettings, Learner):
         def losses(hypothesis: Hypothesis, records: Records) -> AnyArray:
             return np.minimum(count(self.loss, hypothesis, records), parts)
 
-        if self.judges == "public":
-            if public is None:
-                raise BadScenario("judges: public needs a public sample: give the scenario a section public")
-            training, validation = self._split(public)
-            return access.choose(
-                self._candidates(),
-                lambda candidate, part: candidate.learn(part, previous, training),
-                lambda hypothesis, part: -int(losses(hypothesis, validation).sum(dtype=np.int64)),
-            )
-        return access.choose(
-            self._candidates(),
-            lambda candidate, part: candidate.learn(part, previous, public),
-            lambda hypothesis, part: -part.release(LossSum(parts, self.mu), partial(losses, hypothesis)),
-            self._held,
-        )
+        if self.judges == "held-out":
+
+            def noisy(hypothesis: Hypothesis, part: Access) -> int:
+                return -part.release(LossSum(parts, self.mu), partial(losses, hypothesis))
+
+            return access.choose(self._candidates(), partial(self._fit, previous, public), noisy, self._held)
+        if public is None:
+            raise BadScenario("judges: public needs a public sample: give the scenario a section public")
+        training, validation = self._split(public)
+
+        def exact(hypothesis: Hypothesis, part: Access) -> int:
+            return -int(losses(hypothesis, validation).sum(dtype=np.int64))
+
+        return access.choose(self._candidates(), partial(self._fit, previous, training), exact)
+
+    @staticmethod
+    def _fit(previous: Hypothesis | None, public: Records | None, candidate: Learner, part: Access) -> Hypothesis:
+        return candidate.learn(part, previous, public)
 
     def _split(self, records: Records) -> tuple[Records, Records]:
         """Return the training and the validation part of records in their fixed order."""

@@ -27,7 +27,8 @@ BOTTOM = Constant(label=-1)
 class ParityLearner(ParitySettings, Learner):
     """Solve the records' equations <x, a> = [label is +1], privately, in disjoint blocks, and take the majority.
 
-    The blocks and what they cost: :class:`curator.mechanisms.parities.PlaceParities`; once by Kohen & Sheffet, Appendix B.
+    The blocks and what they cost: :class:`curator.mechanisms.parities.PlaceParities`; Kohen & Sheffet, Appendix B, have
+    one.
     It works on the sample itself, weights or not. What is released is post-processing of the blocks'
     answers: the most frequent one, the earliest of several; :data:`BOTTOM` if there is none. The truth solves every
     system, so all blocks of full rank agree on it, while one of deficient rank errs at random; the vote saves
@@ -48,7 +49,8 @@ class ParityLearner(ParitySettings, Learner):
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Answer by block, and vote; the weights and the previous hypothesis play no part."""
-        return vote(access.release(self.mechanism(access.dimension)))
+        answers = access.release(self.mechanism(access.dimension))
+        return vote(answers)
 
     def mechanism(self, dimension: int) -> PlaceParities:
         """Return the mechanism that answers by block, for records of so many features."""

@@ -69,11 +69,13 @@ class ClippedSum(Mechanism[AnyArray, Floats]):
         total = np.zeros(self.width, dtype=np.int64)
         for block in values:
             rows = np.asarray(block, dtype=np.float64).reshape(len(block), self.width)
+            finite = np.asarray(np.isfinite(rows).all(axis=1))
             with np.errstate(over="ignore"):
-                rows = np.clip(np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0) / self.norm, -_FAR, _FAR)
+                rows = np.clip(np.where(finite[:, None], rows, 0.0) / self.norm, -_FAR, _FAR)
             largest = np.maximum(np.abs(rows).max(axis=1, initial=1.0), 1.0)[:, None]  # of no square that overflows
             length = largest * np.linalg.norm(rows / largest, axis=1, keepdims=True)
-            total += np.rint(rows * np.minimum(cells * _SHRINK, bound / np.maximum(length, 2.0**-60))).astype(np.int64)
+            scaled = rows * np.minimum(cells * _SHRINK, bound / np.maximum(length, 2.0**-60))
+            total += np.rint(scaled).astype(np.int64).sum(axis=0)
         noisy = total + fine_normals(self.width, source).astype(np.int64)
         return np.asarray(noisy * (self.norm / cells), dtype=np.float64)
 

@@ -7,7 +7,7 @@ from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import SEVERAL, Scikit, classifiers
 from curator.weights.reweighing import Reweighing
 
@@ -86,7 +86,7 @@ COUNTS = {
 
 def learned(name, parameters, records, draws=300):
     learner = Scikit(classifier=name, parameters=parameters, draws=draws)
-    return learner.learn(Reweighing(len(records), 0.5, 0.1).sampler(records), RandomSource.seeded(1), None)
+    return learn_from(learner, Reweighing(len(records), 0.5, 0.1).sampler(records), RandomSource.seeded(1), None)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.operations.label import Label
 from common.vocabulary.records import Records
-from curator.operations.base import HANDLERS, Workspace
+from curator.engine.workspace import Workspace
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator
 from curator.weights.reweighing import Reweighing
@@ -182,7 +182,7 @@ def test_learners_without_answers_of_their_own_are_refused(local_curator):
     records = LocalSample.of(SAMPLE)
     bare = Workspace(records, Reweighing(N, None, 1.0), None, public=PUBLIC)
     with pytest.raises(PolicyRefused, match="takes a curator whose learner is model-agnostic"):
-        HANDLERS["label"]().event(Label(count=1), bare)
+        bare.event(Label(count=1))
 
 
 def test_a_curator_does_not_open_with_too_few_public_points_or_too_many_chunks(local_curator):

@@ -8,6 +8,7 @@ import pytest
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from common.vocabulary.records import Records
+from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
 from curator.sample.local import LocalSample
 from curator.sample.rows.fixed import FixedRows, Grid
@@ -103,5 +104,5 @@ def test_a_learner_learns_the_same_from_one_shard_and_from_two(kind, d, more):
     for cuts in [(0, N), (0, 123, N)]:
         parts = [records.take(np.arange(a, b)) for a, b in pairwise(cuts)]
         sample = LocalSample([rows(kind, part) for part in parts])
-        learned.append(learner.learn(Reweighing(N, 0.5, 0.1).sampler(sample), RandomSource.seeded(1), None))
+        learned.append(learn_from(learner, Reweighing(N, 0.5, 0.1).sampler(sample), RandomSource.seeded(1), None))
     assert learned[0] == learned[1]
