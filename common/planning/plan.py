@@ -15,8 +15,8 @@ from common.scenario.problems.base import Problem
 from common.scenario.resolved import ResolvedScenario, filled, settled
 from common.scenario.scenario import Scenario
 from common.statistics import evidence
+from common.vocabulary.demands.base import demands_of
 from common.vocabulary.open_values import PLAN
-from common.vocabulary.protocols.base import demands_of
 
 Bounds = Literal["paper", "tight"]
 TANDEM = "referee/protocols"

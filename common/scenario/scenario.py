@@ -17,8 +17,8 @@ from common.core.values import Value, explain
 from common.people.spec import PopulationSpec, PublicPopulationSpec
 from common.scenario.problems.base import AnyProblem
 from common.scenario.sections import Accuracy, AgentsSection, CuratorSection, Divergence
+from common.vocabulary.demands.base import DEMANDS, demands_of
 from common.vocabulary.open_values import PLAN
-from common.vocabulary.protocols.base import DEMANDS, demands_of
 from common.vocabulary.tasks import Task
 
 

@@ -104,9 +104,11 @@ class Engine:
         Raises
         ------
         PolicyRefused
-            If records lack features that it needs, the policy's rounds are used up, or its handler refuses it.
+            If the agreed protocol does not use it, records lack features that it needs, the policy's rounds are used
+            up, or its handler refuses it.
         """
         self._check_settled()
+        self._policy.check_agreed(operation.kind)
         least, dimension = operation.min_features, self._sample.dimension
         if least > dimension:
             raise PolicyRefused(f"{operation.kind} needs {least} features, records have {dimension}")

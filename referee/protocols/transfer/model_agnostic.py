@@ -8,6 +8,7 @@ from collections.abc import Collection
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings
 from common.vocabulary.operations.label import Label, Labelled
@@ -16,7 +17,6 @@ from common.vocabulary.steps import Progress
 from referee.protocols.asking import ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
-from referee.protocols.patterns import agents, curator, sequence
 
 
 @PROTOCOLS.register("model-agnostic")
@@ -29,7 +29,7 @@ class ModelAgnosticProtocol(Protocol):
     """
 
     title = "Model-agnostic private learning"
-    pattern = sequence(curator("label"), agents("loss"))
+    pattern = pattern_of("model-agnostic")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -11,6 +11,7 @@ import math
 from common.core.errors import BadScenario
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.operations.reweigh import Reweigh
 from common.vocabulary.queries.loss import LossQuery
@@ -19,7 +20,6 @@ from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask, estimate_mean, test_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
-from referee.protocols.patterns import agents, curator, many, maybe, sequence, some
 
 
 @PROTOCOLS.register("subsample-test-reweigh")
@@ -35,7 +35,7 @@ class SubsampleTestReweigh(Protocol):
     """
 
     title = "Subsample-Test-Reweigh"
-    pattern = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
+    pattern = pattern_of("subsample-test-reweigh")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -9,7 +9,7 @@ import pytest
 from common.people.spec import locate
 from common.people.tables import load as load_table
 from common.scenario.loading import load, shipped
-from common.vocabulary.protocols.base import demands_of
+from common.vocabulary.demands.base import demands_of
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SHELF = Path(os.environ.get("TANDEM_DATA", CHECKOUT.parent / "shared" / "data"))

@@ -11,6 +11,7 @@ from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations.label import Label
+from common.vocabulary.patterns import agents, curator, sequence
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Progress
 from deploy.checking import checked
@@ -19,7 +20,6 @@ from referee.audit.audit import audit
 from referee.protocols.asking import ask
 from referee.protocols.base import PROTOCOLS
 from referee.protocols.driver import drive
-from referee.protocols.patterns import agents, curator, sequence
 from referee.protocols.transfer.model_agnostic import student
 from tests.support import Bench, leave_folder, tiny
 

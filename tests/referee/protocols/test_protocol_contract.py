@@ -20,6 +20,7 @@ from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.operations.base import Operation, Result
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.operations.parities import LearnParities
+from common.vocabulary.patterns import Pattern
 from common.vocabulary.queries.base import QUERIES, Query
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from curator.engine.engine import Engine
@@ -29,7 +30,6 @@ from deploy.simulation import local_curator
 from local_agent.answering import randomize
 from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, protocol_of
 from referee.protocols.driver import drive
-from referee.protocols.patterns import Pattern
 from tests.support import Bench, small, tiny
 
 PUBLIC = 1234567

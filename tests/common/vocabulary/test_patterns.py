@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import PatternViolation
-from referee.protocols.patterns import END, NOTHING, Pattern, agents, curator, many, maybe, sequence, some
+from common.vocabulary.patterns import END, NOTHING, Pattern, agents, curator, many, maybe, sequence, some
 
 STR = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
 LEARN, LOSS, REWEIGH = ("curator", "learn"), ("agents", "loss"), ("curator", "reweigh")

@@ -31,6 +31,10 @@ class Pattern(ABC):
         """Whether the protocol may end here."""
 
     @abstractmethod
+    def kinds(self, party: Party) -> frozenset[str]:
+        """Return the kinds of messages that a party may ever get."""
+
+    @abstractmethod
     def _derive(self, sent: Sent) -> Pattern:
         """Return what may follow after these messages (:data:`NOTHING` if they are illegal here)."""
 
@@ -90,6 +94,9 @@ class Pattern(ABC):
 class _Nothing(Pattern):
     may_end = False
 
+    def kinds(self, party: Party) -> frozenset[str]:
+        return frozenset()
+
     def _derive(self, sent: Sent) -> Pattern:
         return NOTHING
 
@@ -122,6 +129,10 @@ class Messages(Pattern):
         """Never: they are still to come."""
         return False
 
+    def kinds(self, party: Party) -> frozenset[str]:
+        """Return those of these messages."""
+        return frozenset(kind for to, kind in self.sent if to == party)
+
     def _derive(self, sent: Sent) -> Pattern:
         return END if sent == self.sent else NOTHING
 
@@ -144,6 +155,10 @@ class Sequence(Pattern):
     def may_end(self) -> bool:
         """If both may."""
         return self.first.may_end and self.then.may_end
+
+    def kinds(self, party: Party) -> frozenset[str]:
+        """Return those of both."""
+        return self.first.kinds(party) | self.then.kinds(party)
 
     def _derive(self, sent: Sent) -> Pattern:
         started = self.first._derive(sent) + self.then
@@ -169,6 +184,10 @@ class Either(Pattern):
         """If either may."""
         return self.left.may_end or self.right.may_end
 
+    def kinds(self, party: Party) -> frozenset[str]:
+        """Return those of either."""
+        return self.left.kinds(party) | self.right.kinds(party)
+
     def _derive(self, sent: Sent) -> Pattern:
         return self.left._derive(sent) | self.right._derive(sent)
 
@@ -190,6 +209,10 @@ class Many(Pattern):
     def may_end(self) -> bool:
         """Always."""
         return True
+
+    def kinds(self, party: Party) -> frozenset[str]:
+        """Return those of the body."""
+        return self.body.kinds(party)
 
     def _derive(self, sent: Sent) -> Pattern:
         return self.body._derive(sent) + self
