@@ -18,6 +18,7 @@ from common.vocabulary.records import Records
 from curator.engine.failures import constant_failure
 from curator.engine.history import History
 from curator.engine.policy import Policy
+from curator.engine.silence import silence
 from curator.engine.workspace import Finished, KeptWeights, replayed
 from curator.sample.base import Sample
 
@@ -140,7 +141,7 @@ class Engine:
         self._check_settled()
         lineage = self._history.enter(number, operation.wire())
         self._running = True
-        with constant_failure(operation.kind):
+        with constant_failure(operation.kind), silence():
             result = self.workspace.run(operation, event, self._randomness.derive(lineage))
             self.workspace.advance(operation, result)
         return result

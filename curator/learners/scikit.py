@@ -27,8 +27,6 @@ MIN_AGREEMENT = 0.999
 MIN_BESIDE_TIES = 0.9
 """The same share where neighbours may be equally near, if a twin without such ties reaches the one above."""
 
-SEVERAL = ("ClassifierChain", "MultiOutputClassifier")
-
 
 @cache
 def classifiers() -> dict[str, type[Any]]:
@@ -117,13 +115,11 @@ def build(classifier: settings.Classifier, seed: int) -> Any:
     Raises
     ------
     ValueError
-        If scikit-learn has none of that name, or with these arguments; or one that predicts several labels.
+        If the installed scikit-learn has none of that name, or with these arguments.
     """
     name = classifier.classifier
     if name not in classifiers():
         raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(classifiers()))}")
-    if name in SEVERAL:
-        raise ValueError(f"{name} predicts several labels at once; people have one")
     arguments = {key: _argument(value, seed) for key, value in classifier.parameters.items()}
     if isinstance(arguments.get("estimators"), list):
         arguments["estimators"] = [(f"e{place}", inner) for place, inner in enumerate(arguments["estimators"])]

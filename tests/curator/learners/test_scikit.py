@@ -101,7 +101,10 @@ def test_a_model_written_down_wrongly_is_refused(monkeypatch):
     [
         ({"classifier": "os.system"}, "no such classifier"),
         ({"classifier": "LinearRegression"}, "no such classifier"),
-        ({"classifier": "LinearSVC", "parameters": {"c": 1.0}}, "unexpected keyword"),
+        (
+            {"classifier": "LinearSVC", "parameters": {"c": 1.0}},
+            "may not be given 'c'; allowed: C, class_weight",
+        ),
         ({"classifier": "VotingClassifier"}, "missing 1 required"),
         ({"classifier": "LinearSVC", "parameters": {"C": {"__class__": "x"}}}, "parameters"),
     ],
