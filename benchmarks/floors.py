@@ -141,7 +141,7 @@ def wide_descent() -> list[Row]:
     sampler, source = Reweighing(len(sample), 0.1, 0.1).sampler(sample), RandomSource.seeded(1)
     learner = Sgd(steps=1_000_000, noise=2.0, diameter=10.0, loss="hinge")
     own, whole = (
-        seconds(partial(learner.learn, given, source, None))
+        seconds(partial(learn_from, learner, given, source, None))
         for given in (Drawn(sampler.draws(1 << 13, source)), sampler)
     )
     return [
@@ -161,7 +161,7 @@ def full_size() -> list[Row]:
         source = RandomSource.seeded(1)
         weights.update(sample, PLANE)
         sampler = Sampler(sample, weights.density())
-        learned = seconds(partial(learner.learn, sampler, source, None), 5)
+        learned = seconds(partial(learn_from, learner, sampler, source, None), 5)
         hypothesis = learn_from(learner, sampler, source, None)
 
         def iteration() -> None:

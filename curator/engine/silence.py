@@ -44,7 +44,7 @@ def silence() -> Iterator[None]:
     with _LOCK:
         if not _SILENT.total():
             _BEFORE[:] = [sys.stdout, sys.stderr]
-            sys.stdout, sys.stderr = (_Filter(stream) for stream in _BEFORE)  # type: ignore[assignment]
+            sys.stdout, sys.stderr = (_Filter(stream) for stream in _BEFORE)
         _SILENT[own] += 1
     try:
         yield

@@ -93,10 +93,8 @@ class Workspace:
         """
         sampler = None if isinstance(event, NoEvent) else self.reweighing.sampler(self.sample)
         access = Access(event, sampler, source, getattr(self.learner, "protects", "records"))
-        try:
-            result: R = HANDLERS[operation.kind]().run(operation, access, self.standing)
-        finally:
-            access.close()
+        result: R = HANDLERS[operation.kind]().run(operation, access, self.standing)
+        access.close()
         return result
 
     def advance(self, operation: Operation[R], result: R) -> None:

@@ -133,10 +133,9 @@ def learn_from(
         If it asks for more than its event pays for.
     """
     access = Access(learner.event(tv_bound), sampler, source, getattr(learner, "protects", "records"))
-    try:
-        return learner.learn(access, previous, public)
-    finally:
-        access.close()
+    learned = learner.learn(access, previous, public)
+    access.close()
+    return learned
 
 
 LEARNERS: Vocabulary[Learner] = Vocabulary("learner", __name__, "name")

@@ -47,7 +47,8 @@ class Access:
 
     What this cannot hold: ``of`` sees records, a block at a time. Python code that stores them there and puts them into
     a later answer, or that reaches into private attributes, is stopped by no object in the same process. Nor does
-    anything here check that ``of`` makes each person's value of that person's record alone. docs/security.md says so.
+    anything here check that ``of`` makes each person's value of that person's record alone (docs/security.md, "Code
+    inside the curator").
 
     Parameters
     ----------
@@ -139,7 +140,11 @@ class Access:
         self._meter.mechanism(mechanism.price)
         source = self._fresh()
         blocks = self._sampler.everybody() if draws is None else self._drawn(draws, source)
-        return mechanism.apply(map(of, blocks), source)
+        try:
+            return mechanism.apply(map(of, blocks), source)
+        except Exception:
+            self._meter.spoilt = True  # whether ``of`` fails may depend on a record: whoever catches it gains nothing
+            raise
 
     def descend(self, steps: ClippedSteps, first: Floats) -> Floats:
         """Make noisy gradient steps, each on a fresh draw; return what ``steps.output`` asks for, shape (width,).
@@ -257,13 +262,15 @@ class Access:
         Raises
         ------
         Overdrawn
-            If anything was asked of it that the event does not pay for, caught or not.
+            If anything was asked of it that the event does not pay for, or a mechanism failed, caught or not.
         """
         self._open = False
         for part in self._parts:
             part.close()
-        if self._meter.overdrawn:
-            raise Overdrawn(f"more was asked for than the event {self._meter.event.wire()} pays for")
+        if self._meter.spoilt:
+            raise Overdrawn(
+                f"more was asked for than the event {self._meter.event.wire()} pays for, or a mechanism failed"
+            )
 
     @property
     def _sampler(self) -> Sampler:

@@ -24,17 +24,22 @@ class Meter:
 
     Mechanisms on the same data add up (basic composition): epsilons and deltas of (epsilon, delta)-DP ones, mu^2 of
     Gaussian ones (Dong, Roth and Su 2022, Corollary 3.3). Sums are exact fractions, so no rounding lets anything
-    through. A call that is refused takes nothing, and the meter remembers that there was one: :attr:`overdrawn`.
+    through. A call that is refused takes nothing, and the meter remembers that there was one.
 
     Parameters
     ----------
     event
         What was charged.
+
+    Attributes
+    ----------
+    spoilt
+        Whether more was asked for, or a mechanism failed half-way: then nothing may be released.
     """
 
     def __init__(self, event: Event) -> None:
         self.event = event
-        self.overdrawn = False
+        self.spoilt = False
         self._draws = event.draws if isinstance(event, SubsampledRelease) else 0
         self._steps = event.count if isinstance(event, SubsampledSteps) else 0
         self._selections = int(isinstance(event, PrivateSelection))
@@ -58,7 +63,7 @@ class Meter:
 
     def refuse(self, what: str) -> Overdrawn:
         """Return the error to raise, and remember that there was one."""
-        self.overdrawn = True
+        self.spoilt = True
         return Overdrawn(f"the event {self.event.wire()} does not pay for {what}")
 
     def everybody(self) -> None:

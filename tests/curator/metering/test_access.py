@@ -75,6 +75,19 @@ def test_values_that_were_kept_back_are_not_computed_later() -> None:
     assert sum(calls) == N
 
 
+def test_who_catches_the_failure_of_a_look_releases_nothing() -> None:
+    """Whether ``of`` fails may depend on a record: that is a bit without noise."""
+
+    def fails(records: Records) -> Any:
+        raise ValueError("one of them is whom I looked for")
+
+    given = access(Release(epsilon=1.0))
+    with pytest.raises(ValueError, match="looked for"):
+        given.release(COUNT, fails)
+    with pytest.raises(Overdrawn, match="or a mechanism failed"):
+        given.close()
+
+
 def test_features_are_shown_where_only_labels_are_protected() -> None:
     event = Gaussian(mu=1.0)
     np.testing.assert_array_equal(access(event, "labels").features(3, 5), people().features[3:8])

@@ -58,11 +58,11 @@ def test_an_event_pays_for_its_own_kind_and_for_nothing_else(event: str, ask: st
     meter = Meter(EVENTS[event])
     if ask in PAYS[event]:
         ASKS[ask](meter)
-        assert not meter.overdrawn
+        assert not meter.spoilt
     else:
         with pytest.raises(Overdrawn, match="does not pay for"):
             ASKS[ask](meter)
-        assert meter.overdrawn
+        assert meter.spoilt
 
 
 def test_what_promises_nothing_pays_for_everything() -> None:
@@ -70,7 +70,7 @@ def test_what_promises_nothing_pays_for_everything() -> None:
     for ask in ("everybody", "a draw", "a step", "a pure mechanism", "a gaussian mechanism"):
         for _ in range(3):
             ASKS[ask](meter)
-    assert not meter.overdrawn
+    assert not meter.spoilt
 
 
 def test_draws_and_steps_run_out_and_a_refused_ask_takes_nothing() -> None:
