@@ -26,8 +26,11 @@ from common.vocabulary.operations.parities import BlockParities, LearnParities
 from common.vocabulary.operations.select import Select, SelectedFeature
 from common.vocabulary.records import Records
 from curator.engine.workspace import Workspace
+from curator.mechanisms.counts import NoisyHistogram
 from curator.mechanisms.exponential import choose_level
 from curator.mechanisms.head import NoisyHead
+from curator.mechanisms.sums import ClippedSum
+from curator.numerics.gaussian_noise import fine_normals
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 
@@ -109,6 +112,61 @@ def count_case() -> Case:
     return Case("a count", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
 
 
+# Mechanisms that plug-ins use -----------------------------------------------------------------------------------------
+
+
+def applied(mechanism: Any, number: Callable[[Any], float], safeguard: str = "", other: Any = None) -> Subject:
+    """Apply a mechanism to given values once a run, or with something else in the place of a safeguard."""
+
+    def shipped(values: Any, runs: int, source: RandomSource) -> AnyArray:
+        return np.array([number(mechanism.apply(iter([values]), source.derive(run))) for run in range(runs)])
+
+    def broken(values: Any, runs: int, source: RandomSource) -> AnyArray:
+        with patch(safeguard, other):
+            return shipped(values, runs, source)
+
+    return broken if safeguard else shipped
+
+
+def histogram_case() -> Case:
+    """One person, who says to be a thousand of the one cell or of the other; numbers are cut to 1."""
+    mechanism = NoisyHistogram(epsilon=1.0, cells=2)
+    inputs = (np.array([0]), np.array([1000])), (np.array([1]), np.array([1000]))
+
+    def number(told: AnyArray) -> float:
+        return float(told[0] >= 1 and told[1] <= 0)
+
+    twins = {
+        "numbers that nobody cut": applied(mechanism, number, "curator.mechanisms.counts._cut", _as_it_is),
+        "noise for one cell": applied(mechanism, number, "curator.mechanisms.counts.down", lambda half: 2.0 * half),
+    }
+    return Case("a noisy histogram", 1.0, inputs, applied(mechanism, number), 4000, twins=twins, least=0.6)
+
+
+def _as_it_is(values: AnyArray) -> AnyArray:
+    return values
+
+
+def sum_case() -> Case:
+    """One person, whose vector is far beyond the norm, one way or the other."""
+    mechanism, delta = ClippedSum(norm=2.0, width=3, mu=1.0), 0.01
+    inputs = np.full((1, 3), 1e200), np.full((1, 3), -1e200)
+
+    def number(told: AnyArray) -> float:
+        return float(told.sum())
+
+    twins = {
+        "half the noise": applied(
+            mechanism,
+            number,
+            "curator.mechanisms.sums.fine_normals",
+            lambda count, source: fine_normals(count, source) // 2,
+        )
+    }
+    claim = cost([(mechanism.price, 1)], delta)
+    return Case("a clipped sum", claim, inputs, applied(mechanism, number), 4000, delta=delta, twins=twins, least=0.6)
+
+
 # Parities ------------------------------------------------------------------------------------------------------------
 
 
@@ -186,4 +244,4 @@ def head_case() -> Case:
 
 def cases() -> list[Case]:
     """Return every case of a release."""
-    return [select_case(), count_case(), block_case(), blocks_case(), head_case()]
+    return [select_case(), count_case(), histogram_case(), sum_case(), block_case(), blocks_case(), head_case()]

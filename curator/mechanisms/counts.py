@@ -72,7 +72,7 @@ class NoisyHistogram(Mechanism[tuple[Indices, AnyArray], Indices]):
         """Sum up, and add noise; shape (cells,), int64."""
         sums = np.zeros(self.cells, dtype=np.int64)
         for cells, numbers in values:
-            known, kept = _flat(cells), np.clip(_flat(numbers), -1, 1).astype(np.int64)
+            known, kept = _flat(cells), _cut(numbers)
             inside = (known >= 0) & (known < self.cells)
             np.add.at(sums, known[inside].astype(np.int64), kept[inside])
         return sums + geometric_noise(self.cells, down(self.epsilon / 2.0), source)
@@ -113,6 +113,11 @@ class MostFrequent(Mechanism[AnyArray, int]):
         level = choose_level(np.bincount(missing, minlength=people + 1), self.epsilon, source)
         alike = np.flatnonzero(missing == level)
         return int(alike[int(source.integers(len(alike), 1)[0])])
+
+
+def _cut(numbers: AnyArray) -> Indices:
+    """Return whole numbers in [-1, 1]."""
+    return np.asarray(np.clip(_flat(numbers), -1, 1).astype(np.int64))
 
 
 def _flat(values: AnyArray) -> AnyArray | Floats:

@@ -21,7 +21,7 @@ from common.core.registry import Registry
 from tests.plugins.installing import leave
 
 _numbers = count()
-GROUPS = ("protocols", "operations", "learners", "mechanisms", "queries", "hypotheses", "distributions")
+GROUPS = ("protocols", "demands", "operations", "learners", "mechanisms", "queries", "hypotheses", "distributions")
 Write = Callable[..., None]
 
 
