@@ -92,7 +92,7 @@ class Workspace:
             If its code asked for more than that, even if it caught the error.
         """
         sampler = None if isinstance(event, NoEvent) else self.reweighing.sampler(self.sample)
-        access = Access(event, sampler, source, getattr(self.learner, "protects", "records"))
+        access = Access(event, sampler, source, 0 if self.learner is None else self.learner.shown_features)
         result: R = HANDLERS[operation.kind]().run(operation, access, self.standing)
         access.close()
         return result

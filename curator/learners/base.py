@@ -132,7 +132,7 @@ def learn_from(
     Overdrawn
         If it asks for more than its event pays for.
     """
-    access = Access(learner.event(tv_bound), sampler, source, getattr(learner, "protects", "records"))
+    access = Access(learner.event(tv_bound), sampler, source, learner.shown_features)
     learned = learner.learn(access, previous, public)
     access.close()
     return learned

@@ -25,7 +25,6 @@ T = TypeVar("T")
 Candidate = TypeVar("Candidate")
 Output = TypeVar("Output")
 
-Protects = Literal["records", "labels"]
 Stream = Literal["coins", "student"]
 PUBLIC_STREAMS: tuple[Stream, ...] = ("coins", "student")
 """Streams for work on what is released already; no mechanism draws from them."""
@@ -58,17 +57,16 @@ class Access:
         Draws from mu, and the sample itself; None where nothing of it may be seen.
     source
         All randomness of the operation.
-    protects
-        ``labels``: features are taken for public, and :meth:`features` shows them.
+    shown
+        How many features, from the first on, are taken for public, which :meth:`features` shows; 0 unless labels alone
+        are protected; None for all.
     """
 
-    def __init__(
-        self, event: Event, sampler: Sampler | None, source: RandomSource, protects: Protects = "records"
-    ) -> None:
+    def __init__(self, event: Event, sampler: Sampler | None, source: RandomSource, shown: int | None = 0) -> None:
         self._meter = Meter(event)
         self._sampler_or_none = sampler
         self._source = source
-        self._protects = protects
+        self._shown = shown
         self._releases = 0
         self._open = True
         self._parts: list[Access] = []
@@ -206,16 +204,16 @@ class Access:
         return choose(fitted, scored, {"candidate": list(candidates)}, event.law, self._fresh()).output
 
     def features(self, first: int, count: int) -> AnyArray:
-        """Return the features of ``count`` people from place ``first`` on, without labels, shape (count, d).
+        """Return the public features of ``count`` people from place ``first`` on, shape (count, d); no labels.
 
         Raises
         ------
         Overdrawn
             Unless features are public: what was charged protects labels only.
         """
-        if self._protects != "labels" and not self._meter.free:
+        if self._shown == 0:
             raise self._meter.refuse("features: records are protected, not labels only")
-        return Records.joined(list(self._sampler.everybody())).features[first : first + count]
+        return Records.joined(list(self._sampler.everybody())).features[first : first + count, : self._shown]
 
     # Without a guarantee ----------------------------------------------------------------------------------------------
 

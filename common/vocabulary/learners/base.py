@@ -83,6 +83,11 @@ class LearnerSettings(OpenSettings):
             Upper bound s on the total variation between mu and mu' of neighbouring samples (1/(kappa n) at most).
         """
 
+    @property
+    def shown_features(self) -> int | None:
+        """How many features, from the first on, are taken for public: 0 unless it protects labels only; None: all."""
+        return 0
+
 
 SETTINGS: Vocabulary[LearnerSettings] = Vocabulary("learner", __name__, "name")
 """The settled settings of every learner."""

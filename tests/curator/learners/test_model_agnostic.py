@@ -97,7 +97,7 @@ def test_on_draws_it_declares_a_release_of_so_many_draws():
 def test_labels_only_needs_no_public_sample_and_a_first_half_teaches_nobody():
     chosen = learner(**WAYS["labels only"])
     chosen.check_public(None)
-    access = Access(chosen.event(1.0), sampler(PEOPLE), RandomSource.seeded(1), "labels")
+    access = Access(chosen.event(1.0), sampler(PEOPLE), RandomSource.seeded(1), chosen.shown_features)
     points = chosen.points(access, None, 0, 200)
     np.testing.assert_array_equal(points, PEOPLE.features[:200])
     turned = Records(PEOPLE.features, np.where(np.arange(N) < N // 2, -1, 1).astype(np.int8) * PEOPLE.labels)

@@ -14,7 +14,7 @@ from common.privacy.events import Event, Gaussian, NonPrivate, Release, Subsampl
 from common.vocabulary.records import Records
 from curator.mechanisms.base import CENTRAL, Mechanism, central
 from curator.mechanisms.counts import NoisyCount
-from curator.metering.access import PUBLIC_STREAMS, Access, Protects
+from curator.metering.access import PUBLIC_STREAMS, Access
 from curator.metering.meter import Overdrawn
 from curator.weights.reweighing import Reweighing
 from tests.curator.metering.greedy import Homemade
@@ -28,9 +28,9 @@ def people() -> Records:
     return Records(features, np.where(features[:, 0] > 0, 1, -1).astype(np.int8))
 
 
-def access(event: Event, protects: Protects = "records") -> Access:
+def access(event: Event, shown: int | None = 0) -> Access:
     sampler = Reweighing(N, 0.5, 0.1).sampler(people())
-    return Access(event, sampler, RandomSource.seeded(1), protects)
+    return Access(event, sampler, RandomSource.seeded(1), shown)
 
 
 def positive(records: Records) -> Any:
@@ -90,7 +90,8 @@ def test_who_catches_the_failure_of_a_look_releases_nothing() -> None:
 
 def test_features_are_shown_where_only_labels_are_protected() -> None:
     event = Gaussian(mu=1.0)
-    np.testing.assert_array_equal(access(event, "labels").features(3, 5), people().features[3:8])
+    np.testing.assert_array_equal(access(event, None).features(3, 5), people().features[3:8])
+    np.testing.assert_array_equal(access(event, 2).features(3, 5), people().features[3:8, :2])  # the rest are classes
     with pytest.raises(Overdrawn, match="records are protected"):
         access(event).features(3, 5)
 
