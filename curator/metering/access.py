@@ -46,8 +46,8 @@ class Access:
 
     What this cannot hold: ``of`` sees records, a block at a time. Python code that stores them there and puts them into
     a later answer, or that reaches into private attributes, is stopped by no object in the same process. Nor does
-    anything here check that ``of`` makes each person's value of that person's record alone (docs/security.md, "Code
-    inside the curator").
+    anything here check that ``of`` makes each person's value of that person's record alone, or that a run of a private
+    choice forgets the runs before it (docs/security.md, "Code inside the curator").
 
     Parameters
     ----------

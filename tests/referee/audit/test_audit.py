@@ -16,6 +16,7 @@ from common.core import canonical
 from common.core.errors import AuditFailed, NotFound
 from common.privacy.events import NoEvent
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.operations.base import release_of
 from common.vocabulary.queries.loss import LossQuery
 from common.wire.identity import Identity
 from common.wire.transcript import Entry, append
@@ -480,7 +481,7 @@ def test_a_referee_with_a_curator_of_its_own_is_caught_by_who_knows_the_curator(
 
 
 def test_a_release_that_is_declared_to_cost_nothing_is_caught(tmp_path, monkeypatch):
-    monkeypatch.setattr("curator.operations.learn.LearnHandler.event", lambda self, operation, workspace: NoEvent())
+    monkeypatch.setattr("curator.service.curator.release_of", lambda result, event: release_of(result, NoEvent()))
     with Bench(tmp_path / "bench") as bench:
         bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
