@@ -38,16 +38,16 @@ def test_a_single_core_prepares_each_item_when_its_turn_comes(monkeypatch):
 
 
 def test_the_caller_prepares_too_where_it_would_have_to_wait():
-    threads = set()
+    """Each of the two sides goes on only when the other one has prepared an item, or has begun to."""
+    caller, helped, begun = threading.current_thread(), threading.Event(), threading.Event()
 
     def prepare(number):
-        threads.add(threading.current_thread())
-        time.sleep(0.005)
+        mine, other = (helped, begun) if threading.current_thread() is caller else (begun, helped)
+        mine.set()
+        assert other.wait(600)
         return number
 
     assert len(list(prefetch(prepare, 40))) == 40
-    assert threading.current_thread() in threads
-    assert len(threads) >= 2
 
 
 @pytest.mark.parametrize("wrong", [0, 7])
