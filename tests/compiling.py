@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,8 @@ def share(folder: Path) -> None:
         with locked(str(cache._cache_file._index_path)):
             return save_one(cache, signature, compiled)
 
-    Dispatcher.compile, FunctionCache.save_overload = compile_once, save_alone
+    patched: tuple[Any, Any] = Dispatcher, FunctionCache
+    patched[0].compile, patched[1].save_overload = compile_once, save_alone
 
 
 def large_loops() -> Iterator[Callable[[], Any]]:
@@ -81,7 +83,7 @@ def large_loops() -> Iterator[Callable[[], Any]]:
         learner.learn(sampler(d, fixed=fixed), RandomSource.seeded(1), None)
 
     for case in cases:
-        yield lambda case=case: learn(*case)
+        yield partial(learn, *case)
 
 
 def compile_part(part: int, parts: int) -> None:

@@ -84,7 +84,7 @@ def test_a_population_and_a_few_individuals_answer_the_same_question(tmp_path):
             assert again.exit_code == 0  # it sends what it has on disk again, and the referee accepts the same again
             assert referee.store.answered("run") == 600
             for closing in [*hosts, *clients, remote]:
-                closing.close()
+                closing.close()  # type: ignore[attr-defined]
         referee.close()
 
 
@@ -151,7 +151,7 @@ def test_the_delay_of_an_answer_is_drawn_before_the_record_is_seen(tmp_path):
         key, order = bench.referee.identity.public, []
         agent = Agent(record(), Policy(key, 2.0), tmp_path / "agent")
         real = agent.answer
-        agent.answer = lambda *question: order.append("answer") or real(*question)
+        agent.answer = lambda *question: order.append("answer") or real(*question)  # type: ignore[method-assign]
         host = Host(agent, bench.referee, key, delay=lambda: order.append("delay") or 0.01)
         host.enrol(TOKEN)
         bench.meanwhile(lambda: host.step() and None)

@@ -117,7 +117,7 @@ def test_what_is_given_is_kept() -> None:
     resolved = resolve(given)
     assert (resolved.curator.n, resolved.curator.rounds) == (3_000_000, 20)
     assert (resolved.curator.eta, resolved.curator.kappa, resolved.agents.count) == (0.3, 0.05, 7)
-    noise = resolved.curator.settings.noise
+    noise = resolved.curator.settings.noise  # type: ignore[attr-defined]
     # The least noise: one percent less does not fit.
     less = resolved.curator.settings.model_copy(update={"noise": 0.99 * noise})
     assert noise > MIN_NOISE

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_an_error_reaches_the_caller_and_no_thread_stays(wrong):
 
 
 def test_a_caller_that_stops_early_leaves_no_thread():
-    items = prefetch(lambda number: number, 1000)
+    items: Any = prefetch(lambda number: number, 1000)
     assert next(items) == 0
     items.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]

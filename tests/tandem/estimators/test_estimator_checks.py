@@ -31,14 +31,14 @@ GENEROUS = {"epsilon": 500.0, "delta": 1e-3, "agent_epsilon": 20.0, "bounds": (-
 class Adapting(DomainAdapter):
     """The checks know of no public sample: they give the same people as one."""
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None):  # type: ignore[override]
         return super().fit(X, y, public=(X, y))
 
 
 class AdaptingRegressor(DomainAdapterRegressor):
     """The same for regression."""
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None):  # type: ignore[override]
         return super().fit(X, y, public=(X, y))
 
 
