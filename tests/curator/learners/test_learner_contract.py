@@ -85,7 +85,7 @@ class TestContract:
             return
         records, public = wanted(learner)
         draws = Reweighing(len(records), 0.5, 0.1).sampler(records)
-        draws.everybody = None
+        draws.everybody = None  # type: ignore[assignment, method-assign]
         learned = learn_from(learner, draws, RandomSource.seeded(1), None, public, tv_bound=1e-4)
         assert isinstance(learned, Hypothesis)
 

@@ -43,7 +43,7 @@ def wire(kind: str, **changes: Any) -> dict[str, Any]:
 @pytest.fixture
 def local_curator(tmp_path, monkeypatch):
     """Return how to open a curator without a learner, with such a budget for so many releases, of any kind."""
-    opened = []
+    opened: list[Any] = []
     anything = Demands(many(reduce(or_, map(curator, [*RELEASES, "learn"]))))
     monkeypatch.setitem(DEMANDS._entries, "every-release", (DEMANDS.names(), anything)[1])
 
