@@ -48,9 +48,10 @@ def given(way: str, cheat: type[Honest] | None) -> Given:
         honest = type(learner).learn
 
         def learn(self: Any, access: Any, previous: Any, public: Any = None) -> Any:
-            return honest(self, cheat(access), previous, public)  # type: ignore[arg-type]
+            return honest(self, cheat(access), previous, public)
 
-        learner = type("Twin", (type(learner),), {"learn": learn}).parse(learner.wire())
+        twin: Any = type("Twin", (type(learner),), {"learn": learn})
+        learner = twin.parse(learner.wire())
     features: Any = np.random.default_rng(3).uniform(-1, 1, size=(N, 90 if "many" in way else 3)).astype(np.float32)
     if not accepts(lambda: learner.check(features.dtype, features.shape[1])):
         features = (features > 0.2).astype(np.uint8)

@@ -81,7 +81,7 @@ def test_a_person_has_one_value():
         twice = np.ones((3, 2))
         values = twice if isinstance(mechanism, NoisyCount) else (twice, twice)
         with pytest.raises(ValueError, match="one number a person"):
-            mechanism.apply(iter([values]), RandomSource.seeded(1))  # type: ignore[list-item]
+            mechanism.apply(iter([values]), RandomSource.seeded(1))
 
 
 def test_the_most_frequent_column_has_the_law_of_the_exponential_mechanism():

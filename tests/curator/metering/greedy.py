@@ -156,7 +156,7 @@ class NoiseInHand(Honest):
         return self.access.source, self.access.descend(steps, first)
 
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
-        return self.access.coins("count"), self.access.choose(candidates, fit, score, held)  # type: ignore[arg-type]
+        return self.access.coins("count"), self.access.choose(candidates, fit, score, held)
 
 
 class Quietly(Honest):

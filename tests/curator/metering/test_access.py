@@ -113,7 +113,7 @@ def test_no_public_stream_is_one_that_noise_comes_from() -> None:
     given = access(Release(epsilon=1.0))
     assert given.coins("coins").words(4).tolist() == RandomSource.seeded(1).derive("coins").words(4).tolist()
     with pytest.raises(Overdrawn):
-        given.coins("level")  # type: ignore[arg-type]
+        given.coins("level")
 
 
 def test_mechanisms_are_trusted_by_their_exact_type_and_only_of_the_curator() -> None:
@@ -124,6 +124,6 @@ def test_mechanisms_are_trusted_by_their_exact_type_and_only_of_the_curator() ->
         access(Release(epsilon=1.0)).release(Homemade())
 
 
-@pytest.mark.parametrize("kind", sorted(CENTRAL, key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", sorted(CENTRAL, key=str), ids=str)
 def test_mechanisms_are_frozen_so_that_their_price_is_that_of_what_is_applied(kind: type[Mechanism[Any, Any]]) -> None:
     assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
