@@ -40,9 +40,7 @@ def main() -> None:
             first = chosen.index(2)
             assert set(chosen[first:]) == {2}
             print(f"{name}: from round {first + 1} on the third hypothesis, mu = ({mu[0]:.3f}, {mu[1]:.3f}) for good;")
-            print(
-                f"  it halts at err_T <= {level:.2f}, the best of all rounds has {min(errors):.2f}, alpha_H = {best:.2f}"
-            )
+            print(f"  to halt: err_T <= {level:.2f}; least of all rounds: {min(errors):.2f}; alpha_H = {best:.2f}")
             continue
         raise AssertionError("it halted")
     print(f"Theorem 4.3 promises at most alpha_H + 4 alpha = {best + 4 * ALPHA:.2f}")

@@ -25,7 +25,7 @@ def test_the_hooks_before_a_commit_are_those_of_make_check() -> None:
 
 
 def test_the_changelog_begins_with_this_version_and_its_day() -> None:
-    heads = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    heads = re.findall(r"^## (?!Unreleased$)(.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert re.fullmatch(rf"{re.escape(version())} \(\d{{4}}-\d\d-\d\d\)", heads[0])
     assert len({head.split()[0] for head in heads}) == len(heads)
 
