@@ -89,7 +89,7 @@ def hosted(
     times: int = 1,
     slots: int | None = None,
     lies: bool = False,
-    replaced: Mapping[tuple[object, str], Any] = {},
+    replaced: Mapping[Any, Any] = {},
 ) -> Subject:
     """One person a run: all the answers that they gave, as often as they were asked the same question.
 

@@ -96,10 +96,8 @@ def parity_case() -> Case:
     def two(first: int) -> Records:
         return Records(np.zeros((2, 1), dtype=np.uint8), np.array([first, -1], dtype=np.int8))
 
-    claim, twins = (
-        cost([(asked.event(1.0), 1)], 0.0),
-        {"bottom only where it must be": without((parity, "rates"), always, subject)},
-    )
+    claim = cost([(asked.event(1.0), 1)], 0.0)
+    twins = {"bottom only where it must be": without((parity, "rates"), always, subject)}
     return Case("parity", claim, (two(1), two(-1)), subject, 2000, twins=twins, least=0.5)
 
 

@@ -22,7 +22,8 @@ from deploy.auditing import every, mechanism_cases, report
 from deploy.auditing.case import Case
 from referee.cli import app
 
-SHIPPED = {case.name for case in every.cases()}
+CASES = every.cases()
+SHIPPED = {case.name for case in CASES}
 PRIVATE_LEARNERS = [
     name
     for name in LEARNERS.names()
@@ -45,13 +46,13 @@ def test_every_learner_and_operation_has_a_case_with_a_twin(name: str) -> None:
     if group == "learners" and short not in PRIVATE_LEARNERS:
         assert name in every.NOT_PRIVATE
         return
-    found = [case for case in every.cases() if case.name in every.BY_NAME[name]]
+    found = [case for case in CASES if case.name in every.BY_NAME[name]]
     assert len(found) == len(every.BY_NAME[name])
     assert any(case.twins for case in found)
 
 
 def test_no_two_cases_have_one_name() -> None:
-    assert len(every.cases()) == len(SHIPPED)
+    assert len(CASES) == len(SHIPPED)
 
 
 def test_settings_and_learners_are_the_same_names() -> None:
