@@ -127,6 +127,7 @@ QUICK: tuple[Job, ...] = (
 )
 
 SLOW: tuple[Job, ...] = (
+    job("referee audit-privacy --only mechanism", "mechanism warner .* holds", "warner twice the epsilon .* caught"),
     Job(
         (
             Step("referee run ball --seed 2", ("status done: ",), check=_as_on_the_front_page),
@@ -239,7 +240,8 @@ PARSED: dict[str, dict[str, str]] = {
     },
     "python -m benchmarks.scaling [--most 1000000000] [--folder DIRECTORY] [--json]": {},
     "python -m benchmarks.cluster [--json]": {},
-    "python -m benchmarks.audit --scale 10": {},
+    "referee audit-privacy": {},
+    "referee audit-privacy --scale 10 --json": {},
     **{
         f"python -m benchmarks.{name}": {}
         for name in (
