@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.auditing.office import Office, office, policy
 from common.core.errors import BadMessage, BudgetExceeded, OperationFailed, PolicyRefused, TandemError
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
@@ -22,6 +21,7 @@ from common.vocabulary.patterns import curator, many
 from common.vocabulary.records import Records
 from curator.operations.base import HANDLERS
 from curator.service.curator import Curator
+from deploy.auditing.office import Office, office, policy
 from tests.support import small
 
 EPSILON = 1.0

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.auditing.case import Case
 from common.core.arrays import AnyArray
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
@@ -26,13 +24,17 @@ from common.vocabulary.operations.parities import BlockParities, LearnParities
 from common.vocabulary.operations.select import Select, SelectedFeature
 from common.vocabulary.records import Records
 from curator.engine.workspace import Workspace
+from curator.mechanisms import counts as counting
+from curator.mechanisms import parities
 from curator.mechanisms.counts import NoisyHistogram
 from curator.mechanisms.exponential import choose_level
 from curator.mechanisms.head import NoisyHead
+from curator.mechanisms.parities import RankParities
 from curator.mechanisms.sums import ClippedSum
 from curator.numerics.gaussian_noise import fine_normals
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
+from deploy.auditing.case import Case, Safeguard, without
 
 Number = Callable[[Any], float]
 """What the auditor looks at in an operation's result."""
@@ -58,7 +60,7 @@ def claimed(operation: Operation[Any]) -> float:
 def released(
     operation: Operation[Any],
     number: Number,
-    safeguard: str = "",
+    safeguard: Safeguard | None = None,
     other: Any = None,
 ) -> Subject:
     """One release a run, of the operation as it is, or with something else in the place of a safeguard."""
@@ -67,11 +69,7 @@ def released(
         local_curator = workspace(records)
         return np.array([number(local_curator.perform(operation, source.derive(run))) for run in range(runs)])
 
-    def broken(records: Records, runs: int, source: RandomSource) -> AnyArray:
-        with patch(safeguard, other):
-            return shipped(records, runs, source)
-
-    return broken if safeguard else shipped
+    return without(safeguard, other, shipped) if safeguard else shipped
 
 
 # Selection and count -------------------------------------------------------------------------------------------------
@@ -88,7 +86,7 @@ def select_case() -> Case:
     halved = released(
         operation,
         number,
-        "curator.mechanisms.counts.choose_level",
+        (counting, "choose_level"),
         lambda counts, e, source: choose_level(counts, 2 * e, source),
     )
     twins = {"half the sensitivity": halved}
@@ -104,9 +102,7 @@ def count_case() -> Case:
 
     twins = {
         "half the noise": released(operation.model_copy(update={"epsilon": 2.0}), number),
-        "noise that is never negative": released(
-            operation, number, "common.vocabulary.mechanisms.laplace.Laplace.noise", Laplace.successes
-        ),
+        "noise that is never negative": released(operation, number, (Laplace, "noise"), Laplace.successes),
     }
     inputs = people([[1]]), people([[0]])
     return Case("a count", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
@@ -115,17 +111,15 @@ def count_case() -> Case:
 # Mechanisms that plug-ins use -----------------------------------------------------------------------------------------
 
 
-def applied(mechanism: Any, number: Callable[[Any], float], safeguard: str = "", other: Any = None) -> Subject:
+def applied(
+    mechanism: Any, number: Callable[[Any], float], safeguard: Safeguard | None = None, other: Any = None
+) -> Subject:
     """Apply a mechanism to given values once a run, or with something else in the place of a safeguard."""
 
     def shipped(values: Any, runs: int, source: RandomSource) -> AnyArray:
         return np.array([number(mechanism.apply(iter([values]), source.derive(run))) for run in range(runs)])
 
-    def broken(values: Any, runs: int, source: RandomSource) -> AnyArray:
-        with patch(safeguard, other):
-            return shipped(values, runs, source)
-
-    return broken if safeguard else shipped
+    return without(safeguard, other, shipped) if safeguard else shipped
 
 
 def histogram_case() -> Case:
@@ -137,8 +131,8 @@ def histogram_case() -> Case:
         return float(told[0] >= 1 and told[1] <= 0)
 
     twins = {
-        "numbers that nobody cut": applied(mechanism, number, "curator.mechanisms.counts._cut", _as_it_is),
-        "noise for one cell": applied(mechanism, number, "curator.mechanisms.counts.down", lambda half: 2.0 * half),
+        "numbers that nobody cut": applied(mechanism, number, (counting, "_cut"), _as_it_is),
+        "noise for one cell": applied(mechanism, number, (counting, "down"), lambda half: 2.0 * half),
     }
     return Case("a noisy histogram", 1.0, inputs, applied(mechanism, number), 4000, twins=twins, least=0.6)
 
@@ -178,9 +172,7 @@ def block_case() -> Case:
     def number(told: BlockParities) -> float:
         return float(told.parities[0][0] is None)
 
-    always = released(
-        operation, number, "curator.mechanisms.parities.rates", lambda rule, e: rates(rule, e)._replace(answers=1.0)
-    )
+    always = released(operation, number, (parities, "rates"), lambda rule, e: rates(rule, e)._replace(answers=1.0))
     twins = {"bottom only where it must be": always}
     return Case(
         "parities of a block", claimed(operation), inputs, released(operation, number), 2000, twins=twins, least=0.1
@@ -198,11 +190,8 @@ def blocks_case() -> Case:
             code = 5 * code + (0 if answer is None else 1 + sum(1 << feature for feature in answer))
         return float(code)
 
-    twins = {
-        "every block of ranks at full epsilon": released(
-            operation, number, "curator.mechanisms.parities.RankParities.law", rates(operation.rule, operation.epsilon)
-        )
-    }
+    law = rates(operation.rule, operation.epsilon)
+    twins = {"every block of ranks at full epsilon": released(operation, number, (RankParities, "law"), law)}
     return Case(
         "parities by blocks", claimed(operation), inputs, released(operation, number), 2000, twins=twins, least=0.5
     )
@@ -235,9 +224,7 @@ def head_case() -> Case:
 
     twins = {
         "half the noise": released(operation.model_copy(update={"epsilon": 5.0}), number),
-        "the same people choose and are counted": released(
-            operation, number, "curator.mechanisms.head.NoisyHead.apply", same_people
-        ),
+        "the same people choose and are counted": released(operation, number, (NoisyHead, "apply"), same_people),
     }
     return Case("a head list", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
 
