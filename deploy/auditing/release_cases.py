@@ -25,7 +25,7 @@ from common.vocabulary.operations.select import Select, SelectedFeature
 from common.vocabulary.records import Records
 from curator.engine.workspace import Workspace
 from curator.mechanisms import counts as counting
-from curator.mechanisms import parities
+from curator.mechanisms import parities, sums
 from curator.mechanisms.counts import NoisyHistogram
 from curator.mechanisms.exponential import choose_level
 from curator.mechanisms.head import NoisyHead
@@ -153,7 +153,7 @@ def sum_case() -> Case:
         "half the noise": applied(
             mechanism,
             number,
-            "curator.mechanisms.sums.fine_normals",
+            (sums, "fine_normals"),
             lambda count, source: fine_normals(count, source) // 2,
         )
     }
