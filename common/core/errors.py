@@ -22,6 +22,7 @@
     ├── AuditFailed                   a transcript does not verify; says where
     ├── RunFailed                     a run ended without an answer, perhaps after a charge
     │   └── FitFailed                 an estimator's run; a RuntimeError too
+    ├── Busy                          a service has too much to do at present; nothing changed, ask again later
     └── PeerError                     the other side's fault
         ├── PeerUnavailable           nobody listens there, or it stopped answering
         └── PeerMisbehaved            it answered with something that no honest peer sends
@@ -179,6 +180,14 @@ class FitFailed(RunFailed, RuntimeError):
     """An estimator's run ended without an answer; what it was allowed to spend counts as spent."""
 
     problem, title = "fit-failed", "Fit ended without an answer"
+
+
+class Busy(TandemError):
+    """A service has more to do than it can at present; nothing changed, and the same request may be made again."""
+
+    problem, title, status = "busy", "Too busy at present", 503
+    retry_after = 2
+    """Seconds after which to ask again."""
 
 
 class PeerError(TandemError):
