@@ -134,6 +134,7 @@ def serve_command(
     """
     from common.core.errors import BadInput
     from common.service.app import listen, serve
+    from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
     from referee.service.referee import Referee
@@ -155,9 +156,63 @@ def serve_command(
             referee.allow(purpose, value)
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
         unless_it_starts.pop_all()
+    compiled()  # before anybody waits for it
     runner = Runner(referee)
     runner.start()
     serve(referee_app(referee, runner), listener, "referee")
+
+
+@app.command("load-test")
+@fail_clearly
+def load_test_command(
+    individuals: Annotated[int, typer.Option(help="Agents with a key and requests of their own.", min=1)] = 10_000,
+    hosted: Annotated[int, typer.Option(help="People of hosted populations, beside them.", min=0)] = 0,
+    hosts: Annotated[int, typer.Option(help="How many processes host them.", min=1)] = 1,
+    url: Annotated[
+        str | None, typer.Option(help="A referee that runs (tokens: environment); by default one is started here.")
+    ] = None,
+    schedule: Annotated[
+        str, typer.Option(help="closed (next request when one is answered), poisson (at --rate), at-once.")
+    ] = "closed",
+    rate: Annotated[float, typer.Option(help="Requests a second, for --schedule poisson.", min=0.0)] = 0.0,
+    connections: Annotated[int, typer.Option(help="Connections that are open, at most.", min=1)] = 128,
+    silent: Annotated[float, typer.Option(help="Share of the individuals that never report.", min=0.0, max=0.99)] = 0.0,
+    seconds: Annotated[float, typer.Option(help="How long the question waits for the silent.", min=1.0)] = 3600.0,
+    database: Annotated[str | None, typer.Option(help="Of the referee that is started (SQLAlchemy URL).")] = None,
+    token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for --url.")] = "",
+    enrolment: Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token, for --url.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Load a referee with very many agents, and check that what it acknowledged is stored and counted.
+
+    Every individual enrols, polls and reports, each with a key and requests of its own; then the run is audited.
+
+    Example: referee load-test --individuals 100000
+    """
+    from deploy.load import show
+    from deploy.load.deployment import Target
+    from deploy.load.testing import Options, load_test
+
+    options = Options(
+        individuals=individuals,
+        hosted=hosted,
+        hosts=hosts,
+        schedule=schedule,
+        rate=rate,
+        connections=individuals if schedule == "at-once" else connections,
+        silent=silent,
+        seconds=seconds,
+        database=database,
+    )
+    target = None if url is None else Target(url, token, enrolment)
+    with show.live(quiet=as_json) as watch:
+        document = load_test(options, watch, target)
+    if as_json:
+        typer.echo(json.dumps(document))
+    else:
+        show.result(document)
+    if not document["agree"]:
+        raise typer.Exit(1)
 
 
 @app.command("audit")

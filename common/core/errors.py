@@ -23,6 +23,7 @@
     ├── OperationFailed               an operation failed inside the curator, after its charge
     ├── RunFailed                     a run ended without an answer, perhaps after a charge
     │   └── FitFailed                 an estimator's run; a RuntimeError too
+    ├── Busy                          a service has too much to do at present; nothing changed, ask again later
     └── PeerError                     the other side's fault
         ├── PeerUnavailable           nobody listens there, or it stopped answering
         └── PeerMisbehaved            it answered with something that no honest peer sends
@@ -186,6 +187,12 @@ class OperationFailed(TandemError):
     """The curator's code failed while it held private records: always the same sentence, so that it tells nothing."""
 
     problem, title, status = "operation-failed", "Operation failed", 500
+class Busy(TandemError):
+    """A service has more to do than it can at present; nothing changed, and the same request may be made again."""
+
+    problem, title, status = "busy", "Too busy at present", 503
+    retry_after = 2
+    """Seconds after which to ask again."""
 
 
 class PeerError(TandemError):
