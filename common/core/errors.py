@@ -187,6 +187,8 @@ class OperationFailed(TandemError):
     """The curator's code failed while it held private records: always the same sentence, so that it tells nothing."""
 
     problem, title, status = "operation-failed", "Operation failed", 500
+
+
 class Busy(TandemError):
     """A service has more to do than it can at present; nothing changed, and the same request may be made again."""
 
