@@ -60,8 +60,9 @@ def run_command(
     from deploy.running import carry_out
     from referee.view import show
 
+    asked = loading.load(scenario, sets)
     result = carry_out(
-        loading.load(scenario, sets),
+        asked,
         deployment,
         seed=seed,
         output=output,
@@ -71,7 +72,7 @@ def run_command(
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        show.result(result)
+        show.result(result, simulated=asked.people == "simulated")
     if result["status"] in ("refused", "failed"):
         typer.echo(f"{result['status']}: {result['reason']}", err=True)
         raise typer.Exit(1)

@@ -12,6 +12,7 @@ from common.planning.problems.base import shortfalls
 from common.privacy.calibration import MIN_SUPPORT
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.protocols.base import demands_of
 
 
 def violations(scenario: Scenario) -> list[str]:
@@ -25,7 +26,7 @@ def violations(scenario: Scenario) -> list[str]:
         found, resolved = plan(scenario), resolve(scenario)
     except BadScenario as error:
         return [f"accuracy: {error.detail}"]
-    return [*_privacy(resolved), *_accuracy(scenario, found), *_range(scenario, found)]
+    return [*_privacy(resolved), *_accuracy(scenario, found), *_losses(scenario), *_range(scenario, found)]
 
 
 def _privacy(scenario: ResolvedScenario) -> list[str]:
@@ -90,6 +91,17 @@ def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
             "worst case: the run may end exhausted; enlarge count or the agents' epsilon"
         )
     return told
+
+
+def _losses(scenario: Scenario) -> list[str]:
+    """Check that the run looks for what its agents test: rounds reweigh by mistakes, whatever the agents tell."""
+    if scenario.agents.loss == "zero-one" or not demands_of(scenario.protocol).reweighs:
+        return []
+    return [
+        f"accuracy: agents test the {scenario.agents.loss} loss, reweighing goes by mistakes (zero-one), and alpha, "
+        "rounds and halt_below are about mistakes: no bound speaks of what is tested; take agents.loss: zero-one, or a "
+        "protocol that learns once"
+    ]
 
 
 def _range(scenario: Scenario, found: Plan) -> list[str]:

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 
 from common.core.errors import BadMessage
 from common.core.values import Value
+from common.privacy.guarantee import Guarantee
 from common.service.app import create_app, read_signed, signed_body
 from common.service.edge import LARGE
 from common.wire import messages
@@ -29,8 +30,7 @@ class About(Value):
     """Who this curator is and what it guarantees its people."""
 
     key: str
-    epsilon: float | None
-    delta: float | None
+    guarantee: Guarantee
 
 
 def curator_app(curator: Curator) -> FastAPI:
@@ -45,7 +45,7 @@ def curator_app(curator: Curator) -> FastAPI:
 
     @app.get("/v1/curator", summary="Who is this curator, and what does it guarantee?")
     def about() -> About:
-        return About(key=curator.key, **messages.guarantee(curator.guarantee))
+        return About(key=curator.key, guarantee=curator.guarantee)
 
     @app.put(
         "/v1/runs/{run}",

@@ -19,6 +19,7 @@ from common.core.errors import BadInput, BadScenario, BudgetExceeded, Configurat
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
+from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
@@ -96,6 +97,7 @@ class Curator:
         share = None if section.epsilon is None else section.share
         planned = planned_events(policy.learner, share, policy.n, policy.kappa, policy.eta, policy.rounds)
         self._budget = open_budget(section.epsilon, section.delta, planned)
+        self._guarantee = of_curator(self._budget.guarantee, section.guarantee.protects)
         self._lock = threading.Lock()
         self._sample = sample
         self._public = public
@@ -132,9 +134,9 @@ class Curator:
         return self._directory.identity.public
 
     @property
-    def guarantee(self) -> tuple[float, float]:
-        """The (epsilon, delta) that holds for every person in the sample and any behaviour of the referee."""
-        return self._budget.guarantee
+    def guarantee(self) -> Guarantee:
+        """What holds for every person in the sample and any behaviour of the referee."""
+        return self._guarantee
 
     # Messages -------------------------------------------------------------------------------------------------------
 
@@ -165,7 +167,7 @@ class Curator:
                     raise Forged("another referee was pinned meanwhile")
                 self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key))
             elif (holder.run, holder.digest) != (configuration.run, digest):
-                epsilon, delta = self.guarantee
+                epsilon, delta = self.guarantee.pair
                 raise BudgetExceeded(
                     f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) belongs to run {holder.run!r}; "
                     f"a further run needs new people or a new budget",
@@ -178,7 +180,7 @@ class Curator:
             run=configuration.run,
             digest=digest,
             n=len(self._sample),
-            **messages.guarantee(self.guarantee),
+            guarantee=self.guarantee,
         )
         return self._directory.identity.sign(terms.KIND, terms.wire())
 

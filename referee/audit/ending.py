@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -54,23 +53,22 @@ def check_result(
             raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
 
 
-def check_cost(events: list[Event], terms: Terms | None) -> tuple[float, float]:
-    """Recompute what the declared events cost; return the curator's published guarantee, which must hold it.
+def check_cost(events: list[Event], terms: Terms | None) -> None:
+    """Recompute what the declared events cost: at most what the curator promised.
+
+    What a run that stopped by itself has spent is no guarantee, so nothing is returned; the promise is one.
 
     Raises
     ------
     AuditFailed
         If they cost more.
     """
-    if terms is None:
-        return 0.0, 0.0
-    if terms.epsilon is None or terms.delta is None:
-        return math.inf, 1.0
-    spent = cost([(event, 1) for event in events], terms.delta) if events else 0.0
-    if spent > terms.epsilon:
-        raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {terms.epsilon:g}")
-    # What a run that stopped by itself has spent is no guarantee; the cap is.
-    return terms.epsilon, terms.delta
+    if terms is None or not terms.guarantee.private:
+        return
+    epsilon, delta = terms.guarantee.pair
+    spent = cost([(event, 1) for event in events], delta) if events else 0.0
+    if spent > epsilon:
+        raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {epsilon:g}")
 
 
 def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:

@@ -59,9 +59,10 @@ class ModelAgnosticProtocol(Protocol):
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         found = yield from estimate_mean(loss, scenario, wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
-        words = f"{told:,} of {queries:,} public points were labelled, {found.asked:,} agents tested the student"
+        points = "public points" if labelled.protects == "records" else "points of the sample's first half"
+        words = f"{told:,} of {queries:,} {points} were labelled, {found.asked:,} agents tested the student"
         if labelled.protects == "labels":
-            words += "; the curator protects labels only"
+            words += "; the curator protects labels only, not features"
         return Outcome("done" if found.asked == wanted else "exhausted", 1, hypothesis, found.estimate, words)
 
 

@@ -69,7 +69,9 @@ def run_rounds(scenario: ResolvedScenario, task: Task | None, first: int, last: 
             least = found.estimate.high
             best = Outcome("exhausted", t, hypothesis, found.estimate, f"all {rounds} rounds were used")
         if found.verdict == "below":
-            return Outcome("done", t, hypothesis, found.estimate, f"the loss on T is below the level after round {t}")
+            return Outcome(
+                "done", t, hypothesis, found.estimate, f"the loss on T is shown to be below the level after round {t}"
+            )
         if seeks and found.verdict is None:
             return best.ended(t, f"all agents were asked by round {t}")
         if t < last:

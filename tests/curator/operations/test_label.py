@@ -153,6 +153,21 @@ def test_labels_only_labels_the_first_half_of_the_sample(local_curator):
         office.ask(wire(first=290, count=11))
 
 
+def test_a_student_of_labels_only_holds_features_of_people_exactly_and_the_guarantee_says_that_it_may(local_curator):
+    """Its thresholds are midpoints of two people's features, without any noise: found in every run."""
+    office = local_curator({"protects": "labels"}, None, rounds=2, epsilon=60.0)
+    (told,) = office.ask(wire(transfer=True))
+    tree, points = told["hypothesis"], np.sort(SAMPLE.features[:POINTS], axis=0).astype(np.float64)
+    asked = [(feature, cut) for feature, cut in zip(tree["feature"], tree["threshold"], strict=True) if feature >= 0]
+    assert asked
+    for feature, cut in asked:
+        assert np.any(np.isclose((points[1:, feature] + points[:-1, feature]) / 2, cut, rtol=0, atol=1e-7))
+    promised = office._curator.guarantee
+    assert (promised.protects, promised.neighbours) == ("labels", "one label")
+    assert "LABEL ONLY, features are not protected" in str(promised)
+    assert "whole record" not in str(promised)
+
+
 def test_classes_are_released_as_their_numbers(local_curator):
     classes = {"first": 1, "count": 2}
     (told,) = local_curator({"classes": classes, "student": {"classifier": "RidgeClassifier"}}).ask(wire(transfer=True))

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from common.core.errors import BudgetExceeded, Conflict, from_document
+from common.privacy.guarantee import of_curator
 from common.wire import messages
 from common.wire.identity import Identity
 from curator.service import app
@@ -43,7 +44,7 @@ def put(client: httpx.Client, signed, number: int = 0):
 
 def test_it_says_who_it_is_and_what_it_guarantees(bench, client):
     said = client.get("/v1/curator").json()
-    assert said == {"key": bench.curator.key, "epsilon": 60.0, "delta": 1e-4}
+    assert said == {"key": bench.curator.key, "guarantee": of_curator((60.0, 1e-4), "records").wire()}
 
 
 def test_an_operation_gets_its_release_and_the_same_again(bench, client):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from common.core import canonical
 from common.core.errors import AuditFailed, NotFound
+from common.privacy import guarantee
 from common.privacy.events import NoEvent
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.operations.base import release_of
@@ -40,7 +41,8 @@ def test_an_honest_run_is_verified(undisturbed):
     agents = finished.result["agents"]
     assert (found.answers, found.reports, found.operations) == (agents["answered"], agents["answered"] // 400, 5)
     assert found.status == finished.result["status"] == "exhausted"
-    assert 0 < found.epsilon <= 60
+    assert found.promises["curator"] == guarantee.of_curator((60.0, 1e-4), "records")
+    assert {who: promised.wire() for who, promised in found.promises.items()} == finished.result["privacy"]
     assert found == audit(folder / "run", _identity(folder).public)
     with pytest.raises(AuditFailed, match="line 1"):
         audit(folder / "run", Identity.create().public)
@@ -462,7 +464,7 @@ def test_a_run_that_no_curator_agreed_to_costs_nothing(tmp_path):
         assert bench.run()["status"] == "failed"
         run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
     found = audit(run)
-    assert (found.status, found.epsilon, found.delta, found.operations) == ("failed", 0.0, 0.0, 0)
+    assert (found.status, found.promises["curator"], found.operations) == ("failed", guarantee.NOTHING, 0)
 
 
 def test_a_referee_that_asks_something_else_than_it_writes_down_is_caught(tmp_path, monkeypatch):
@@ -498,7 +500,7 @@ def test_a_release_that_is_declared_to_cost_nothing_is_caught(tmp_path, monkeypa
 
 
 def test_terms_that_are_not_the_scenarios_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("curator.service.curator.Curator.guarantee", (61.0, 0.5))
+    monkeypatch.setattr("curator.service.curator.Curator.guarantee", guarantee.of_curator((61.0, 0.5), "records"))
     with Bench(tmp_path / "bench") as bench:
         result = bench.run()
     assert (result["status"], result["answer"]) == ("failed", None)
