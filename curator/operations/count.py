@@ -7,7 +7,7 @@ import numpy as np
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Release
 from common.vocabulary.operations.count import Count, NoisyCount
-from curator.mechanisms.geometric import geometric_noise
+from curator.mechanisms.geometric import noisy_counts
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
 
@@ -29,4 +29,4 @@ class CountHandler(OperationHandler[Count, NoisyCount]):
             int(np.count_nonzero(records.features[:, operation.feature] > 0))
             for records in workspace.sample.blocks(BLOCK)
         )
-        return NoisyCount(count=ones + int(geometric_noise(1, operation.epsilon, source)[0]))
+        return NoisyCount(count=int(noisy_counts(np.array([ones]), operation.epsilon, source)[0]))

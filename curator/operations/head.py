@@ -11,6 +11,7 @@ from common.privacy.events import Event, Release
 from common.privacy.rounding import down
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations.head import CountedHead, HeadList
+from curator.mechanisms.geometric import noisy_counts
 from curator.mechanisms.histogram import listed
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.sample.shard import BLOCK
@@ -49,5 +50,5 @@ class HeadHandler(OperationHandler[HeadList, CountedHead]):
         items = listed(values[::2], operation.bits, operation.most, noise, source.derive("list"))
         others = np.sort(values[1::2])
         counts = np.searchsorted(others, items, side="right") - np.searchsorted(others, items, side="left")
-        noisy = counts + noise.noise(len(items), source.derive("counts")).astype(np.int64)
+        noisy = noisy_counts(counts, noise.epsilon, source.derive("counts"))
         return CountedHead(items=tuple(items.tolist()), counts=tuple(noisy.tolist()), people=len(others))
