@@ -22,7 +22,7 @@ from fractions import Fraction
 from common.privacy.events import Event, Gaussian, PrivateSelection, SubsampledSteps
 from common.privacy.rounding import MAX_EPSILON, down, up
 
-NUMBER = Fraction(1, 1 << 130)
+NUMBER = Fraction(1, 1 << 180)
 """Bound on the total variation between one number of Gaussian noise as it is drawn and as it is priced."""
 COORDINATES = 1 << 30
 """Most coordinates of one step's vector of noise; so many 16-bit numbers take 2 GiB."""

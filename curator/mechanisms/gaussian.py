@@ -29,7 +29,7 @@ def noisy_sum(total: int, parts: int, mu: float, source: RandomSource) -> int:
     Returns
     -------
     Whole parts, an integer: total + round(noise) = round(total + noise), post-processing of the exact Gaussian
-    mechanism, to within 2^-130 in total variation.
+    mechanism, to within 2^-180 in total variation.
 
     Raises
     ------

@@ -10,13 +10,13 @@ unit, its norm still within the bound), z exact standard normals and k = round(z
 a function of what the exact Gaussian mechanism releases for q: post-processing. Nothing else of g survives.
 
 **The law.** k is drawn from tables of whole numbers (:mod:`curator.numerics.rounded_normal`), whose law is within
-2^-137 of the rounded normal's in total variation. The core of the law takes one 32-bit word: ten bits for a slot,
+2^-184 of the rounded normal's in total variation. The core of the law takes one 32-bit word: ten bits for a slot,
 eighteen for the choice of slot or alias, three within the block, one for the sign. Three words in a thousand name the
-rest, which takes 143 further bits. There is room for 64 of these among 2,048 numbers; more come with probability below
-2^-147, and what is then wrong is part of the distance. One number is thus within :data:`EXACT_BITS` bits of the exact
+rest, which takes 207 further bits. There is room for 80 of these among 2,048 numbers; more come with probability below
+2^-200, and what is then wrong is part of the distance. One number is thus within :data:`EXACT_BITS` bits of the exact
 law, and the distances of several add up; :mod:`common.privacy.sampling_error` adds them to delta.
 
-**The time.** All loops have a fixed length and no branch depends on a word: also the draws of the rest are 64 for each
+**The time.** All loops have a fixed length and no branch depends on a word: also the draws of the rest are 80 for each
 2,048 numbers, whether they are needed or not. The words are a ChaCha8 keystream (:mod:`common.numerics.chacha`) under a
 key that the source gives, made in the first-level cache just before they are used.
 """
@@ -45,14 +45,14 @@ Integers = NDArray[np.int32]
 
 FINE_GRID = 1 << 26
 """Cells per standard deviation of :func:`fine_normals`, at least."""
-EXACT_BITS = 130
-"""The law of each number of every function here is within 2^-130 of the exact one, in total variation."""
+EXACT_BITS = 180
+"""The law of each number of every function here is within 2^-180 of the exact one, in total variation."""
 LANES = 2048
 """Numbers of a chunk: they, their words and the core's table stay in the first-level cache."""
-ROOM = 64
+ROOM = 80
 """Draws of the rest for each chunk."""
 _GROUPS = LANES // 8
-REST_WORDS = 5
+REST_WORDS = 7
 REST_FROM = ((1 << CORE_BITS) - 1) << BLOCK_BITS
 """Least magnitude of the last block, which stands for the rest."""
 _FINE_STEPS = (1 << 15, 1 << 7, 1)
@@ -104,7 +104,7 @@ def whole_normals(deviation: float, count: int, source: RandomSource) -> Indices
 def _summed(steps: Sequence[int], count: int, source: RandomSource, kind: np.dtype[Any]) -> AnyArray:
     """Return sum_i s_i k_i of independent rounded normals k_i, shape (count,); the last step is 1.
 
-    Its law is within 2^-180 of that of round(Z + V), V independent of Z and Z normal with variance GRID^2 sum_i s_i^2:
+    Its law is within 2^-182 of that of round(Z + V), V independent of Z and Z normal with variance GRID^2 sum_i s_i^2:
     post-processing of the Gaussian mechanism's Z, as rounding is.
 
     *Proof*, for the greatest step s and the sum Y of the others, Y = round(y + V') with y normal of standard deviation
@@ -185,10 +185,16 @@ def _draw_rest(
     """Draw ROOM magnitudes of the rest, and put as many as were found where they belong, with the signs there."""
     for t in range(ROOM):
         slot = np.int64(words[t] >> np.uint32(32 - MAGNITUDE_BITS))
-        upper = np.uint64(np.uint64(words[ROOM + t]) << np.uint64(32)) | np.uint64(words[2 * ROOM + t])
-        lower = np.uint64(np.uint64(words[3 * ROOM + t]) << np.uint64(32)) | np.uint64(words[4 * ROOM + t])
-        own = (upper < rest[slot, 0]) | ((upper == rest[slot, 0]) & (lower < rest[slot, 1]))
+        upper, middle, lower = _joined(words, 1, t), _joined(words, 3, t), _joined(words, 5, t)
+        own = (middle < rest[slot, 1]) | ((middle == rest[slot, 1]) & (lower < rest[slot, 2]))
+        own = (upper < rest[slot, 0]) | ((upper == rest[slot, 0]) & own)
         magnitude = slot if own else np.int64(rest_alias[slot])
         before = np.int64(row[places[t]])
         after = magnitude if before > 0 else -magnitude
         row[places[t]] = np.int16(after if t < found else before)
+
+
+@njit_inlined
+def _joined(words: AnyArray, row: int, t: int) -> Any:
+    """Return 64 bits of two rows of words, the upper half first."""
+    return np.uint64(np.uint64(words[row * ROOM + t]) << np.uint64(32)) | np.uint64(words[(row + 1) * ROOM + t])

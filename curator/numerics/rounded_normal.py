@@ -6,12 +6,12 @@ generating random numbers with a given distribution") with whole numbers and no 
 
 * the *core*: blocks of eight magnitudes, within which all are alike. A block has eight times its least P(m), rounded
   down to a whole multiple of 2^-28;
-* the *rest*: what is left of each P(m), three draws in a thousand, rounded to multiples of 2^-143 of all the rest.
+* the *rest*: what is left of each P(m), three draws in a thousand, rounded to multiples of 2^-207 of all the rest.
 
 **Total variation.** The core has no error: it is what the tables say, and less than P everywhere. The rest, of mass
-below 2^-8, has weights in units of 2^-143 of it. Each but the greatest is within half a unit of what it should be, and
-the greatest makes up for them; so the distance of the tables' law from the rounded normal is at most 2^14 units =
-2^-137, and what lies beyond 16 standard deviations, less than 2^-185.
+below 2^-8, has weights in units of 2^-207 of it. Each but the greatest is within half a unit of what it should be, and
+the greatest makes up for them; so the distance of the tables' law from the rounded normal is at most 2^14 units,
+less than 2^-200, and what lies beyond 16 standard deviations, less than 2^-185.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ CORE_BITS = 10
 """There are 2^10 blocks; the last stands for the rest."""
 CHANCE_BITS = 18
 """Of the core's thresholds."""
-REST_CHANCE_BITS = 128
-TABLES_BITS = 137
-"""The tables' law is within 2^-137 of the rounded normal's, in total variation."""
-_PRECISION = 224
-_TERMS = 12
+REST_CHANCE_BITS = 192
+TABLES_BITS = 184
+"""The tables' law is within 2^-184 of the rounded normal's, in total variation."""
+_PRECISION = 288
+_TERMS = 18
+_LOW = (1 << 64) - 1
 
 
 class RoundedNormal(NamedTuple):
@@ -47,8 +48,8 @@ class RoundedNormal(NamedTuple):
     core
         Shape (1024,), uint32: slot s is block s if an 18-bit word is below ``core[s] >> 10``, else ``core[s] & 1023``.
     rest
-        Shape (32768, 2), uint64: slot s is magnitude s if a 128-bit word is below the number with these upper and
-        lower 64 bits,
+        Shape (32768, 3), uint64: slot s is magnitude s if a 192-bit word is below the number with these words,
+        the highest first,
     rest_alias
         shape (32768,), int16: and this one else.
     """
@@ -65,9 +66,9 @@ def tables() -> RoundedNormal:
     core_chances, core_others = alias_table(blocks, 1 << CHANCE_BITS)
     core = [chance << CORE_BITS | other for chance, other in zip(core_chances, core_others, strict=True)]
     chances, others = alias_table(rest, 1 << REST_CHANCE_BITS)
-    halves = [(chance >> 64, chance & (1 << 64) - 1) for chance in chances]
+    words = [(chance >> 128, chance >> 64 & _LOW, chance & _LOW) for chance in chances]
     return RoundedNormal(
-        np.array(core, dtype=np.uint32), np.array(halves, dtype=np.uint64), np.array(others, dtype=np.int16)
+        np.array(core, dtype=np.uint32), np.array(words, dtype=np.uint64), np.array(others, dtype=np.int16)
     )
 
 
@@ -79,7 +80,7 @@ def split() -> tuple[list[int], list[int]]:
     blocks
         1,024 multiples of 2^-28, together 1; the last is the rest's.
     rest
-        2^15 multiples of 2^-143 of the rest, together all of it.
+        2^15 multiples of 2^-207 of the rest, together all of it.
     """
     masses, one = magnitudes(), 1 << _PRECISION
     size, units = 1 << BLOCK_BITS, CORE_BITS + CHANCE_BITS
@@ -102,13 +103,13 @@ def split() -> tuple[list[int], list[int]]:
 
 
 def magnitudes() -> list[int]:
-    """Return P(m) for m in 0..2^15-1, in multiples of 2^-224, to 2^-160.
+    """Return P(m) for m in 0..2^15-1, given that it is less than 2^15, in multiples of 2^-288, to 2^-230.
 
     With h = 2^-11 and x = m h, the mass of a cell is the normal density at x times
 
         integral over |t| <= h/2 of e^{-x t - t^2/2} dt = h * sum over even j of He_j(x) (h/2)^j / (j+1)!,
 
-    by the generating function of Hermite's polynomials; odd terms cancel. Terms beyond j = 12 are below 2^-160. The
+    by the generating function of Hermite's polynomials; odd terms cancel. Terms beyond j = 18 are below 2^-250. The
     density goes from cell to cell by the factor e^{-h^2 (m + 1/2)}; at 0 it is what makes the sum 1.
     """
     ratio = _exponential(2 * GRID_BITS + 1)
@@ -123,7 +124,7 @@ def magnitudes() -> list[int]:
 
 
 def _exponential(bits: int) -> int:
-    """Return e^{-2^-bits} in multiples of 2^-224."""
+    """Return e^{-2^-bits} in multiples of 2^-288."""
     total, term, k = 0, 1 << _PRECISION, 0
     while term:
         total += term if k % 2 == 0 else -term
@@ -133,7 +134,7 @@ def _exponential(bits: int) -> int:
 
 
 def _cell(m: int) -> int:
-    """Return the sum over j in units of 2^-224; 2^{11 j} He_j(m h) are whole numbers."""
+    """Return the sum over j in units of 2^-288; 2^{11 j} He_j(m h) are whole numbers."""
     before, now, total, factorial = 0, 1, 0, 1
     for j in range(_TERMS + 1):
         factorial *= j + 1

@@ -22,6 +22,7 @@ from curator.numerics.gaussian_noise import (
     _draw_core,
     _draw_rest,
     _find_rest,
+    _joined,
     fine_normals,
     normals,
     whole_normals,
@@ -104,8 +105,11 @@ def test_every_word_is_taken_for_what_the_table_says():
 
 
 def rest_of(slots, chances, row, places, found):
-    """Draw the rest with these slots and 128-bit chances into a copy of a row."""
-    parts = [slots << 17 | 5, *(np.array([c >> shift & 0xFFFFFFFF for c in chances]) for shift in (96, 64, 32, 0))]
+    """Draw the rest with these slots and 192-bit chances into a copy of a row."""
+    parts = [
+        slots << 17 | 5,
+        *(np.array([c >> shift & 0xFFFFFFFF for c in chances]) for shift in (160, 128, 96, 64, 32, 0)),
+    ]
     words = np.concatenate(parts).astype(np.uint32)
     row = row.copy()
     draw_rest(words, *tables()[1:], places, found, row)
@@ -119,8 +123,8 @@ def test_every_magnitude_of_the_rest_is_the_one_that_the_table_says(side):
     row[1::2] = -REST_FROM - 3
     for begin in range(0, 1 << 15, 4 * ROOM):
         slots = (begin + np.arange(ROOM) * 4) & 32767
-        thresholds = [(int(rest[s, 0]) << 64) + int(rest[s, 1]) for s in slots]
-        chances = [min(max(t - 1 + side, 0), (1 << 128) - 1) for t in thresholds]
+        thresholds = [sum(int(word) << 128 - 64 * k for k, word in enumerate(rest[s])) for s in slots]
+        chances = [min(max(t - 1 + side, 0), (1 << 192) - 1) for t in thresholds]
         expected = [s if c < t else aliases[s] for s, c, t in zip(slots, chances, thresholds, strict=True)]
         drawn = rest_of(slots, chances, row, places, ROOM)
         np.testing.assert_array_equal(drawn[:ROOM], np.array(expected) * np.where(row[:ROOM] > 0, 1, -1))
@@ -145,7 +149,7 @@ def test_the_places_of_the_rest_are_found_whatever_was_there_before(many):
 
 def test_no_step_of_the_sampler_depends_on_a_word():
     """Instructions are the same whatever is drawn: no branch, no loop but over constants and the number of chunks."""
-    for loop in (_draw, _draw_core, _find_rest, _draw_rest):
+    for loop in (_draw, _draw_core, _find_rest, _draw_rest, _joined):
         tree = ast.parse(textwrap.dedent(inspect.getsource(loop.plain)).partition("\n")[2])
         for node in ast.walk(tree):
             assert not isinstance(node, ast.If | ast.While | ast.Break | ast.Continue | ast.BoolOp | ast.Try)
