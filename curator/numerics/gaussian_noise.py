@@ -10,14 +10,14 @@ unit, its norm still within the bound), z exact standard normals and k = round(z
 a function of what the exact Gaussian mechanism releases for q: post-processing. Nothing else of g survives.
 
 **The law.** k is drawn from tables of whole numbers (:mod:`curator.numerics.rounded_normal`), whose law is within
-2^-184 of the rounded normal's in total variation. The core of the law takes one 32-bit word: ten bits for a slot,
-eighteen for the choice of slot or alias, three within the block, one for the sign. Three words in a thousand name the
-rest, which takes 207 further bits. There is room for 80 of these among 2,048 numbers; more come with probability below
+2^-184 of the rounded normal's in total variation. The core of the law takes one 32-bit word: eleven bits for a slot,
+eighteen for the choice of slot or alias, two within the block, one for the sign. Three words in two thousand name the
+rest, which takes 207 further bits. There is room for 80 of these among 4,096 numbers; more come with probability below
 2^-200, and what is then wrong is part of the distance. One number is thus within :data:`EXACT_BITS` bits of the exact
 law, and the distances of several add up; :mod:`common.privacy.sampling_error` adds them to delta.
 
 **The time.** All loops have a fixed length and no branch depends on a word: also the draws of the rest are 80 for each
-2,048 numbers, whether they are needed or not. The words are a ChaCha8 keystream (:mod:`common.numerics.chacha`) under a
+4,096 numbers, whether they are needed or not. The words are a ChaCha8 keystream (:mod:`common.numerics.chacha`) under a
 key that the source gives, made in the first-level cache just before they are used.
 """
 
@@ -47,11 +47,12 @@ FINE_GRID = 1 << 26
 """Cells per standard deviation of :func:`fine_normals`, at least."""
 EXACT_BITS = 180
 """The law of each number of every function here is within 2^-180 of the exact one, in total variation."""
-LANES = 2048
+LANES = 4096
 """Numbers of a chunk: they, their words and the core's table stay in the first-level cache."""
 ROOM = 80
 """Draws of the rest for each chunk."""
 _GROUPS = LANES // 8
+_PIECE = 512
 REST_WORDS = 7
 REST_FROM = ((1 << CORE_BITS) - 1) << BLOCK_BITS
 """Least magnitude of the last block, which stands for the rest."""
@@ -125,30 +126,38 @@ def _draw(key: AnyArray, core: AnyArray, rest: AnyArray, rest_alias: AnyArray, d
     """Fill ``drawn``, shape (chunks, LANES): each chunk from a nonce of its own."""
     words = np.empty((BLOCK_WORDS, LANES // BLOCK_WORDS), dtype=np.uint32)
     further = np.empty((BLOCK_WORDS, REST_WORDS * ROOM // BLOCK_WORDS), dtype=np.uint32)
-    slots = np.empty(LANES, dtype=np.uint32)
+    slots = np.empty(_PIECE, dtype=np.uint32)
+    flags = np.empty(_GROUPS, dtype=np.uint32)
     groups, places = np.zeros(_GROUPS + 1, dtype=np.int64), np.zeros(8 * ROOM + 1, dtype=np.int64)
     for chunk in range(len(drawn)):
         fill(key, chunk, 0, words)
         fill(key, chunk, 1, further)
         _draw_core(words.reshape(words.size), core, slots, drawn[chunk])
-        found = _find_rest(drawn[chunk], slots, groups, places)
+        found = _find_rest(drawn[chunk], flags, groups, places)
         _draw_rest(further.reshape(further.size), rest, rest_alias, places, found, drawn[chunk])
 
 
 @njit_inlined
 def _draw_core(words: AnyArray, core: AnyArray, slots: AnyArray, row: Shorts) -> None:
-    """Make a number of each word: bits 0-9 are the slot, 10-12 the place in the block, 13 the sign, 14-31 the chance.
+    """Make a number of each word: bits 0-10 are the slot, 11-12 the place in the block, 13 the sign, 14-31 the chance.
 
     Two loops, of which the second becomes vector instructions; so every number has its type written down.
     """
     low = np.uint32((1 << CORE_BITS) - 1)
-    for i in range(LANES):
-        slots[i] = core[np.int64(words[i] & low)]
-    for i in range(LANES):
+    for begin in range(0, LANES, _PIECE):
+        for i in range(_PIECE):
+            slots[i] = core[np.int64(words[begin + i] & low)]
+        _look_up(words[begin : begin + _PIECE], slots, row[begin : begin + _PIECE])
+
+
+@njit_inlined
+def _look_up(words: AnyArray, slots: AnyArray, row: Shorts) -> None:
+    low = np.uint32((1 << CORE_BITS) - 1)
+    for i in range(_PIECE):
         word, slot = words[i], slots[i]
         own = np.int32(word >> np.uint32(14)) < np.int32(slot >> np.uint32(CORE_BITS))
         block = np.uint32(word & low) if own else np.uint32(slot & low)
-        within = np.uint32(np.uint32(word >> np.uint32(CORE_BITS)) & np.uint32(7))
+        within = np.uint32(np.uint32(word >> np.uint32(CORE_BITS)) & np.uint32((1 << BLOCK_BITS) - 1))
         magnitude = np.int32(np.uint32(block << np.uint32(BLOCK_BITS)) | within)
         sign = np.int32(-np.int32(np.uint32(word >> np.uint32(13)) & np.uint32(1)))
         row[i] = np.int16(np.int32(magnitude ^ sign) - sign)

@@ -4,9 +4,9 @@ Grid points are 2^-11 apart; P(m) is the probability that a standard normal, rou
 two points). The law is split into two parts, both drawn by Walker's alias method (Vose 1991, "A linear algorithm for
 generating random numbers with a given distribution") with whole numbers and no other rounding than this:
 
-* the *core*: blocks of eight magnitudes, within which all are alike. A block has eight times its least P(m), rounded
-  down to a whole multiple of 2^-28;
-* the *rest*: what is left of each P(m), three draws in a thousand, rounded to multiples of 2^-207 of all the rest.
+* the *core*: blocks of four magnitudes, within which all are alike. A block has four times its least P(m), rounded
+  down to a whole multiple of 2^-29;
+* the *rest*: what is left of each P(m), three draws in two thousand, rounded to multiples of 2^-207 of all the rest.
 
 **Total variation.** The core has no error: it is what the tables say, and less than P everywhere. The rest, of mass
 below 2^-8, has weights in units of 2^-207 of it. Each but the greatest is within half a unit of what it should be, and
@@ -27,9 +27,9 @@ GRID_BITS = 11
 GRID = 1 << GRID_BITS
 """Cells per standard deviation."""
 MAGNITUDE_BITS = 15
-BLOCK_BITS = 3
-CORE_BITS = 10
-"""There are 2^10 blocks; the last stands for the rest."""
+BLOCK_BITS = 2
+CORE_BITS = 11
+"""There are 2^11 blocks; the last stands for the rest."""
 CHANCE_BITS = 18
 """Of the core's thresholds."""
 REST_CHANCE_BITS = 192
@@ -46,7 +46,7 @@ class RoundedNormal(NamedTuple):
     Attributes
     ----------
     core
-        Shape (1024,), uint32: slot s is block s if an 18-bit word is below ``core[s] >> 10``, else ``core[s] & 1023``.
+        Shape (2048,), uint32: slot s is block s if an 18-bit word is below ``core[s] >> 11``, else ``core[s] & 2047``.
     rest
         Shape (32768, 3), uint64: slot s is magnitude s if a 192-bit word is below the number with these words,
         the highest first,
@@ -78,7 +78,7 @@ def split() -> tuple[list[int], list[int]]:
     Returns
     -------
     blocks
-        1,024 multiples of 2^-28, together 1; the last is the rest's.
+        2,048 multiples of 2^-29, together 1; the last is the rest's.
     rest
         2^15 multiples of 2^-207 of the rest, together all of it.
     """
@@ -90,7 +90,7 @@ def split() -> tuple[list[int], list[int]]:
         blocks.append((least << BLOCK_BITS + units) >> _PRECISION)
     rest_mass = (1 << units) - sum(blocks)
     blocks.append(rest_mass)
-    # What is left of each magnitude, in units of 2^-(28 + 3 + precision).
+    # What is left of each magnitude, in units of 2^-(29 + 2 + precision).
     left = [mass << units + BLOCK_BITS for mass in masses]
     for block, weight in enumerate(blocks[:-1]):
         for m in range(block * size, (block + 1) * size):

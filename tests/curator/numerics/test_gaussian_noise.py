@@ -23,6 +23,7 @@ from curator.numerics.gaussian_noise import (
     _draw_rest,
     _find_rest,
     _joined,
+    _look_up,
     fine_normals,
     normals,
     whole_normals,
@@ -61,7 +62,7 @@ def test_tail_is_neither_cut_nor_light():
 
 def words_of(slots, places, signs, chances):
     """Return words with these parts."""
-    return (slots | places << 10 | signs << 13 | chances << 14).astype(np.uint32)
+    return (slots | places << 11 | signs << 13 | chances << 14).astype(np.uint32)
 
 
 def core_of(words):
@@ -90,18 +91,18 @@ def draw_rest(words, rest, rest_alias, places, found, row):
 
 def test_every_word_is_taken_for_what_the_table_says():
     """At each threshold the last chance below it and the first that is not; everywhere all places and signs."""
-    slots, places, signs, side = (a.ravel() for a in np.meshgrid(*map(np.arange, (1024, 8, 2, 2)), indexing="ij"))
+    slots, places, signs, side = (a.ravel() for a in np.meshgrid(*map(np.arange, (2048, 4, 2, 2)), indexing="ij"))
     entries = tables().core[slots].astype(np.int64)
-    threshold, alias = entries >> 10, entries & 1023
+    threshold, alias = entries >> 11, entries & 2047
     chances = threshold - 1 + side
     possible = (chances >= 0) & (chances < 1 << 18)
-    expected = (8 * np.where(side == 0, slots, alias) + places) * (1 - 2 * signs)
+    expected = (4 * np.where(side == 0, slots, alias) + places) * (1 - 2 * signs)
     drawn = core_of(words_of(slots, places, signs, chances)[possible])
     np.testing.assert_array_equal(drawn, expected[possible])
-    ends = np.tile([0, (1 << 18) - 1], 512)
-    slots, entries = np.arange(1024), tables().core.astype(np.int64)
-    blocks = np.where(ends < entries >> 10, slots, entries & 1023)
-    np.testing.assert_array_equal(core_of(words_of(slots, 0 * slots, 0 * slots, ends)), 8 * blocks)
+    ends = np.tile([0, (1 << 18) - 1], 1024)
+    slots, entries = np.arange(2048), tables().core.astype(np.int64)
+    blocks = np.where(ends < entries >> 11, slots, entries & 2047)
+    np.testing.assert_array_equal(core_of(words_of(slots, 0 * slots, 0 * slots, ends)), 4 * blocks)
 
 
 def rest_of(slots, chances, row, places, found):
@@ -136,7 +137,7 @@ def test_the_places_of_the_rest_are_found_whatever_was_there_before(many):
     random = np.random.default_rng(many)
     row = random.integers(-REST_FROM + 1, REST_FROM, LANES).astype(np.int16)
     at = random.choice(LANES, many, replace=False)
-    row[at] = random.choice([-1, 1], many) * random.integers(REST_FROM, REST_FROM + 8, many)
+    row[at] = random.choice([-1, 1], many) * random.integers(REST_FROM, REST_FROM + 4, many)
     places = random.integers(0, LANES, 8 * ROOM + 1)
     found = find_rest(row, places)
     assert set(places[: min(found, ROOM)].tolist()) <= set(at.tolist())
@@ -149,13 +150,14 @@ def test_the_places_of_the_rest_are_found_whatever_was_there_before(many):
 
 def test_no_step_of_the_sampler_depends_on_a_word():
     """Instructions are the same whatever is drawn: no branch, no loop but over constants and the number of chunks."""
-    for loop in (_draw, _draw_core, _find_rest, _draw_rest, _joined):
+    for loop in (_draw, _draw_core, _look_up, _find_rest, _draw_rest, _joined):
         tree = ast.parse(textwrap.dedent(inspect.getsource(loop.plain)).partition("\n")[2])
         for node in ast.walk(tree):
             assert not isinstance(node, ast.If | ast.While | ast.Break | ast.Continue | ast.BoolOp | ast.Try)
             if isinstance(node, ast.For):
                 limit = ast.unparse(node.iter)
-                assert limit in {"range(LANES)", "range(_GROUPS)", "range(ROOM)", "range(8)", "range(len(drawn))"}
+                constant = {"range(_PIECE)", "range(0, LANES, _PIECE)", "range(_GROUPS)", "range(ROOM)", "range(8)"}
+                assert limit in constant | {"range(len(drawn))"}
 
 
 @pytest.mark.parametrize("draw", [normals, fine_normals, partial(whole_normals, 12.5)])

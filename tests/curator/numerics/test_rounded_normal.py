@@ -37,7 +37,7 @@ def probability(m):
 
 @cache
 def drawn_core():
-    """Return what the core's table draws: multiples of 2^-28 for each block."""
+    """Return what the core's table draws: multiples of 2^-29 for each block."""
     counts = [0] * (1 << CORE_BITS)
     for slot, entry in enumerate(tables().core.tolist()):
         counts[slot] += entry >> CORE_BITS
