@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadInput
 from common.numerics.chacha import BLOCK_WORDS, KEY_WORDS, fill
-from common.numerics.kernels import njit_inlined
+from common.numerics.kernels import njit_inlined, prefetch
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from curator.numerics.rounded_normal import BLOCK_BITS, CORE_BITS, GRID, MAGNITUDE_BITS, tables
@@ -132,9 +132,19 @@ def _draw(key: AnyArray, core: AnyArray, rest: AnyArray, rest_alias: AnyArray, d
     for chunk in range(len(drawn)):
         fill(key, chunk, 0, words)
         fill(key, chunk, 1, further)
+        _ask_ahead(further.reshape(further.size), rest, rest_alias)
         _draw_core(words.reshape(words.size), core, slots, drawn[chunk])
         found = _find_rest(drawn[chunk], flags, groups, places)
         _draw_rest(further.reshape(further.size), rest, rest_alias, places, found, drawn[chunk])
+
+
+@njit_inlined
+def _ask_ahead(words: AnyArray, rest: AnyArray, rest_alias: AnyArray) -> None:
+    """Ask memory for what the draws of the rest will read, before the core is drawn."""
+    for t in range(ROOM):
+        slot = np.int64(words[t] >> np.uint32(32 - MAGNITUDE_BITS))
+        prefetch(rest, 3 * slot)
+        prefetch(rest_alias, slot)
 
 
 @njit_inlined

@@ -18,6 +18,7 @@ from curator.numerics.gaussian_noise import (
     LANES,
     REST_FROM,
     ROOM,
+    _ask_ahead,
     _draw,
     _draw_core,
     _draw_rest,
@@ -150,7 +151,7 @@ def test_the_places_of_the_rest_are_found_whatever_was_there_before(many):
 
 def test_no_step_of_the_sampler_depends_on_a_word():
     """Instructions are the same whatever is drawn: no branch, no loop but over constants and the number of chunks."""
-    for loop in (_draw, _draw_core, _look_up, _find_rest, _draw_rest, _joined):
+    for loop in (_draw, _ask_ahead, _draw_core, _look_up, _find_rest, _draw_rest, _joined):
         tree = ast.parse(textwrap.dedent(inspect.getsource(loop.plain)).partition("\n")[2])
         for node in ast.walk(tree):
             assert not isinstance(node, ast.If | ast.While | ast.Break | ast.Continue | ast.BoolOp | ast.Try)
