@@ -9,7 +9,7 @@ from fractions import Fraction
 from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan, grouped
 from common.privacy.events import Event
-from common.privacy.sampling_error import delta_left, sampling_error, total_error
+from common.privacy.sampling_error import delta_left, error_paid, sampling_error
 
 
 class Budget:
@@ -111,7 +111,7 @@ def cost(plan: Plan, delta: float) -> float:
     """
     if not 0.0 <= delta < 1.0:
         raise BadInput(f"delta must be in [0, 1), found {delta}")
-    error, left = total_error(plan), delta
+    error, left = error_paid(plan), delta
     while True:
         # A little less delta costs a little more epsilon, for which a little less is left: until both agree.
         requested = _cheapest(plan, left)[2]
@@ -146,7 +146,7 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
         return Budget((math.inf, 1.0), "none", nothing, Fraction(0))
     if epsilon is None or delta is None or not 0.0 < epsilon < math.inf or not 0.0 <= delta < 1.0:
         raise BadInput(f"a budget needs epsilon > 0 and 0 <= delta < 1, or neither; found {epsilon} and {delta}")
-    error = total_error(plan)
+    error = error_paid(plan)
     left = delta_left(delta, epsilon, error)
     name, accountant, requested = _cheapest(plan, max(left, 0.0))
     if left < 0.0:

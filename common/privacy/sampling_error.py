@@ -28,6 +28,7 @@ COORDINATES = 1 << 30
 """Most coordinates of one step's vector of noise; so many 16-bit numbers take 2 GiB."""
 NUMBERS = 1 << 50
 """Most numbers of noise that one Gaussian release is made of; to draw so many takes weeks."""
+ALLOWANCE = 1 << 10
 
 
 def sampling_error(event: Event) -> Fraction:
@@ -41,9 +42,9 @@ def sampling_error(event: Event) -> Fraction:
     return Fraction(0)
 
 
-def total_error(plan: Iterable[tuple[Event, int]]) -> Fraction:
-    """Return the same of a whole plan."""
-    return sum((times * sampling_error(event) for event, times in plan), Fraction(0))
+def error_paid(plan: Iterable[tuple[Event, int]]) -> Fraction:
+    """Return what a plan pays for: :data:`ALLOWANCE` times its own error, for events that may be smaller and more."""
+    return ALLOWANCE * sum((times * sampling_error(event) for event, times in plan), Fraction(0))
 
 
 def delta_left(delta: float, epsilon: float, error: Fraction) -> float:

@@ -11,7 +11,7 @@ from common.core.errors import BudgetExceeded
 from common.privacy import sampling_error as module
 from common.privacy.budget import cost, open_budget
 from common.privacy.events import Gaussian, NoEvent, PrivateSelection, Release, SubsampledSteps
-from common.privacy.sampling_error import NUMBER, delta_left, sampling_error, total_error
+from common.privacy.sampling_error import NUMBER, delta_left, error_paid, sampling_error
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.stopping import NegativeBinomial
 from curator.numerics.gaussian_noise import EXACT_BITS
@@ -29,7 +29,7 @@ def test_only_gaussian_noise_has_an_error_and_it_grows_with_the_numbers():
     assert sampling_error(Gaussian(count=3, mu=0.1)) == 3 * sampling_error(Gaussian(mu=0.1)) > 0
     law = NegativeBinomial(eta=1.0, gamma=0.1, most=50)
     assert sampling_error(PrivateSelection(mu=0.1, law=law)) == law.most * sampling_error(Gaussian(mu=0.1))
-    assert total_error([(STEPS, 2), (NoEvent(), 5)]) == 2 * sampling_error(STEPS)
+    assert error_paid([(STEPS, 2), (NoEvent(), 5)]) == module.ALLOWANCE * 2 * sampling_error(STEPS)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
@@ -46,14 +46,14 @@ def test_a_sampler_that_is_further_from_its_law_costs_more(monkeypatch):
     """With T the distance, delta'(epsilon) = delta(epsilon) + (1 + e^epsilon) T."""
     plan = [(Gaussian(mu=0.5), 1)]
     exact = cost(plan, 1e-6)
-    monkeypatch.setattr(module, "NUMBER", Fraction(1, 10**8 * module.NUMBERS))
+    monkeypatch.setattr(module, "NUMBER", Fraction(1, 10**8 * module.NUMBERS * module.ALLOWANCE))
     dearer = cost(plan, 1e-6)
     assert exact < dearer < 1.1 * exact
     assert dearer >= epsilon_of(0.5, 1e-6 - (1.0 + math.exp(dearer)) * 1e-8)
     open_budget(dearer, 1e-6, [Gaussian(mu=0.5)])
     with pytest.raises(BudgetExceeded, match="the plan costs"):
         open_budget(exact, 1e-6, [Gaussian(mu=0.5)])
-    monkeypatch.setattr(module, "NUMBER", Fraction(1, 10**3 * module.NUMBERS))
+    monkeypatch.setattr(module, "NUMBER", Fraction(1, 10**3 * module.NUMBERS * module.ALLOWANCE))
     assert cost(plan, 1e-6) == math.inf
     with pytest.raises(BudgetExceeded, match="inf"):
         open_budget(exact, 1e-6, [Gaussian(mu=0.5)])
@@ -61,10 +61,10 @@ def test_a_sampler_that_is_further_from_its_law_costs_more(monkeypatch):
 
 def test_many_small_releases_cannot_have_more_error_than_was_paid_for():
     budget = open_budget(1.0, 1e-6, [Gaussian(mu=0.1)])
-    small = Gaussian(mu=1e-4)
-    budget.admit([], small)
+    small = Gaussian(count=512, mu=1e-6)
+    budget.admit([small], small)
     with pytest.raises(BudgetExceeded, match="exact law"):
-        budget.admit([small], small)
+        budget.admit([small, small], small)
 
 
 @pytest.mark.parametrize("plan", [[(STEPS, 3)], [(Gaussian(count=10, mu=0.05), 1)], [(Release(epsilon=0.3), 2)]])
