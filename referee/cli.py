@@ -182,6 +182,35 @@ def audit_command(
         show.audit_table(run, found)
 
 
+@app.command("audit-privacy")
+@fail_clearly
+def audit_privacy_command(
+    scale: Annotated[
+        float, typer.Option(help="Multiplies the trials of every case: more find smaller leaks.", min=0.01, max=1e4)
+    ] = 1.0,
+    only: Annotated[str, typer.Option(metavar="TEXT", help="Only cases with this in their name.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Measure lower bounds on epsilon: of mechanisms, learners, operations, agents, and a curator's whole transcript.
+
+    The shipped code runs on two neighbouring inputs, against a malicious referee; so do twins of it that are broken on
+    purpose, which must be caught. Exit status 1 if a claim is broken or a twin is not caught.
+
+    Example: referee audit-privacy --only mechanism
+    """
+    from deploy.auditing.every import cases
+    from deploy.auditing.report import rows, table
+
+    chosen = [case for case in cases() if only in case.name]
+    if not chosen:
+        raise typer.BadParameter(f"no case has {only!r} in its name; there are {', '.join(c.name for c in cases())}")
+    found = list(rows(chosen, scale)) if as_json else table(rows(chosen, scale), typer.echo)
+    if as_json:
+        typer.echo(json.dumps([row.document() for row in found]))
+    if not all(row.expected for row in found):
+        raise typer.Exit(1)
+
+
 def main() -> None:
     """Run the command."""
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")

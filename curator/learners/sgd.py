@@ -16,8 +16,9 @@ from common.vocabulary.learners.sgd import SgdSettings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner
 from curator.learners.gradient_steps import LOSSES, Rule, coordinates, descend
-from curator.numerics.gaussian_noise import FINE_GRID, GRID, fine_normals, normals
+from curator.numerics.gaussian_noise import FINE_GRID, fine_normals, normals
 from curator.numerics.prefetch import prefetch
+from curator.numerics.rounded_normal import GRID
 from curator.sample.rows.gathered_rows import GatheredRows
 from curator.weights.sampling import Sampler
 

@@ -35,4 +35,5 @@ def noisy_counts(counts: Indices, epsilon: float, source: RandomSource) -> Indic
     counts
         Shape (n,), integers from -2^38 to 2^38.
     """
-    return np.clip(counts + geometric_noise(len(counts), epsilon, source), -int(LIMIT), int(LIMIT))
+    noisy: Indices = np.clip(counts + geometric_noise(len(counts), epsilon, source), -int(LIMIT), int(LIMIT))
+    return noisy

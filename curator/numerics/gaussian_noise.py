@@ -184,11 +184,11 @@ def _find_rest(row: Shorts, flags: AnyArray, groups: AnyArray, places: AnyArray)
         for j in range(8):
             flag |= np.uint32(np.abs(np.int32(row[g + j * _GROUPS])) >= np.int32(REST_FROM))
         flags[g] = flag
-    columns = 0
+    columns: Any = 0
     for g in range(_GROUPS):
         groups[columns] = g
         columns += np.int64(flags[g])
-    found = 0
+    found: Any = 0
     for c in range(ROOM):
         for j in range(8):
             place = groups[c] + j * _GROUPS

@@ -129,4 +129,4 @@ def _coins(chance: int, count: int, source: RandomSource) -> AnyArray:
     """Flip coins with a chance in multiples of 2^-128, two words each."""
     high, low = source.words(count), source.words(count)
     upper, lower = np.uint64(chance >> 64), np.uint64(chance & _WORD - 1)
-    return (high < upper) | ((high == upper) & (low < lower))
+    return np.asarray((high < upper) | ((high == upper) & (low < lower)))

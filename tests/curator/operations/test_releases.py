@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.auditing.office import Office, office
 from common.core.errors import BadMessage, BudgetExceeded, PolicyRefused, TandemError
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
@@ -18,6 +17,7 @@ from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.records import Records
 from curator.operations.base import HANDLERS
 from curator.service.curator import Curator
+from deploy.auditing.office import Office, office
 from tests.support import small
 
 EPSILON = 1.0
@@ -39,7 +39,7 @@ def wire(kind: str, **changes: Any) -> dict[str, Any]:
 @pytest.fixture
 def local_curator(tmp_path):
     """Return how to open a curator without a learner, with such a budget for so many releases."""
-    opened = []
+    opened: list[Any] = []
 
     def opening(epsilon: float = EPSILON, rounds: int = 1, sample: Records = SAMPLE) -> Office:
         chosen = small("hypothesis-testing")

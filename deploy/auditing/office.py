@@ -15,6 +15,7 @@ from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity
 from curator.sample.local import LocalSample
+from curator.service import curator as service
 from curator.service.curator import Curator
 from curator.state.ledger import Charge, Holder
 
@@ -86,7 +87,7 @@ def office(
 ) -> Iterator[Office]:
     """Open a curator with an empty ledger and randomness of its own, and give its budget to a run."""
     seed = int(source.integers(1 << 62, 1)[0])
-    with patch("curator.service.curator.Ledger", MemoryLedger):
+    with patch.object(service, "Ledger", MemoryLedger):
         curator = kind(scenario, LocalSample.of(records), folder, seed=seed)
     try:
         configuration = messages.Configuration(
