@@ -27,14 +27,14 @@ def test_the_time_is_a_function_of_how_many_are_asked_and_how_much() -> None:
 
 
 @pytest.mark.parametrize("real", [True, False])
-def test_a_population_of_real_people_answers_at_that_time(tmp_path, real, monkeypatch) -> None:  # type: ignore[no-untyped-def]  # fixtures
+def test_a_population_of_real_people_answers_at_that_time(tmp_path, real, monkeypatch) -> None:
     with Bench(tmp_path, tiny()) as bench:
         clock, left, seconds = Clock(), [], []
         monkeypatch.setattr(type(bench.population), "real", real)
         bench.host = Host(bench.population, bench.referee, bench.referee.identity.public, schedule=clock.schedule())
         answer, report = bench.population.answer, bench.referee.report_packed
 
-        def working(assignment, configuration):  # type: ignore[no-untyped-def]  # as the population's
+        def working(assignment, configuration):
             clock.time = 1000.0 + 0.01
             seconds.append(public_seconds(assignment))
             return answer(assignment, configuration)

@@ -540,7 +540,8 @@ def test_releases_of_real_people_leave_at_a_public_time_and_those_of_simulated_o
                 return carry_out(*arguments)
 
             monkeypatch.setattr(curator, "_carry_out", slow)
-            once, left = curator._once, []
+            once = curator._once
+            left: list[float] = []
 
             def timed(*arguments, once=once, left=left, clock=clock):
                 began = clock.time
