@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import demands_of
 from common.vocabulary.hypotheses.base import parse_hypothesis
-from common.vocabulary.protocols.base import demands_of
 from deploy.attempts import Attempts
 from deploy.base import OnProgress
 from deploy.truth import can_judge, judge, judge_crowd, loss

@@ -12,7 +12,7 @@ from common.planning.problems.base import shortfalls
 from common.privacy.calibration import MIN_SUPPORT
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.vocabulary.protocols.base import demands_of
+from common.vocabulary.demands.base import demands_of
 
 
 def violations(scenario: Scenario) -> list[str]:

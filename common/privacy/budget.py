@@ -9,6 +9,7 @@ from fractions import Fraction
 from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan, grouped
 from common.privacy.events import Event
+from common.privacy.sampling_error import delta_left, error_paid, sampling_error
 
 
 class Budget:
@@ -25,12 +26,15 @@ class Budget:
         Name of the accountant that counts.
     """
 
-    def __init__(self, guarantee: tuple[float, float], accountant: str, budget_filter: BudgetFilter) -> None:
+    def __init__(
+        self, guarantee: tuple[float, float], accountant: str, budget_filter: BudgetFilter, error: Fraction
+    ) -> None:
         self.guarantee = guarantee
         self.accountant = accountant
         self._filter = budget_filter
+        self._error_cap = error
         self._seen: list[Event] = []
-        self._spent = Fraction(0)
+        self._spent = self._error = Fraction(0)
 
     def admit(self, charged: Sequence[Event], event: Event) -> None:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
@@ -61,12 +65,23 @@ class Budget:
                 budget=cap,
                 unit=unit,
             )
+        error = self._error + sampling_error(event)
+        if error > self._error_cap and self.accountant != "none":
+            raise BudgetExceeded(
+                f"the noise of a {event.kind} event and of all before may be {float(error):.3g} from its exact law, of "
+                f"which the plan paid for {float(self._error_cap):.3g}: ask for no more numbers than planned",
+                spent=float(self._error),
+                requested=float(sampling_error(event)),
+                budget=float(self._error_cap),
+                unit="total variation of the noise from its exact law",
+            )
 
     def _sum(self, charged: Sequence[Event]) -> Fraction:
         """Add what is new; begin again if ``charged`` is not a continuation of what was seen."""
         known = len(self._seen)
         if list(charged[:known]) != self._seen:
-            self._seen, self._spent, known = [], Fraction(0), 0
+            self._seen, known = [], 0
+            self._spent = self._error = Fraction(0)
         for event in charged[known:]:
             amount = self._filter.amount(event)
             if amount is None:
@@ -78,6 +93,7 @@ class Budget:
                     unit=self._filter.unit,
                 )
             self._spent += amount
+            self._error += sampling_error(event)
             self._seen.append(event)
         return self._spent
 
@@ -85,7 +101,8 @@ class Budget:
 def cost(plan: Plan, delta: float) -> float:
     """Return the smallest epsilon that any accountant can show for the plan at ``delta``, rounded up.
 
-    Infinite if no accountant covers every event of the plan.
+    Infinite if no accountant covers every event of the plan. What the noise may differ from its exact law is paid for
+    out of delta (:mod:`common.privacy.sampling_error`).
 
     Raises
     ------
@@ -94,7 +111,16 @@ def cost(plan: Plan, delta: float) -> float:
     """
     if not 0.0 <= delta < 1.0:
         raise BadInput(f"delta must be in [0, 1), found {delta}")
-    return _cheapest(plan, delta)[2]
+    error, left = error_paid(plan), delta
+    while True:
+        # A little less delta costs a little more epsilon, for which a little less is left: until both agree.
+        requested = _cheapest(plan, left)[2]
+        remaining = delta_left(delta, requested, error)
+        if remaining >= left:
+            return requested
+        if remaining < 0.0:
+            return math.inf
+        left = remaining
 
 
 def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Event]) -> Budget:
@@ -116,10 +142,15 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     """
     plan = grouped(planned)
     if epsilon is None and delta is None:
-        return Budget((math.inf, 1.0), "none", ACCOUNTANTS["none"]().budget_filter(plan, math.inf, 1.0))
+        nothing = ACCOUNTANTS["none"]().budget_filter(plan, math.inf, 1.0)
+        return Budget((math.inf, 1.0), "none", nothing, Fraction(0))
     if epsilon is None or delta is None or not 0.0 < epsilon < math.inf or not 0.0 <= delta < 1.0:
         raise BadInput(f"a budget needs epsilon > 0 and 0 <= delta < 1, or neither; found {epsilon} and {delta}")
-    name, accountant, requested = _cheapest(plan, delta)
+    error = error_paid(plan)
+    left = delta_left(delta, epsilon, error)
+    name, accountant, requested = _cheapest(plan, max(left, 0.0))
+    if left < 0.0:
+        requested = math.inf
     if requested > epsilon:
         raise BudgetExceeded(
             f"the plan costs epsilon = {requested:.6g} at delta = {delta:g}, the budget is {epsilon:g}",
@@ -127,7 +158,7 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
             budget=epsilon,
             delta=delta,
         )
-    return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, delta))
+    return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, left), error)
 
 
 def _cheapest(plan: Plan, delta: float) -> tuple[str, Accountant, float]:

@@ -14,8 +14,9 @@ from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from curator.mechanisms.gradient_steps import LOSSES, Rule, coordinates, descend
-from curator.numerics.gaussian_noise import FINE_GRID, GRID, fine_normals, normals
+from curator.numerics.gaussian_noise import FINE_GRID, fine_normals, normals
 from curator.numerics.prefetch import prefetch
+from curator.numerics.rounded_normal import GRID
 from curator.sample.rows.gathered_rows import GatheredRows
 from curator.weights.sampling import Sampler
 

@@ -13,7 +13,7 @@ from common.privacy.events import Release
 from common.privacy.rounding import down
 from curator.mechanisms.base import Mechanism, central
 from curator.mechanisms.exponential import choose_level
-from curator.mechanisms.geometric import geometric_noise
+from curator.mechanisms.geometric import noisy_counts
 
 
 @central
@@ -40,7 +40,7 @@ class NoisyCount(Mechanism[AnyArray, int]):
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:
         """Count, and add noise."""
         ones = sum(int(np.count_nonzero(_flat(block))) for block in values)
-        return ones + int(geometric_noise(1, self.epsilon, source)[0])
+        return int(noisy_counts(np.array([ones]), self.epsilon, source)[0])
 
 
 @central
@@ -75,7 +75,7 @@ class NoisyHistogram(Mechanism[tuple[Indices, AnyArray], Indices]):
             known, kept = _flat(cells), _cut(numbers)
             inside = (known >= 0) & (known < self.cells)
             np.add.at(sums, known[inside].astype(np.int64), kept[inside])
-        return sums + geometric_noise(self.cells, down(self.epsilon / 2.0), source)
+        return noisy_counts(sums, down(self.epsilon / 2.0), source)
 
 
 @central

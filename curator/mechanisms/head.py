@@ -13,6 +13,7 @@ from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.vocabulary.mechanisms.laplace import Laplace
 from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.geometric import noisy_counts
 from curator.mechanisms.histogram import listed
 
 
@@ -54,5 +55,5 @@ class NoisyHead(Mechanism[Words, tuple[Words, Indices, int]]):
         items = listed(held[::2], self.bits, self.most, noise, source.derive("list"))
         others = np.sort(held[1::2])
         counts = np.searchsorted(others, items, side="right") - np.searchsorted(others, items, side="left")
-        noisy = counts + noise.noise(len(items), source.derive("counts")).astype(np.int64)
+        noisy = noisy_counts(counts, noise.epsilon, source.derive("counts"))
         return items, noisy, len(others)

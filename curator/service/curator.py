@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded, ConfigurationMismatch, Conflict, Forged
+from common.core.schedule import Schedule
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
@@ -35,6 +36,9 @@ from curator.sample.base import Sample
 from curator.state.ledger import Charge, Holder, Ledger
 from curator.state.ledger_index import LedgerIndex
 from curator.state.state_directory import StateDirectory
+
+RELEASE_UNIT = 1 / 16
+"""Seconds after which a release of real people leaves at the earliest; later, after this times a power of two."""
 
 
 def planned_events(
@@ -67,6 +71,8 @@ class Curator:
         Public seed, for simulated people only.
     referee
         The referee's public key that it obeys; None pins the first that opens a run.
+    schedule
+        With which clock real people's releases are held until :data:`RELEASE_UNIT` times a power of two has passed.
 
     Raises
     ------
@@ -87,6 +93,7 @@ class Curator:
         public: Records | None = None,
         seed: int | None = None,
         referee: str | None = None,
+        schedule: Schedule | None = None,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
@@ -99,6 +106,8 @@ class Curator:
         self._budget = open_budget(section.epsilon, section.delta, planned)
         self._guarantee = of_curator(self._budget.guarantee, section.guarantee.protects)
         self._lock = threading.Lock()
+        self._schedule = schedule or Schedule()
+        self._unit = RELEASE_UNIT if scenario.people == "real" else None
         self._sample = sample
         self._public = public
         self._digest = policy_digest(scenario)
@@ -247,7 +256,8 @@ class Curator:
             event = self._engine.admit(operation, lambda event: self._budget.admit(self._index.events, event))
             known = Charge(request.operation_id, wanted, operation.wire(), event, None)
             self._index.charge(request.run, known)
-        return self._carry_out(request.run, known, operation)
+        with self._schedule.held(self._unit):
+            return self._carry_out(request.run, known, operation)
 
     def _carry_out(self, run: str, charge: Charge, operation: Operation[Any]) -> dict[str, Any]:
         """Run what was charged, and store what it releases."""

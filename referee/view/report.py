@@ -9,7 +9,7 @@ from typing import Any
 
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.protocols.base import demands_of
+from common.vocabulary.demands.base import demands_of
 from common.wire.state import write_durably
 
 History = list[dict[str, float]]
