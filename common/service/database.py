@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,18 @@ from sqlalchemy.exc import SQLAlchemyError
 from common.core.errors import BadInput
 
 
-def open_database(url: str, migrations: str) -> Engine:
+def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
     """Connect and bring the schema to its newest version.
 
     Parameters
     ----------
     url
-        SQLAlchemy URL. SQLite files get WAL journalling and full synchronisation: what is committed survives a crash.
+        SQLAlchemy URL. SQLite files get full synchronisation: what is committed survives a crash.
     migrations
         Package with the party's Alembic ``env.py`` and ``versions``.
+    log
+        Whether SQLite keeps a write-ahead log beside the file, which is faster. Without it, all that is committed is in
+        the file itself: a copy of the one file is whole.
 
     Raises
     ------
@@ -34,7 +38,7 @@ def open_database(url: str, migrations: str) -> Engine:
     except (SQLAlchemyError, ImportError) as error:
         raise BadInput(f"not a database that can be used: {error}") from None
     if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _durable)
+        event.listen(engine, "connect", partial(_durable, "journal_mode=WAL" if log else "journal_mode=DELETE"))
     try:
         with engine.begin() as connection:
             upgrade(connection, migrations)
@@ -69,8 +73,9 @@ def _config(connection: Connection, migrations: str) -> Config:
     return config
 
 
-def _durable(connection: Any, record: Any) -> None:
+def _durable(journal: str, connection: Any, record: Any) -> None:
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    # EXTRA also synchronises the folder when a journal goes: a commit cannot come back undone.
+    for pragma in (journal, "synchronous=FULL" if "WAL" in journal else "synchronous=EXTRA", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

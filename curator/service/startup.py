@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from common.numerics.randomness import subseed
 from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
 from common.wire.state import claim, claim_people
+from common.wire.witness import Witness
 from curator.learners.base import Sizes, parse_learner
 from curator.sample.keeping import OnProgress
 from curator.sample.placement import check_sample, open_sample
@@ -20,7 +22,13 @@ log = logging.getLogger("tandem")
 
 
 def open_curator(
-    scenario: ResolvedScenario, folder: Path, seed: int | None, referee: str | None, on_progress: OnProgress = log.info
+    scenario: ResolvedScenario,
+    folder: Path,
+    seed: int | None,
+    referee: str | None,
+    on_progress: OnProgress = log.info,
+    *,
+    witnesses: Sequence[Witness] = (),
 ) -> Curator:
     """Return the curator of a resolved scenario.
 
@@ -36,6 +44,8 @@ def open_curator(
         The referee's key to pin, or None.
     on_progress
         Called with a line of progress where loading the people takes long.
+    witnesses
+        Where the heads of its ledger go, beside the file in its state directory.
 
     Raises
     ------
@@ -52,7 +62,15 @@ def open_curator(
         public = public_sample(scenario, known)
         if public is not None:  # the same noise on another public sample would be a second release
             claim_people(folder, public.fingerprint(), "public-people")
-        curator = Curator(scenario, sample, folder, public=public, seed=known if simulated else None, referee=referee)
+        curator = Curator(
+            scenario,
+            sample,
+            folder,
+            public=public,
+            seed=known if simulated else None,
+            referee=referee,
+            witnesses=witnesses,
+        )
         opened.pop_all()
     return curator
 
