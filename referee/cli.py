@@ -160,6 +160,32 @@ def serve_command(
     serve(referee_app(referee, runner), listener, "referee")
 
 
+@app.command("witness")
+@fail_clearly
+def witness_command(
+    state: Annotated[Path, typer.Option(help="Directory of the heads, on another machine than the curators'.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8010,
+) -> None:
+    """Keep the heads of curators' ledgers, so that no older ledger can be put back in silence.
+
+    The token in TANDEM_WITNESS_TOKEN admits those who put heads. A curator names its witness with --witness
+    http://HOST:PORT/v1/heads/NAME; the NAME belongs to the first curator that uses it.
+
+    Example: TANDEM_WITNESS_TOKEN=... referee witness --state /var/lib/witness
+    """
+    from common.core.errors import BadInput
+    from common.service.app import listen, serve
+    from referee.service.witness import witness_app
+
+    end_with_stdin()
+    token = os.environ.get("TANDEM_WITNESS_TOKEN", "")
+    if len(token) < 8:
+        raise BadInput("TANDEM_WITNESS_TOKEN must be set in the environment, with at least 8 characters")
+    with listen(host, port) as listener:
+        serve(witness_app(state, token), listener, "witness")
+
+
 @app.command("audit")
 @fail_clearly
 def audit_command(

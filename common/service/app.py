@@ -21,7 +21,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from common.core import canonical
-from common.core.errors import URN, BadInput, BadMessage, TandemError
+from common.core.errors import URN, BadInput, BadMessage, CannotWrite, TandemError
 from common.core.values import Value
 from common.wire.identity import Signed
 
@@ -58,7 +58,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 def problem_response(error: TandemError) -> JSONResponse:
     """Return an error as a problem document."""
-    return _document(error.document(), error.status)
+    later = {"Retry-After": "2"} if isinstance(error, CannotWrite) else None
+    return _document(error.document(), error.status, later)
 
 
 def _document(document: dict[str, Any], status: int, headers: Mapping[str, str] | None = None) -> JSONResponse:

@@ -60,17 +60,19 @@ class FileWitness:
         """The file's absolute path."""
         return str(self._path)
 
-    def last(self) -> Head | None:
-        """Return the newest head.
+    def newest(self) -> Signed | None:
+        """Return the newest head, as it was signed.
 
         Raises
         ------
         BrokenLedger
             If the file is no list of heads.
         """
-        if not self._path.exists():
-            return None
-        found = self._newest(self._path.read_bytes())
+        return self._newest(self._path.read_bytes()) if self._path.exists() else None
+
+    def last(self) -> Head | None:
+        """Return the newest head."""
+        found = self.newest()
         return None if found is None else Extension.parse(found.message).head
 
     def put(self, signed: Signed) -> None:
@@ -85,9 +87,8 @@ class FileWitness:
             if known == wanted.head:
                 return
             if not wanted.extends(known):
-                raise RolledBack(
-                    f"{behind(f'the witness {self.place}', known, wanted.head)}. Go on with the newest copy of the ledger"
-                )
+                why = behind(f"the witness {self.place}", known, wanted.head)
+                raise RolledBack(f"{why}. Go on with the newest copy of the ledger")
             file.truncate(content.rfind(b"\n") + 1)  # a line without an end was cut off: it was never acknowledged
             file.seek(0, os.SEEK_END)
             file.write(canonical.encode(signed.wire()) + b"\n")

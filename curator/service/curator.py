@@ -296,8 +296,8 @@ class Curator:
         if why is not None:
             epsilon, delta = self.guarantee
             raise BudgetExceeded(
-                f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) counts as spent: {why}; what was released can "
-                f"still be asked for, anything more needs new people or a new budget",
+                f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) counts as spent: {why}; what was released "
+                f"can still be asked for, anything more needs new people or a new budget",
                 **{name: messages.guarantee(self.guarantee)["epsilon"] for name in ("spent", "requested", "budget")},
             )
 

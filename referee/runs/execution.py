@@ -187,8 +187,8 @@ class Execution:
         for run, seen in self._store.heads(key):
             if not terms.ledger.extends(seen):
                 raise PeerMisbehaved(
-                    f"{behind('the referee', seen, terms.ledger.head)} (run {run!r}). What was released there counts as "
-                    f"spent: the curator must put its newest ledger back"
+                    f"{behind('the referee', seen, terms.ledger.head)} (run {run!r}). What was released there counts "
+                    f"as spent: the curator must put its newest ledger back"
                 )
 
     def _end(self, outcome: Outcome | None, status: str, reason: str, terms: messages.Terms | None) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class Execution:
         return release.result
 
     def _patiently(self, ask: Callable[[Signed], Signed], signed: Signed) -> Signed:
-        """Ask the curator, again and again while it cannot store what it must store first: nothing is lost by waiting."""
+        """Ask the curator, again and again while it cannot store what it must store first."""
         said = False
         while True:
             try:

@@ -88,7 +88,7 @@ def test_a_ledger_that_was_touched_is_not_started_on(spent, name):
     folder, older = spent
     reopened(folder).close()
     ATTACKS[name](folder, older)
-    with pytest.raises(TandemError, match="curator restore|cannot be opened"):
+    with pytest.raises(TandemError, match=r"curator restore|cannot be opened"):
         reopened(folder)
 
 
@@ -107,7 +107,7 @@ def test_the_main_file_alone_is_the_whole_ledger(bench):
 
 
 def test_a_whole_directory_put_back_is_noticed_by_the_referee(spent, tmp_path):
-    """Head and ledger together are older than what the referee has seen: it names what it saw, and nothing is charged."""
+    """Head and ledger together are older than what the referee has seen: its request says so, nothing is charged."""
     folder, older = spent
     shutil.rmtree(folder)
     shutil.copytree(older, folder)
@@ -120,7 +120,7 @@ def test_a_whole_directory_put_back_is_noticed_by_the_referee(spent, tmp_path):
         request = messages.Perform(run="run", digest=first.digest, operation_id="2", operation=learn(1), seen=seen)
         with pytest.raises(RolledBack, match="put back or cut off"):
             bench.curator.perform(seal(bench.referee.identity, request))
-        assert set(c.operation_id for c in bench.curator._ledger) == {"0"}
+        assert {c.operation_id for c in bench.curator._ledger} == {"0"}
 
 
 def test_two_copies_used_in_turn_stop_at_a_witness(tmp_path):

@@ -19,8 +19,9 @@ def upgrade() -> None:
     """
     if op.get_bind().execute(sa.text("SELECT count(*) FROM runs")).scalar_one():
         raise BrokenLedger(
-            "the ledger was written by version 0.2 or earlier, whose entries nothing vouches for. Its whole budget counts "
-            "as spent: finish its run with that version, or begin with new people or a new budget in a fresh directory"
+            "the ledger was written by version 0.2 or earlier, whose entries nothing vouches for. Its whole budget "
+            "counts as spent: finish its run with that version, or begin with new people or a new budget in a fresh "
+            "directory"
         )
     op.drop_table("operations")
     op.drop_table("runs")
