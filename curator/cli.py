@@ -52,6 +52,13 @@ def serve_command(
         typer.Option(help="Public key of the one referee to obey (default: the first to open a run)."),
     ] = None,
     witness: Witnesses = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Directory of the ledger of people over all runs (default: in this user's state directory)."),
+    ] = None,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Charge nobody: for experiments on public records only.")
+    ] = False,
 ) -> None:
     """Serve a private sample: draw or load it, check the budget, listen.
 
@@ -62,6 +69,7 @@ def serve_command(
     from common.service.app import listen, serve
     from curator.service.app import curator_app
     from curator.service.startup import open_curator
+    from curator.state.account import Counting
 
     end_with_stdin()
     chosen = resolve(loading.load(scenario, sets))
@@ -75,6 +83,7 @@ def serve_command(
                 referee_key,
                 lambda text: typer.echo(text, err=True),
                 witnesses=_witnesses(witness),
+                counting=Counting(ledger, ephemeral),
             )
         ) as curator,
     ):
@@ -114,11 +123,11 @@ def restore_command(
     typer.echo(f"{state} holds the ledger's {head.entries} entries again" + (": nothing more is released" * close))
 
 
-ledger = application("Look at a curator's ledger: verify it, show what was charged.")
-app.add_typer(ledger, name="ledger")
+looking = application("Look at a curator's ledger: verify it, show what was charged.")
+app.add_typer(looking, name="ledger")
 
 
-@ledger.command("verify")
+@looking.command("verify")
 @fail_clearly
 def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = False) -> None:
     """Check the ledger's chain, its head, and what witnesses have seen.
@@ -137,7 +146,7 @@ def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = Fa
         typer.echo(f"closed: {found['closed']}")
 
 
-@ledger.command("show")
+@looking.command("show")
 @fail_clearly
 def show_command(state: State, as_json: AsJson = False) -> None:
     """List what was charged and released, oldest first, without what was released.

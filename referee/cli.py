@@ -33,6 +33,12 @@ Sets = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 
 
+PeopleLedger = Annotated[
+    Path | None,
+    typer.Option(help="Directory of the ledger of people over all runs (default: in this user's state directory)."),
+]
+
+
 @app.command("run")
 @fail_clearly
 def run_command(
@@ -50,6 +56,10 @@ def run_command(
         typer.Option(help="Run folder; an unfinished one is taken up where it was.", file_okay=False),
     ] = None,
     token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for a URL.")] = "",
+    ledger: PeopleLedger = None,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Charge nobody: for experiments on public records only.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario to its result, and leave a run folder that can be audited.
@@ -57,7 +67,7 @@ def run_command(
     Example: referee run ball --seed 1 --deployment processes
     """
     from common.scenario import loading
-    from deploy.running import carry_out
+    from deploy.running import Counting, carry_out
     from referee.view import show
 
     result = carry_out(
@@ -66,6 +76,7 @@ def run_command(
         seed=seed,
         output=output,
         token=token,
+        counting=Counting(ledger, ephemeral),
         watching=partial(show.live, quiet=as_json),
     )
     if as_json:
@@ -158,6 +169,23 @@ def serve_command(
     runner = Runner(referee)
     runner.start()
     serve(referee_app(referee, runner), listener, "referee")
+
+
+@app.command("budget")
+@fail_clearly
+def budget_command(ledger: PeopleLedger = None, as_json: AsJson = False) -> None:
+    """Show what runs from here have cost the people of their curators, over all runs of the same people.
+
+    Example: referee budget --json
+    """
+    from deploy.running import spent_by_people
+    from referee.view import show
+
+    folder, runs = spent_by_people(ledger)
+    if as_json:
+        typer.echo(json.dumps(runs))
+    else:
+        show.budget_table(folder, runs)
 
 
 @app.command("witness")

@@ -39,6 +39,7 @@ from curator.engine.engine import Engine
 from curator.engine.policy import Policy
 from curator.learners.base import Learner
 from curator.sample.base import Sample
+from curator.state.account import Account
 from curator.state.chain import REMEDY
 from curator.state.ledger import Charge, Holder, Ledger
 from curator.state.state_directory import StateDirectory
@@ -76,13 +77,15 @@ class Curator:
         The referee's public key that it obeys; None pins the first that opens a run.
     witnesses
         Where the heads of its ledger go, beside the file in its state directory.
+    account
+        Its people in the ledger over all runs; None where nobody is charged.
 
     Raises
     ------
     BrokenLedger
         If its ledger is missing, cut off, edited, or older than its head.
     BudgetExceeded
-        If the rounds of the policy do not fit its budget.
+        If the rounds of the policy do not fit its budget, or its people have spent theirs in other runs.
     BadScenario, BadData
         If the policy and the sample do not fit together.
     BadInput
@@ -99,6 +102,7 @@ class Curator:
         seed: int | None = None,
         referee: str | None = None,
         witnesses: Sequence[Witness] = (),
+        account: Account | None = None,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
@@ -119,6 +123,9 @@ class Curator:
             opened.callback(self._directory.close)
             self._ledger = Ledger(self._directory.journal)
             self._referee = self._pinned(referee)
+            self._account = account
+            if account is not None:
+                account.attend(self._directory.journal, opened=self._ledger.holder is not None)
             self._engine = self._rebuilt()
             self._opened = opened.pop_all()
 
@@ -159,7 +166,7 @@ class Curator:
         ConfigurationMismatch
             If it asks of this curator anything else than its policy.
         BudgetExceeded
-            If another run already has the budget.
+            If another run already has the budget, or its people have spent theirs in other runs.
         """
         configuration = messages.Configuration.parse(verify(signed, messages.Configuration.KIND, self._referee))
         if configuration.referee != signed.key:
@@ -175,7 +182,8 @@ class Curator:
                 if self._referee not in (None, signed.key):
                     raise Forged("another referee was pinned meanwhile")
                 self._check_open()
-                self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key))
+                spent = None if self._account is None else self._account.charge(self.key)
+                self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key, spent))
             elif (holder.run, holder.digest) != (configuration.run, digest):
                 epsilon, delta = self.guarantee
                 raise BudgetExceeded(

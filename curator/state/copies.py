@@ -16,7 +16,7 @@ from common.wire.witness import Witness, behind
 from curator.state.chain import Chain
 from curator.state.journal import CLOSED, HEAD, KEY, LEDGER, read_head
 
-BESIDE = (KEY, "secret.key", "claim.json", "people", "public-people")
+BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
 """Files without which a ledger is of no use; those that there are go with it. Weights are computed again."""
 
 

@@ -105,6 +105,28 @@ class Journal:
             raise _cannot_write(error) from None
         self._published = head
 
+    def attend(self, witness: Witness, *, opened: bool) -> None:
+        """Tell a further witness from now on, which later starts need not name.
+
+        Parameters
+        ----------
+        opened
+            Whether it must have seen this ledger before.
+
+        Raises
+        ------
+        BrokenLedger
+            If it has not, or has seen another one.
+        """
+        if self.closed is not None:
+            return
+        known = self._known[witness.place] = witness.last()
+        if known is None and opened:
+            raise BrokenLedger(f"the witness {witness.place} has forgotten this ledger. {REMEDY}")
+        self._check(f"the witness {witness.place}", known)
+        self._witnesses, self._published = (*self._witnesses, witness), None
+        self.publish()
+
     # Beginning ------------------------------------------------------------------------------------------------------
 
     def _open(self, folder: Path, about: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ def result_document(
         "privacy": {
             "curator": {"epsilon": terms.epsilon if terms else None, "delta": terms.delta if terms else None},
             "agent": guarantee(scenario.agents.mechanism.guarantee),
+            "all_runs": terms.all_runs.wire() if terms and terms.all_runs else None,
         },
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }

@@ -68,6 +68,7 @@ def draw(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], round
 
 def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, drawn: bool) -> str:
     curator, agent = result["privacy"]["curator"], result["privacy"]["agent"]
+    everything = result["privacy"].get("all_runs")
     lines = [
         f"# {scenario.title}",
         "",
@@ -78,6 +79,7 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
         "| | |",
         "|---|---|",
         f"| each person of the curator has | {guarantee(curator)} |",
+        *([f"| **over all runs of these people** | {over_all_runs(everything)} |"] if everything else []),
         f"| each agent has | {guarantee(agent)} |",
         f"| agents asked, answered, enrolled | {', '.join(format(result['agents'][k], ',') for k in _COUNTS)} |",
         f"| seconds | {result['seconds']['total']} |",
@@ -126,6 +128,13 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
 
 
 _COUNTS = ("asked", "answered", "enrolled")
+
+
+def over_all_runs(total: dict[str, Any]) -> str:
+    """Say what all runs of a data set's people may have cost them together."""
+    if total["runs"] == 1:
+        return f"this is their first: epsilon = {total['epsilon']:g}, delta = {total['delta']:g}"
+    return f"epsilon = {total['epsilon']:g}, delta = {total['delta']:g} in {total['runs']} runs"
 
 
 def guarantee(pair: dict[str, float | None]) -> str:

@@ -18,7 +18,7 @@ from common.planning.plan import plan, rows, rows_of
 from common.planning.problems.base import planned_values
 from common.scenario.scenario import Scenario
 from referee.audit.audit import Audit
-from referee.view.report import TRUTHS, guarantee
+from referee.view.report import TRUTHS, guarantee, over_all_runs
 
 _OUT = Console()
 _ERR = Console(stderr=True)
@@ -114,6 +114,9 @@ def result(document: dict[str, Any]) -> None:
         f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled",
     )
     table.add_row("curator guarantees", guarantee(document["privacy"]["curator"]))
+    everything = document["privacy"].get("all_runs")
+    if everything is not None:
+        table.add_row("OVER ALL RUNS", f"[bold]{over_all_runs(everything)}[/bold]")
     table.add_row("each agent has", guarantee(document["privacy"]["agent"]))
     seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
     table.add_row("seconds", seconds)
@@ -121,6 +124,25 @@ def result(document: dict[str, Any]) -> None:
     table.add_row("run folder", document["run"])
     _OUT.print(table)
     _OUT.print(f"Verify it: referee audit {document['run']}", highlight=False)
+
+
+def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:
+    """Print what runs have cost their curators' people."""
+    if not runs:
+        _OUT.print(f"{folder}: no run has been charged to anybody")
+        return
+    table = Table("charged", "scenario", "people", "this run", "over all their runs", "lifetime", title=folder)
+    for run in runs:
+        total, lifetime = run["all_runs"], run["lifetime"]
+        table.add_row(
+            run["time"][:16],
+            run["scenario"] + (" (experiment)" if run["experiment"] else ""),
+            f"{run['people']:,}",
+            f"({run['epsilon']:g}, {run['delta']:g})",
+            f"({total['epsilon']:g}, {total['delta']:g}) in {total['runs']}",
+            "none stated" if lifetime is None else f"({lifetime['epsilon']:g}, {lifetime['delta']:g})",
+        )
+    _OUT.print(table)
 
 
 def plans(scenario: Scenario) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tests.support import served
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """Let no file of this process grow beyond 8 KiB: what the operating system says then, it says of a full disk too."""
+    """Let no file of this process grow beyond 8 KiB: the operating system refuses as it does on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 10, before[1]))
     try:
