@@ -107,7 +107,8 @@ def claim_people(folder: Path, fingerprint: str | None, name: str = "people") ->
     if path.read_text() != fingerprint:
         raise BadInput(
             f"the table has changed since the state directory {folder} was made for it: "
-            f"put the old table back, or give a fresh directory with --state (which is a fresh budget)"
+            f"put the old table back, or give a fresh directory with --state (its run is charged "
+            f"to the same people)"
         )
 
 
