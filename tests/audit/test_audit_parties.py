@@ -1,9 +1,8 @@
 """The shipped code of curator and agents passes the audit, end to end; without one of its safeguards it does not.
 
-Each audit claims too much with probability at most 1e-6 (``case.FAILURE``). Seeds are fixed, except OpenDP's, which
-samples a single agent's answer. ``python -m benchmarks.audit`` is the same with more runs. In the quick
-tier the honest subject of every case has an eighth of its runs, and the first twin of a case stands beside it where it
-is caught in few.
+Each audit claims too much with probability at most 1e-6 (``case.FAILURE``). Seeds are fixed.
+``python -m benchmarks.audit`` is the same with more runs. In the quick tier the honest subject of every case has an
+eighth of its runs, and the first twin of a case stands beside it where it is caught in few.
 """
 
 from __future__ import annotations
