@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.sgd import Sgd
 from curator.numerics.equations import Equations
+from curator.sample.base import Sample
 from curator.sample.local import LocalSample
 from curator.sample.placement import open_sample
 from curator.sample.rows.fixed import FixedRows, Grid
@@ -150,6 +152,21 @@ def wide_descent() -> list[Row]:
     ]
 
 
+def fetches(sample: Sample) -> float:
+    """Return how many random rows a second all cores can copy from a sample in memory: the limit of its draws."""
+    rows = sample.whole
+    assert isinstance(rows, FixedRows)
+    cores, size, calls = len(os.sched_getaffinity(0)), 1 << 16, 100
+    places = [RandomSource.seeded(core).integers(len(rows), size) for core in range(cores)]
+
+    def fetch(core: int) -> None:
+        for _ in range(calls):
+            rows.copied(places[core])
+
+    with ThreadPoolExecutor(cores) as pool:
+        return cores * calls * size / seconds(lambda: list(pool.map(fetch, range(cores))))
+
+
 def full_size() -> list[Row]:
     """Measure one iteration at the paper's full size, and its peak memory."""
     chosen = resolve(loading.load(PAPER))
@@ -169,9 +186,11 @@ def full_size() -> list[Row]:
             weights.update(sample, hypothesis)
 
         whole = seconds(iteration)
+        fetched = fetches(sample)
     steps = int(learner.wire()["steps"])
     return [
         Row(f"private SGD, d=8, end to end at n={len(sample):,}", steps / learned, 2.5e7, "steps/s"),
+        Row("rows of 16 bytes fetched at random there, and nothing else", fetched, None, "rows/s"),
         Row(f"one whole iteration at n={len(sample):,}, R={steps:,}", whole, 3.0, "s"),
         Row("its peak memory", peak(), 6.0, "GiB"),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,22 @@ def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 def _people_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test meet the people of another one."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the workers of a run, if there are several, compile each loop once."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        from tests.compiling import share
+
+        share(Path(config.option.basetemp).parent / "compiling")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Share out the largest loops among the workers of a large run, before any test waits for one."""
+    from tests.compiling import MANY, compile_part
+
+    if "PYTEST_XDIST_WORKER" in os.environ and len(session.items) >= MANY:
+        compile_part(int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from referee.protocols.examples import small_ball
 from referee.runs.port import CuratorPort
 from referee.service.referee import Referee, public
 from referee.state.runfolder import pack_reports, write_run
+from tests.clocks import Clock
 
 TOKEN = "a-token-for-tests"
 ABOUT = [name for name in PROTOCOLS.shipped() if PROTOCOLS[name].problem is not None]
@@ -74,7 +75,10 @@ class _Gate:
 
 
 class Bench:
-    """Curator, referee and hosted people in one process; ``close`` does what a crash does: nothing but let go."""
+    """Curator, referee and hosted people in one process; ``close`` does what a crash does: nothing but let go.
+
+    Deadlines pass by ``clock``, which moves on only where nobody in this process has anything to do.
+    """
 
     def __init__(
         self,
@@ -91,7 +95,8 @@ class Bench:
         self.seed = seed
         self.curator = open_curator(self.chosen, folder / "curator", seed, None, witnesses=witnesses)
         self._gate = _Gate(curator(self.curator))
-        self.referee = Referee(folder / "referee", self._gate, wait=self._wait)
+        self.clock = Clock()
+        self.referee = Referee(folder / "referee", self._gate, wait=self.wait, clock=self.clock)
         self.referee.allow("enrolment", TOKEN)
         self.population = open_population(
             self.chosen, folder / "agents", seed, self.referee.identity.public, self.chosen.agents.count - individuals
@@ -117,11 +122,12 @@ class Bench:
         """Go on with another curator in the place of the one there was."""
         self.curator = self._gate.curator = curator
 
-    def _wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
+        """Let the hosted people work, or else the seconds pass."""
         if self.hooks:
             self.hooks.pop(0)()
-        else:
-            self.host.step()
+        elif not self.host.step():
+            self.clock.wait(seconds)
 
     def meanwhile(self, attack: Callable[[], None]) -> None:
         """While the next question is open and unanswered, do this."""

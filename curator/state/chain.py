@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, MetaData, Table, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.exc import DatabaseError
 
 from common.core.errors import BrokenLedger
-from common.service.database import open_database, sqlite_url
+from common.service.database import open_tables, sqlite_url
 from common.wire.chain import START, Extension, Head, link, linked
 from curator.state import migrations
 
@@ -44,10 +44,8 @@ class Chain:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._engine: Engine = open_database(sqlite_url(path), migrations.__name__, log=False)
-        metadata = MetaData()
-        metadata.reflect(self._engine)
-        self._table: Table = metadata.tables["entries"]
+        self._engine, tables = open_tables(sqlite_url(path), migrations.__name__, log=False)
+        self._table = tables["entries"]
         self.entries: list[Entry] = []
         self._links: list[str] = []
         self._hashes: list[str] = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Engine, MetaData, Table, insert
+from sqlalchemy import Table, insert
 
-from common.service.database import open_database
+from common.service.database import open_tables
 from common.wire.transcript import Entry
 from referee.state import migrations
 
@@ -21,10 +21,7 @@ class Tables:
     """
 
     def __init__(self, url: str) -> None:
-        self._engine: Engine = open_database(url, migrations.__name__)
-        metadata = MetaData()
-        metadata.reflect(self._engine)
-        self._tables: dict[str, Table] = dict(metadata.tables)
+        self._engine, self._tables = open_tables(url, migrations.__name__)
 
     def close(self) -> None:
         """Release every connection."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.scenario.scenario import CuratorSection
+from common.scenario.sections import CuratorSection
 from tests.documents.reading import ROOT, pages
 
 SOURCES = ("common", "curator", "local_agent", "referee", "deploy", "tandem", "scenarios")

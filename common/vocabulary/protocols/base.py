@@ -24,7 +24,7 @@ class Demands:
     several_tasks: bool = False
 
 
-DEMANDS: Registry[Demands] = Registry("protocol's demands", __name__)
+DEMANDS: Registry[Demands] = Registry("protocol's demands", __name__, optional=True)
 
 
 def demands_of(protocol: str) -> Demands:

@@ -18,7 +18,7 @@ class Scripted(RandomSource):
             np.array(fine, dtype=np.uint64).view(np.uint8),
         ]
 
-    def _keystream(self, size: int) -> np.ndarray:  # type: ignore[type-arg]  # as terse as a stub may be
+    def _keystream(self, size: int) -> np.ndarray:
         script = self._scripts.pop(0)
         assert len(script) == size
         return script

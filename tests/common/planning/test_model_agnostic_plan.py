@@ -87,8 +87,8 @@ def test_content_takes_twice_the_noise():
 
 def test_what_is_given_is_kept():
     resolved = resolve(scenario(learner={"chunks": 77, "aggregation": {"name": "gnmax", "noise": 500.0}}))
-    assert resolved.curator.settings.chunks == 77
-    assert resolved.curator.settings.aggregation.noise == 500.0
+    assert resolved.curator.settings.chunks == 77  # type: ignore[attr-defined]
+    assert resolved.curator.settings.aggregation.noise == 500.0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

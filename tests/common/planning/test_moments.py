@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_a_wider_target_has_no_supremum_and_gains_by_its_fourth_moment() -> None
 
 @pytest.mark.parametrize(("source", "target", "k"), [(1.0, 0.4, 6), (1.0, 0.02, 10), (0.1, 0.07, 2)])
 def test_second_moments_are_the_known_answers(source: float, target: float, k: int) -> None:
-    ball = parse_distribution(
+    ball: Any = parse_distribution(
         {"name": "gaussian-ball", "side": "source", "d": k, "close": k, "sigma_source": source, "sigma_target": target}
     )
     assert gaussian_moment(2.0, source, target, k) == pytest.approx(ball.chi_squared(), rel=1e-12)

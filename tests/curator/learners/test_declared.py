@@ -80,7 +80,7 @@ def test_draws_as_often_as_its_event_pays_for(way: str) -> None:
     learner = parse_learner({**WAYS[way], **(SHORT.get(WAYS[way]["name"], {}) if way in EXAMPLES else {})})
     features = np.random.default_rng(3).uniform(-1, 1, size=(600, 90 if "many" in way else 3)).astype(np.float32)
     if not accepts(lambda: learner.check(features.dtype, features.shape[1])):
-        features = (features > 0.2).astype(np.uint8)  # type: ignore[assignment]
+        features = (features > 0.2).astype(np.uint8)
     records = Records(features, np.where(features[:, 0] > 0.2, 1, -1).astype(np.int8))
     public = records.take(np.arange(100))
     sampler = CountingSampler(records)

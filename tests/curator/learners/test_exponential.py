@@ -1,6 +1,7 @@
 """The exponential mechanism: exact counts, and the law exp(-epsilon mistakes / 2)."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,7 +109,7 @@ def test_utility_is_as_mcsherry_and_talwar_say():
 @pytest.mark.parametrize(("literals", "size"), [(1, 1), (2, 2), (3, 3), (4, 4)])
 def test_conjunctions_have_as_many_literals_as_asked(literals, size):
     learner = Exponential(hypotheses="conjunctions", draws=200, epsilon=1.0, literals=literals)
-    learned = learner.learn(Reweighing(130, 0.5, 0.1).sampler(boolean()), RandomSource.seeded(1), None)
+    learned: Any = learner.learn(Reweighing(130, 0.5, 0.1).sampler(boolean()), RandomSource.seeded(1), None)
     assert len(learned.features) == size
 
 

@@ -85,7 +85,7 @@ class TestContract:
             return
         records, public = wanted(learner)
         draws = Reweighing(len(records), 0.5, 0.1).sampler(records)
-        draws.everybody = None
+        draws.everybody = None  # type: ignore[assignment, method-assign]
         assert isinstance(learner.learn(draws, RandomSource.seeded(1), None, public), Hypothesis)
 
     def test_learns_what_can_be_learned(self, learner):

@@ -88,7 +88,7 @@ def test_several_classes_cost_what_two_cost():
 
 def test_points_without_an_answer_get_any_class_alike():
     chosen = learner(student={"classifier": "DecisionTreeClassifier"})
-    grown = chosen.transfer(PUBLIC.features[:, :3], np.full(200, -1), RandomSource.seeded(1))
+    grown: Any = chosen.transfer(PUBLIC.features[:, :3], np.full(200, -1), RandomSource.seeded(1))
     # 200 draws of four classes: 50 each, standard deviation 6.1.
     assert (np.abs(np.bincount(grown.classes(PUBLIC.features), minlength=4) - 50) < 25).all()
 

@@ -190,7 +190,7 @@ def test_the_truth_comes_out_as_often_as_planned():
     shape = {"name": "biased-parity", "side": "source", "d": 20, "secret": [2, 3, 19], "biased": 1, "rate": 0.0669873}
     source, beta = parse_distribution(shape), 0.1
     kept, answers = rates("tight", 1.0)
-    acceptance_table = kept * spanning.escapes(20, source.chi_squared(), source.supremum())
+    acceptance_table = kept * spanning.escapes(20, source.chi_squared(), source.supremum())  # type: ignore[attr-defined]
     count, rows = spanning.blocks(acceptance_table, 1.0 - answers, beta)
     chosen, truth = learner(blocks=count), Parity(features=(2, 3, 19))
     right = sum(

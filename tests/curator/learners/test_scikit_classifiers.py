@@ -1,5 +1,7 @@
 """Every classifier of scikit-learn gives a hypothesis that predicts as it does."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -100,7 +102,7 @@ def fitted(monkeypatch):
         models.append(model)
         return write(model, example)
 
-    write = scikit.as_hypothesis
+    write = scikit.as_hypothesis  # type: ignore[attr-defined]
     monkeypatch.setattr(scikit, "as_hypothesis", remember)
     return models
 
@@ -119,7 +121,7 @@ def agreement(name, parameters, fitted, transform=lambda features: features):
 
 @pytest.mark.parametrize("name", sorted(set(classifiers()) - set(SEVERAL)))
 def test_every_classifier_gives_a_hypothesis_that_predicts_as_it_does(name, fitted):
-    parameters = {**NEEDED.get(name, {}), **QUICK.get(name, {})}
+    parameters: dict[str, Any] = {**NEEDED.get(name, {}), **QUICK.get(name, {})}
     transform = COUNTS.get(name, lambda features: features)
     kind, share = agreement(name, parameters, fitted, transform)
     assert kind == next((kind for kind, names in KINDS.items() if name in names), "onnx")

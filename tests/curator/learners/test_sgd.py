@@ -1,6 +1,7 @@
 """Private SGD: Algorithm 3 step by step, with the errata."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def slowly(learner, sampler, source, previous=None):
 def test_kernel_agrees_with_the_algorithm_step_by_step(d, loss, noise, more):
     learner = Sgd(**{"steps": 200, "diameter": 6.0, "noise": noise, "loss": loss, **more})
     draws, _ = sampler(d=d)
-    learned = learner.learn(draws, RandomSource.seeded(3), None)
+    learned: Any = learner.learn(draws, RandomSource.seeded(3), None)
     weights, threshold = slowly(learner, draws, RandomSource.seeded(3))
     np.testing.assert_allclose(learned.weights, weights, rtol=1e-8, atol=1e-8)
     assert learned.threshold == pytest.approx(threshold, rel=1e-8, abs=1e-8)
@@ -108,7 +109,7 @@ def test_many_coordinates_in_single_precision_agree_with_the_algorithm(loss, mor
     learner = Sgd(**{"steps": 400, "diameter": 6.0, "noise": 0.7, "loss": loss, **more})
     assert learner._single(101)
     draws, _ = sampler(d=100)
-    learned = learner.learn(draws, RandomSource.seeded(3), None)
+    learned: Any = learner.learn(draws, RandomSource.seeded(3), None)
     weights, threshold = slowly(learner, draws, RandomSource.seeded(3))
     assert np.linalg.norm(learned.weights - weights) < 2e-3 * np.linalg.norm(weights)
     assert learned.threshold == pytest.approx(threshold, abs=2e-3)
@@ -164,7 +165,7 @@ def test_warm_start_begins_at_the_released_hypothesis_inside_the_ball():
     draws, _ = sampler()
     learner = Sgd(steps=50, diameter=2.0, noise=0.5, intercept=0.5, warm=True)
     previous = Linear(weights=(3.0, -3.0, 0.0, 0.0), threshold=0.4)
-    learned = learner.learn(draws, RandomSource.seeded(4), previous)
+    learned: Any = learner.learn(draws, RandomSource.seeded(4), previous)
     np.testing.assert_allclose(learned.weights, slowly(learner, draws, RandomSource.seeded(4), previous)[0], rtol=1e-8)
 
 
@@ -190,11 +191,11 @@ def test_every_iterate_counts_once_however_many_blocks_there_are(d, monkeypatch)
     records = Records(np.repeat(record, 20, axis=0), np.ones(20, dtype=np.int8))
     draws = Reweighing(20, None, 0.1).sampler(LocalSample.of(records))
     learner = Sgd(steps=90, diameter=1.0, noise=0.0, start=0.25)
-    one = learner.learn(draws, RandomSource.seeded(5), None)
+    one: Any = learner.learn(draws, RandomSource.seeded(5), None)
     monkeypatch.setattr("curator.learners.sgd._CELLS", 10 * (d + 1))
     several = learner.learn(draws, RandomSource.seeded(5), None)
-    np.testing.assert_allclose(several.weights, one.weights, rtol=1e-12)
-    assert several.threshold == pytest.approx(one.threshold, rel=1e-12)
+    np.testing.assert_allclose(several.weights, one.weights, rtol=1e-12)  # type: ignore[attr-defined]
+    assert several.threshold == pytest.approx(one.threshold, rel=1e-12)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("cores", [1, 2, 8])
@@ -213,7 +214,7 @@ def first_moves(d, noise, loss, seeds):
     learner = Sgd(steps=1, diameter=1e9, noise=noise, loss=loss, clip=0.5, regularization=1.0)
     draws, _ = sampler(d=d)
     learned = (learner.learn(draws, RandomSource.seeded(seed), None) for seed in range(seeds))
-    return -np.array([[*one.weights, -one.threshold] for one in learned])
+    return -np.array([[*one.weights, -one.threshold] for one in learned])  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def test_no_gradient_is_longer_than_the_clip_whatever_the_features():
     draws, _ = sampler(scale=1e6)
     for seed in range(20):
         learner = Sgd(steps=1, diameter=2.0, noise=0.0, clip=0.25, loss="hinge", intercept=0.5)
-        learned = learner.learn(draws, RandomSource.seeded(seed), None)
+        learned: Any = learner.learn(draws, RandomSource.seeded(seed), None)
         moved = np.linalg.norm([*learned.weights, -learned.threshold / 0.5])
         assert moved == pytest.approx(2.0 * 0.25 / 0.25 / 2.0, rel=1e-6)
 
@@ -244,11 +245,11 @@ def test_noise_is_added_where_the_gradient_is_zero():
     for seed in range(300):
         learner = Sgd(steps=1, diameter=1e6, noise=2.0, clip=0.5, loss="hinge", intercept=0.0, start=1e4)
         step = 1e6 / math.sqrt(0.25 + 1.0)
-        moves.append((learner.learn(draws, RandomSource.seeded(seed), None).weights[0] - 1e4) / step)
+        moves.append((learner.learn(draws, RandomSource.seeded(seed), None).weights[0] - 1e4) / step)  # type: ignore[attr-defined]
     # sigma = noise * clip = 1, cut off at D/2 = 0.56 step lengths by the projection.
-    moves = np.array(moves)
-    assert np.count_nonzero(moves) == 300
-    assert abs(np.mean(np.abs(moves) < 0.5) - 0.383) < 6 * math.sqrt(0.383 * 0.617 / 300)
+    moved = np.array(moves)
+    assert np.count_nonzero(moved) == 300
+    assert abs(np.mean(np.abs(moved) < 0.5) - 0.383) < 6 * math.sqrt(0.383 * 0.617 / 300)
 
 
 def test_excess_loss_shrinks_as_theorem_a1_says():
@@ -287,7 +288,7 @@ def test_the_lasso_finds_the_separating_coordinates_in_a_single_iteration():
     stray = {}
     for lasso in (0.0, 8e-4):
         chosen = learner.model_copy(update={"lasso": lasso})
-        learned = chosen.learn(Reweighing(4000, None, 0.1).sampler(people), RandomSource.seeded(1), None)
+        learned: Any = chosen.learn(Reweighing(4000, None, 0.1).sampler(people), RandomSource.seeded(1), None)
         sizes = np.abs(learned.weights)
         assert sizes[:3].min() > 5.0
         stray[lasso] = sizes[3:].max() / sizes[:3].min()
@@ -297,7 +298,7 @@ def test_the_lasso_finds_the_separating_coordinates_in_a_single_iteration():
 
 def test_a_lasso_above_every_gradient_leaves_nothing_but_the_intercept():
     draws, _ = sampler()
-    learned = Sgd(steps=2000, diameter=5.0, noise=0.0, lasso=2.0, output="last").learn(
+    learned: Any = Sgd(steps=2000, diameter=5.0, noise=0.0, lasso=2.0, output="last").learn(
         draws, RandomSource.seeded(2), None
     )
     assert learned.weights == (0.0,) * 4
@@ -312,7 +313,7 @@ def test_ellipses_in_the_box_are_learned_as_in_the_paper():
         steps=200_000, loss="perceptron", noise=0.0, clip=8.0, diameter=math.sqrt(7), domain="box", start=1.0,
         intercept=-1.0, output="suffix",
     )  # fmt: skip
-    learned = learner.learn(Reweighing(20_000, None, 0.1).sampler(people), RandomSource.seeded(1), None)
+    learned: Any = learner.learn(Reweighing(20_000, None, 0.1).sampler(people), RandomSource.seeded(1), None)
     assert min(*learned.weights, learned.threshold) >= 0.0
     assert max(*learned.weights, learned.threshold) <= 1.0
     assert min(learned.weights[:2]) > 5 * max(learned.weights[2:])
@@ -322,7 +323,7 @@ def test_ellipses_in_the_box_are_learned_as_in_the_paper():
 def test_warm_start_in_the_box_begins_inside_it():
     draws, _ = sampler()
     learner = Sgd(steps=1, diameter=1e-9, noise=0.0, domain="box", warm=True, output="last")
-    learned = learner.learn(draws, RandomSource.seeded(4), Linear(weights=(3.0, -3.0, 0.5, 0.0), threshold=-0.25))
+    learned: Any = learner.learn(draws, RandomSource.seeded(4), Linear(weights=(3.0, -3.0, 0.5, 0.0), threshold=-0.25))
     np.testing.assert_allclose([*learned.weights, learned.threshold], [1.0, 0.0, 0.5, 0.0, -0.25], atol=1e-6)
 
 

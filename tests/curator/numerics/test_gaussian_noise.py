@@ -86,7 +86,7 @@ def test_every_cell_of_a_pair_has_its_probability_by_counting_all_words_that_lea
     found = 0
     for some in np.array_split(radii, -(-len(radii) * len(angles) // 2_000_000)):
         pairs = transformed(np.repeat(some, len(angles)), np.tile(angles, len(some)))
-        found += np.count_nonzero((pairs == (x, y)).all(axis=1))
+        found += int(np.count_nonzero((pairs == (x, y)).all(axis=1)))
     mass = math.prod(norm.cdf((k + 0.5) / GRID) - norm.cdf((k - 0.5) / GRID) for k in (x, y))
     assert found * 2.0**-48 == pytest.approx(mass, rel=accuracy)
 

@@ -68,7 +68,7 @@ def scenario(learner: dict[str, Any], **curator: Any) -> ResolvedScenario:
 @pytest.fixture
 def local_curator(tmp_path) -> Iterator[Callable[..., Office]]:
     """Return how to open a curator with the public points and such a learner."""
-    opened = []
+    opened: list[Any] = []
 
     def opening(
         changes: Mapping[str, Any] = MappingProxyType({}), public: Records | None = PUBLIC, **curator: Any
@@ -100,7 +100,7 @@ def test_points_are_labelled_and_charged_as_declared_and_once(local_curator):
     assert first == again
     (event,) = charged(office)
     assert isinstance(event, Gaussian)
-    assert (event.count, event.mu) == (POINTS, pytest.approx(np.sqrt(2.0) / 4.0, rel=1e-12))
+    assert (event.count, event.mu) == (POINTS, pytest.approx(np.sqrt(2.0) / 4.0, rel=1e-12))  # type: ignore[comparison-overlap]
     assert first["event"] == event.wire()
     assert np.mean(np.array(first["labels"]) == TRUTH) > 0.9
     assert first["protects"] == "records"

@@ -39,7 +39,7 @@ def wire(kind: str, **changes: Any) -> dict[str, Any]:
 @pytest.fixture
 def local_curator(tmp_path):
     """Return how to open a curator without a learner, with such a budget for so many releases."""
-    opened = []
+    opened: list[Any] = []
 
     def opening(epsilon: float = EPSILON, rounds: int = 1, sample: Records = SAMPLE) -> Office:
         chosen = small("hypothesis-testing")

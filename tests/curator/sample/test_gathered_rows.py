@@ -50,7 +50,7 @@ def seen(draws):
     """Return what a loop sees of draws."""
     shape = draws.size, draws.matrix.shape[1]
     features, again, signs = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape[0], np.int8)
-    read(*draws, features, again, signs)
+    read(*draws, features, again, signs)  # type: ignore[call-arg]
     np.testing.assert_array_equal(features, again)
     return Records(features, signs)
 

@@ -441,7 +441,7 @@ def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
 
     with Bench(tmp_path) as bench:
         bench.open()
-        monkeypatch.setattr(checkpoints.os, "fsync", full)
+        monkeypatch.setattr(checkpoints.os, "fsync", full)  # type: ignore[attr-defined]
         bench.curator._directory.checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
         bench.curator._directory.checkpoints.settle()
         monkeypatch.undo()

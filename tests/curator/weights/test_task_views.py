@@ -1,5 +1,7 @@
 """Whatever a learner asks of a task's sampler, it sees the task's view of records, and nothing else of them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -45,7 +47,7 @@ def test_records_are_seen_through_the_task(sampler, ask):
 
 
 def test_a_learner_that_asks_for_distinct_draws_learns_the_task(sampler):
-    learned = parse_learner({"name": "svm", "draws": COUNT}).learn(sampler, RandomSource.seeded(1), None)
+    learned: Any = parse_learner({"name": "svm", "draws": COUNT}).learn(sampler, RandomSource.seeded(1), None)
     assert len(learned.weights) == 2
 
 
@@ -54,7 +56,7 @@ def test_a_learner_that_reads_long_records_in_place_sees_the_task(sampler):
     sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
     assert sample.in_place is not None
     view = TaskSampler(sample, Reweighing(100, 0.2, 0.1).density(), Task(features=70, label=80))
-    learned = parse_learner({"name": "sgd", "steps": 50, "noise": 1.0, "diameter": 2.0}).learn(
+    learned: Any = parse_learner({"name": "sgd", "steps": 50, "noise": 1.0, "diameter": 2.0}).learn(
         view, RandomSource.seeded(1), None
     )
     assert len(learned.weights) == 70

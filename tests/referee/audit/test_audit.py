@@ -23,7 +23,6 @@ from referee.audit.audit import Audit, audit
 from referee.collection.batches import assign, report_root
 from referee.state.runfolder import pack_reports, unpack_reports
 from referee.state.values import StoredReport
-from tests.clocks import Clock
 from tests.support import Bench, leave_folder, tiny
 
 
@@ -377,11 +376,10 @@ def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
         second = open_population(bench.chosen, tmp_path / "second", 1, key, 3000)
         host = Host(second, bench.referee, key)
         host.enrol(TOKEN)
-        whole = bench._wait
 
         def both(seconds: float) -> None:
-            whole(seconds)
-            host.step()
+            if not any([bench.host.step(), host.step()]):
+                bench.clock.wait(seconds)
 
         bench.referee._wait = both
         bench.run()
@@ -413,14 +411,14 @@ def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
 
 def test_runs_that_did_not_end_by_themselves_are_verified_too(tmp_path):
     """Refused by the agents in the middle: everything up to there is replayed, and there is no answer to believe."""
-    clock, answered = Clock(), iter([True])
+    answered = iter([True])
     with Bench(tmp_path / "state", tiny()) as bench:
 
         def answer_once(seconds: float) -> None:
             if not (next(answered, False) and bench.host.step()):
-                clock.wait(seconds)
+                bench.clock.wait(seconds)
 
-        bench.referee.collection.clock, bench.referee._wait = clock, answer_once
+        bench.referee._wait = answer_once
         result = bench.run()
         assert (result["status"], result["answer"]) == ("failed", None)
         run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())

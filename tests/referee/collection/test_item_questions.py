@@ -72,7 +72,7 @@ def test_a_population_and_an_individual_say_their_items(tmp_path, mechanism):
         truth = np.empty(PEOPLE, dtype=np.uint64)
         everybody = Records(features, np.ones(PEOPLE, dtype=np.int8))
         truth[slots] = QUERY.evaluate(everybody.only(QUERY.columns), slots)
-        oracle = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
+        oracle: Any = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
         short = answers.slots % 2 == 0
         words = public_words(QUERY.public, answers.slots[short])
         supports = oracle.supports(answers.values[short], QUERY.domain, words, np.arange(4, dtype=np.uint64))

@@ -142,7 +142,7 @@ def test_what_is_not_signed_as_a_report_is_none():
 
 def test_an_assignments_digest_is_computed_once_for_each_of_so_many_participants(monkeypatch):
     calls: list[str] = []
-    real = asked_module.assign
+    real = asked_module.assign  # type: ignore[attr-defined]
     monkeypatch.setattr(asked_module, "assign", lambda batch, key, *rest: calls.append(key) or real(batch, key, *rest))
     monkeypatch.setattr(asked_module, "MAX_REMEMBERED", 1)
     fresh = question()

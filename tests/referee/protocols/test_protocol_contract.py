@@ -374,7 +374,7 @@ def test_it_reweighs_by_every_hypothesis_that_is_bad_and_never_after_the_last():
     assert (outcome.status, outcome.iterations) == ("exhausted", 3)
     released = [reply["hypothesis"] for _, step, reply in world.log if "hypothesis" in getattr(reply, "keys", dict)()]
     reweighed = [
-        step.operation.hypothesis.wire()
+        step.operation.hypothesis.wire()  # type: ignore[attr-defined]
         for _, step, _ in world.log
         if isinstance(step, AskCurator) and step.operation.kind == "reweigh"
     ]
@@ -389,7 +389,7 @@ def test_out_of_rounds_it_gives_the_best_by_upper_limit():
     def improving(number: int, step: Any) -> Any:
         world.rate = [0.9, 0.3, 0.6][len(seen)] if isinstance(step, AskAgents) else world.rate
         if isinstance(step, AskAgents):
-            seen.append(step.query.hypothesis)
+            seen.append(step.query.hypothesis)  # type: ignore[attr-defined]
         return world(number, step)
 
     outcome = play(STR, chosen, improving)

@@ -29,7 +29,7 @@ def wide(monkeypatch):
 @pytest.mark.usefixtures("wide")
 def test_a_run_tells_its_rounds_its_result_and_what_to_do_next(tmp_path):
     folder = tmp_path / "run"
-    output = said("run", "ball", "--seed", "3", "--output", str(folder), *SETS)
+    output = said("run", "ball", "--seed", "3", "--output", str(folder), *SETS, "--set", "baselines=[curator-only]")
     assert "ball: A ball" in output
     assert "(seed 3)" in output
     assert "round 1: loss on T" in output

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from common.numerics.randomness import RandomSource
+from common.vocabulary.learners.adaptation import Private, split
 from curator.learners.adaptation import convex, nonconvex
 from curator.learners.adaptation.discrepancy import curvatures, discrepancy, private_discrepancy, sensitivity
-from curator.learners.adaptation.domains import Private
 from curator.learners.adaptation.noisy_descent import Bounds, descend, sensitivities, unit_of
-from curator.learners.adaptation.settings import course, prepare, scaled_steps, split
+from curator.learners.adaptation.settings import course, prepare, scaled_steps
 from tests.curator.learners.adaptation.given import domains
 
 
