@@ -117,9 +117,9 @@ def restore_command(
 
     Example: curator restore /mnt/other/copy-1 --state curator-state
     """
-    from curator.state.copies import restore
+    from curator.state.copies import known_to_people, restore
 
-    head = restore(copy, state, _witnesses(witness), close=close)
+    head = restore(copy, state, [*_witnesses(witness), *known_to_people(copy)], close=close)
     typer.echo(f"{state} holds the ledger's {head.entries} entries again" + (": nothing more is released" * close))
 
 

@@ -11,8 +11,8 @@ from common.core import canonical
 from common.core.errors import BadInput, BrokenLedger
 from common.wire.chain import Head, signed_head
 from common.wire.identity import Identity
-from common.wire.state import hold, write_durably
-from common.wire.witness import Witness, behind
+from common.wire.state import hold, user_state, write_durably
+from common.wire.witness import FileWitness, Witness, behind
 from curator.state.chain import Chain
 from curator.state.journal import CLOSED, HEAD, KEY, LEDGER, read_head
 
@@ -97,6 +97,14 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
             with closing(Chain(state / LEDGER)) as chain:
                 chain.append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
         return _write_head(state)
+
+
+def known_to_people(copy: Path) -> list[Witness]:
+    """Return this user's ledger of people as a witness of a copy's curator, if it has seen that curator."""
+    if not (copy / KEY).exists():
+        return []
+    path = user_state() / "people" / "heads" / Identity.load_or_create(copy / KEY).public
+    return [FileWitness(path)] if path.exists() else []
 
 
 def _doubt(chain: Chain, identity: Identity, state: Path, witnesses: Sequence[Witness]) -> str | None:

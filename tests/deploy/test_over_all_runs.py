@@ -12,6 +12,7 @@ from common.core.errors import BadFit, BadScenario, BrokenLedger, BudgetExceeded
 from common.wire.state import user_state
 from curator.service.startup import open_curator
 from curator.state.account import Counting
+from curator.state.ledger import Ledger
 from curator.state.people import PeopleLedger
 from deploy.embedded import Embedded
 from deploy.processes import Processes
@@ -104,6 +105,24 @@ def test_a_run_that_the_people_never_heard_of_does_not_go_on(tmp_path):
     shutil.rmtree(user_state())
     with pytest.raises(BrokenLedger, match="does not know of this curator's run"):
         ran(tmp_path, "one")
+
+
+def test_a_crash_between_the_two_ledgers_charges_once(tmp_path, monkeypatch):
+    """The people are charged first: after a crash before the run is opened, the same run finds its charge."""
+
+    class Crash(BaseException):
+        pass
+
+    def dying(self, holder):
+        raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "open_run", dying)
+        with pytest.raises(Crash):
+            ran(tmp_path, "one")
+    assert len(PeopleLedger().table()) == 1
+    assert ran(tmp_path, "one")["privacy"]["all_runs"] == {"runs": 1, "epsilon": 90.0, "delta": 0.01}
+    assert len(PeopleLedger().table()) == 1
 
 
 def test_the_command_shows_what_was_spent(tmp_path):

@@ -36,6 +36,7 @@ from curator.service.startup import open_curator
 from curator.state import checkpoints
 from curator.state.chain import Chain
 from curator.state.checkpoints import Checkpoints
+from curator.state.journal import Journal
 from curator.state.ledger import Ledger
 from tests.support import Bench, tiny
 
@@ -361,6 +362,10 @@ CRASHES = [
     (Ledger, "finish", 1, True),
     (Ledger, "finish", 2, False),
     (Ledger, "finish", 4, False),
+    (Journal, "publish", 2, False),
+    (Journal, "publish", 2, True),
+    (Journal, "publish", 3, False),
+    (Journal, "publish", 3, True),
     (Checkpoints, "offer", 1, False),
     (Checkpoints, "offer", 1, True),
     (Checkpoints, "offer", 2, False),
