@@ -55,6 +55,7 @@ OTHERS = $(filter-out __init__ figures people synergy adaptation,$(sort \
 evidence: .venv/installed-dev ## all benchmarks, which measure what the documents say: many hours; may be stopped and begun again
 	@failed=; for name in $(RESUMED) $(OTHERS); do \
 	echo "== $$name"; $(BIN)/python -m benchmarks.$$name || failed="$$failed, $$name"; done; \
+	echo "== referee audit-privacy"; $(BIN)/referee audit-privacy --scale 10 || failed="$$failed, audit-privacy"; \
 	test -z "$$failed" || { echo "not as it should be: $${failed#, }" >&2; exit 1; }
 
 demo: install ## run the scenario "ball" as real processes on this machine, then audit the run

@@ -61,11 +61,9 @@ class Embedded:
             hosts[0].enrol(_TOKEN)
             referee.create(run, scenario.wire(), seed)
             result = referee.execute(run, lambda note: on_progress(note.text, note.numbers))
-            reports = tuple(
-                (q.question, pack_reports(referee.store.reports(run, q.question))) for q in referee.store.questions(run)
-            )
+            reports = tuple((q.question, pack_reports(referee.store.reports(q))) for q in referee.store.questions(run))
             transcript = "".join(line + "\n" for line in referee.store.entries(run))
-            return Finished(result, transcript, reports)
+            return Finished(result, transcript, referee.participants(run), reports)
 
 
 def _work(hosts: list[Host]) -> None:

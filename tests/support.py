@@ -175,14 +175,15 @@ class Bench:
         store = self.referee.store
         result = store.run(name).result
         assert result is not None
-        reports = tuple((q.question, pack_reports(store.reports(name, q.question))) for q in store.questions(name))
-        return Finished(result, "".join(line + "\n" for line in store.entries(name)), reports)
+        reports = tuple((q.question, pack_reports(store.reports(q))) for q in store.questions(name))
+        transcript = "".join(line + "\n" for line in store.entries(name))
+        return Finished(result, transcript, self.referee.participants(name), reports)
 
 
 def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: Finished) -> Path:
     """Write the run folder that ``referee run`` writes."""
     result = {**finished.result, "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
-    write_run(folder, public(chosen), result, finished.transcript, finished.reports)
+    write_run(folder, public(chosen), result, finished.transcript, finished.participants, finished.reports)
     return folder
 
 

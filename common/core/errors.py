@@ -25,6 +25,7 @@
     ├── RunFailed                     a run ended without an answer, perhaps after a charge
     │   └── FitFailed                 an estimator's run; a RuntimeError too
     ├── CannotWrite                   a party's disk takes nothing at present; nothing changed, ask again later
+    ├── Busy                          a service has too much to do at present; nothing changed, ask again later
     └── PeerError                     the other side's fault
         ├── PeerUnavailable           nobody listens there, or it stopped answering
         └── PeerMisbehaved            it answered with something that no honest peer sends
@@ -200,6 +201,16 @@ class CannotWrite(TandemError):
     """A party cannot store what it must store first: nothing changed, and the same request may be made again."""
 
     problem, title, status = "cannot-write", "Nothing can be stored at present", 503
+    retry_after = 2
+    """Seconds after which to ask again."""
+
+
+class Busy(TandemError):
+    """A service has more to do than it can at present; nothing changed, and the same request may be made again."""
+
+    problem, title, status = "busy", "Too busy at present", 503
+    retry_after = 2
+    """Seconds after which to ask again."""
 
 
 class PeerError(TandemError):

@@ -105,7 +105,7 @@ def _range(scenario: Scenario, found: Plan) -> list[str]:
     if delta and math.isfinite(epsilon) and not formulas.paper_answers_valid(scenario.beta, rounds, epsilon, delta):
         told.append(
             f"accuracy: the paper's N0 needs (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4, which is false at "
-            f"eps = {epsilon:g}, T = {rounds} (docs/errata.md, item 7): take bounds: tight, or a smaller epsilon"
+            f"eps = {epsilon:g}, T = {rounds} (docs/corrections.md, K7): take bounds: tight, or a smaller epsilon"
         )
     if scenario.curator.epsilon is not None and scenario.curator.epsilon >= 1.0 and found.learner["name"] == "sgd":
         told.append(

@@ -14,7 +14,7 @@ class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
     """Algorithm 2 of Kohen & Sheffet, "w_i <- w_i exp(-eta [1 - L(h(x_i), l(x_i))])".
 
     Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,
-    also if the hypothesis is one that this curator never released (docs/errata.md, "Arbitrary reweigh hypotheses").
+    also if this curator never released the hypothesis (docs/corrections.md, "Arbitrary reweigh hypotheses").
     """
 
     def event(self, operation: Reweigh, workspace: Workspace) -> Event:

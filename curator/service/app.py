@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from common.core.errors import BadMessage
 from common.core.values import Value
 from common.service.app import create_app, read_signed, signed_body
+from common.service.edge import LARGE
 from common.wire import messages
 from common.wire.identity import Signed
 from curator.service.curator import Curator
@@ -34,7 +35,11 @@ class About(Value):
 
 def curator_app(curator: Curator) -> FastAPI:
     """Return the service of a curator."""
-    app = create_app("Tandem curator", "Holds a private sample; answers a fixed vocabulary within a fixed budget.")
+    app = create_app(
+        "Tandem curator",
+        "Holds a private sample; answers a fixed vocabulary within a fixed budget.",
+        limits={"/v1/": LARGE},
+    )
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="operation")
     running: dict[str, Future[Signed]] = {}
 

@@ -70,7 +70,8 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
     if configuration.referee != first.body["referee"]:
         raise AuditFailed("the configuration names another referee than the transcript")
     chosen = parse_resolved(configuration.scenario)
-    agents = Agents(configuration, first.body["participants"], last.body["order"], place)
+    listed = read_file(folder, "participants")
+    agents = Agents(configuration, first.body["participants"], listed, last.body["order"], place)
     place.words = "the curator's terms"
     terms, curator = _terms(entries, configuration, curator_key)
     published = last.body["result"]

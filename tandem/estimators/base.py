@@ -273,7 +273,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         The folder.
         """
         check_is_fitted(self, "hypothesis_")
-        write_run(Path(folder), self._scenario, self.result_, self._finished.transcript, self._finished.reports)
+        left = self._finished
+        write_run(Path(folder), self._scenario, self.result_, left.transcript, left.participants, left.reports)
         return Path(folder)
 
     # Predicting -----------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_an_agent_answers_a_real_question_without_loading_more_than_it_needs(tmp
                 target=lambda: said.append(python(ANSWER, *arguments, TANDEM_ENROLMENT_TOKEN=TOKEN))
             )
             agent.start()
-            while referee.store.enrolled() < 600 and agent.is_alive():
+            while referee.registrar.roster.agents < 600 and agent.is_alive():
                 agent.join(0.05)
             remote = Remote(address, TOKEN, patience=600)
             asked = threading.Thread(target=lambda: [None for _ in iter(host.step, True)])

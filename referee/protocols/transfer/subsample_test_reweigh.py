@@ -28,7 +28,7 @@ class SubsampleTestReweigh(Protocol):
 
     *Realizable* (Theorem 4.3): halt at the first hypothesis whose loss on T is shown to be below the upper level; every
     reweigh is by a hypothesis whose loss on T is shown to be above the lower level, so with probability 1 - 3 beta one
-    of the first T rounds halts. *Agnostic* (no theorem; docs/errata.md, item 11): use every round, return the best by
+    of the first T rounds halts. *Agnostic* (no theorem; docs/corrections.md, K11): use every round, return the best by
     its upper confidence limit, which holds for all rounds together. Out of rounds or agents: ``exhausted``, and the
     best. With mechanism ``none`` and kappa null it is Algorithm 1: the agents' test is the SQ oracle, and its tolerance
     tau is half the distance of the two levels.

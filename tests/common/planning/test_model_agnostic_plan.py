@@ -57,7 +57,7 @@ def test_plans_keep_to_the_budget_and_use_it(name, learner, curator):
     assert event.kind in ("gaussian", "release", "subsampled-release")
 
 
-def test_the_errata_numbers_are_the_plan():
+def test_the_numbers_of_the_corrections_are_the_plan():
     found = plan(scenario())
     assert found.settings["sigma"].value == pytest.approx(188.94, abs=0.01)
     assert found.settings["chunks"].value == 1002

@@ -36,7 +36,7 @@ def test_no_bound_by_that_moment_alone_is_better(alpha: float, order: float, lev
     assert truncation(alpha, order, chance * top**order) == pytest.approx(level)
 
 
-def test_order_two_is_the_rule_of_the_errata() -> None:
+def test_order_two_is_the_rule_of_the_corrections() -> None:
     x = 1.3515339910798754
     assert truncation(0.08, 2.0, x) == pytest.approx(x / 0.08)
     assert formulas.density(0.08, x, None) == formulas.density(0.08, x, None, {4.0: 1e9})

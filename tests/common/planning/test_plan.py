@@ -73,7 +73,7 @@ def test_appendix_d() -> None:
     paper, tight = plan(appendix, "paper"), plan(appendix, "tight")
     assert paper.n.value == 324_814_045
     assert paper.answers.value == 74_171
-    # The closed form alone needs 4.65e7 (errata); early rounds, which cost less, save a little more.
+    # The closed form alone needs 4.65e7 (docs/corrections.md); early rounds, which cost less, save a little more.
     assert 4.5e7 < tight.n.value <= 4.65e7
     assert paper.rounds.value == 1000
     assert paper.rounds.rule == 141_570
@@ -139,7 +139,7 @@ def test_rows_put_both_beside_each_other() -> None:
     by_name = {row.name: row for row in found}
     assert by_name["rounds"].tight == 265
     assert "Algorithm 2" in by_name["rounds"].paper_source
-    assert "errata" in by_name["rounds"].tight_source
+    assert "corrections" in by_name["rounds"].tight_source
 
 
 SOUND = {

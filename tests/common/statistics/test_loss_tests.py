@@ -150,7 +150,7 @@ def test_batches_of_real_answers_give_the_right_verdict(
 
 
 def test_known_numbers_of_agents() -> None:
-    """Errata: at eps = 1 and T = 1000, loss .5 needs about 250 agents and .3 about 1,400 (paper 74,171)."""
+    """At eps = 1 and T = 1000, loss .5 needs about 250 agents and .3 about 1,400 (paper 74,171)."""
     for loss, expected in ((0.5, 250), (0.3, 1400)):
         asked = []
         for repetition in range(100):

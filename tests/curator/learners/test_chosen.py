@@ -9,7 +9,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from benchmarks.auditing.noisy_mean import NoisyMean, registered
 from common.core.errors import BadScenario, BudgetExceeded
 from common.numerics.randomness import RandomSource
 from common.planning.learners.base import events_of
@@ -24,6 +23,7 @@ from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.service.startup import open_curator
 from curator.weights.reweighing import Reweighing
+from deploy.auditing.noisy_mean import NoisyMean, registered
 from deploy.checking import checked
 from deploy.simulation import conduct
 

@@ -1,4 +1,4 @@
-"""Private SGD: Algorithm 3 step by step, with the errata."""
+"""Private SGD: Algorithm 3 step by step, with its corrections."""
 
 import math
 from typing import Any

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.auditing.office import Office, office
 from common.core.errors import BadMessage, BadScenario, BudgetExceeded, PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
@@ -23,6 +22,7 @@ from curator.operations.base import HANDLERS, Workspace
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator
 from curator.weights.reweighing import Reweighing
+from deploy.auditing.office import Office, office
 
 N, POINTS = 600, 40
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 2}}

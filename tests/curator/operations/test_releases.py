@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.auditing.office import Office, office
 from common.core.errors import BadMessage, BudgetExceeded, PolicyRefused, TandemError
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
@@ -18,6 +17,7 @@ from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.records import Records
 from curator.operations.base import HANDLERS
 from curator.service.curator import Curator
+from deploy.auditing.office import Office, office
 from tests.support import small
 
 EPSILON = 1.0

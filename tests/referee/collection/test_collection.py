@@ -280,7 +280,7 @@ def test_enrolment_needs_the_token_and_is_idempotent(bench):
     for token in ("", "wrong", TOKEN + " ", TOKEN.upper()):
         with pytest.raises(Unauthorized):
             bench.referee.enrol(request, token)
-    assert bench.referee.store.participant(somebody.public) is None
+    assert bench.referee.registrar.roster.find(somebody.public) is None
     first = bench.referee.enrol(request, TOKEN)
     assert bench.referee.enrol(request, TOKEN) == first
     with pytest.raises(TandemError, match="enrolled with 3 agents, not 4"):

@@ -52,7 +52,7 @@ def test_the_plan_shows_both_bounds_their_sources_and_what_is_violated():
     output = said("plan", "ball", "--set", "curator.learner.steps=10")
     assert "141,570" in output
     assert "Algorithm 2" in output
-    assert "docs/errata.md" in output
+    assert "docs/corrections.md" in output
     assert "violated accuracy: steps = 10" in output
 
 

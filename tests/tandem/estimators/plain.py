@@ -50,7 +50,7 @@ class Plain:
             "answer": hypothesis.wire(),
             "estimate": Estimate(value=mistaken, low=0.0, high=1.0, confidence=0.95).wire(),
         }
-        return Finished(result, "", ())
+        return Finished(result, "", b"", ())
 
 
 def fitted(people: Records, *, regression: bool) -> Hypothesis:

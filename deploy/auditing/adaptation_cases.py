@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.auditing.case import Case
 from common.core.arrays import AnyArray
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.domain_adaptation import StepNoise, step_noise
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.vocabulary.learners.adaptation import Private
+from curator.learners.adaptation import settings as settings_module
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
 from curator.learners.adaptation.discrepancy import private_discrepancy, sensitivity
 from curator.learners.adaptation.domains import Domains, Side
 from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
-from tests.curator.learners.adaptation.given import by_dca, divided
+from deploy.auditing.case import Case, Safeguard, without
 
 DELTA = 1e-2
 MU = 1.0
@@ -39,17 +38,13 @@ def person(feature: float, response: float, private: Private = "target", others:
     return Domains(own, other, "source") if private == "source" else Domains(other, own)
 
 
-def fitted(fit: Callable[..., Any], settings: Any, safeguard: str = "", other: Any = None) -> Subject:
+def fitted(fit: Callable[..., Any], settings: Any, safeguard: Safeguard | None = None, other: Any = None) -> Subject:
     """One fit a run; or with something else in the place of a safeguard."""
 
     def shipped(given: Domains, runs: int, source: RandomSource) -> AnyArray:
         return np.array([fit(given, settings, MU, source.derive(run))[0] for run in range(runs)])
 
-    def broken(given: Domains, runs: int, source: RandomSource) -> AnyArray:
-        with patch(safeguard, other):
-            return shipped(given, runs, source)
-
-    return broken if safeguard else shipped
+    return without(safeguard, other, shipped) if safeguard else shipped
 
 
 def one_step(mu: float, iterations: int, share: float, *, joint: bool) -> StepNoise:
@@ -64,7 +59,7 @@ def algorithm_cases() -> list[Case]:
 
     def case(name: str, fit: Callable[..., Any], settings: Any, private: Private) -> Case:
         inputs = person(1.0, 1.0, private), person(1.0, -1.0, private)
-        alone = fitted(fit, settings, "curator.learners.adaptation.settings.step_noise", one_step)
+        alone = fitted(fit, settings, (settings_module, "step_noise"), one_step)
         return Case(
             name,
             epsilon_of(MU, DELTA),
@@ -97,9 +92,7 @@ def clipping_case() -> Case:
         fitted(fit_convex, settings),
         400,
         delta=DELTA,
-        twins={
-            "no clipping": fitted(fit_convex, settings, "curator.learners.adaptation.domains.Side.bounded", as_it_is)
-        },
+        twins={"no clipping": fitted(fit_convex, settings, (Side, "bounded"), as_it_is)},
     )
 
 
@@ -124,6 +117,22 @@ def discrepancy_case() -> Case:
         delta=DELTA,
         twins={"DCA": dca, "no noise": exact},
     )
+
+
+def divided(n: int, ones: int) -> Domains:
+    """Return one feature: a target of x = 1 with responses 1 for some and 0 for others, and a source of zeros."""
+    source = Side(np.zeros((1, 1)), np.zeros(1))
+    return Domains(source, Side(np.ones((n, 1)), np.repeat([1.0, 0.0], [ones, n - ones])))
+
+
+def by_dca(given: Domains, start: float = 0.4995) -> float:
+    """Return one sign of the discrepancy on [-1, 1] as DCA finds it, in one dimension: at a local maximum."""
+    features, responses = given.target.features[:, 0], given.target.responses
+    a, b, c = (float(product.mean()) for product in (features**2, features * responses, responses**2))
+    w = start
+    for _ in range(100):
+        w = 1.0 if a * w - b >= 0 else -1.0
+    return a * w * w - 2 * b * w + c
 
 
 def cases() -> list[Case]:

@@ -15,8 +15,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.auditing.case import Case
-from benchmarks.auditing.office import Office, office, policy
 from common.core.arrays import AnyArray
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
@@ -33,6 +31,8 @@ from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.records import Records
 from common.vocabulary.tasks import Task
 from common.wire.identity import Signed
+from curator.engine import workspace as engine_workspace
+from curator.learners import exponential as exponential_learner
 from curator.learners.base import Learner, parse_learner
 from curator.mechanisms.exponential import choose_level
 from curator.operations.base import HANDLERS
@@ -42,6 +42,8 @@ from curator.service.curator import Curator, planned_events
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
 from curator.weights.task_views import TaskSampler
+from deploy.auditing.case import Case
+from deploy.auditing.office import Office, office, policy
 
 N, KAPPA, ETA = 44, 0.25, 1.0
 REWEIGHS = 12
@@ -240,7 +242,7 @@ def exponential_case() -> Case:
     """The mechanism itself, on one record: its scores all change, one of them against the others."""
 
     def halved(replaced: Any, runs: int, source: RandomSource) -> AnyArray:
-        with patch("curator.learners.exponential.choose_level", lambda people, e, s: choose_level(people, 2 * e, s)):
+        with patch.object(exponential_learner, "choose_level", lambda people, e, s: choose_level(people, 2 * e, s)):
             return learned(exponential(2.0), alone)(replaced, runs, source)
 
     claim = cost([(exponential(2.0).event(1.0), 1)], 0.0)
@@ -317,7 +319,7 @@ def whole_run(scenario: ResolvedScenario, weights: type[Reweighing]) -> Subject:
 
     def subject(replaced: tuple[int, int, int], runs: int, source: RandomSource) -> AnyArray:
         counts = np.empty(runs)
-        with tempfile.TemporaryDirectory() as folder, patch("curator.engine.workspace.Reweighing", weights):
+        with tempfile.TemporaryDirectory() as folder, patch.object(engine_workspace, "Reweighing", weights):
             for run in range(runs):
                 with office(Curator, scenario, booleans(replaced), Path(folder), source.derive(run)) as local_curator:
                     counts[run] = converse(local_curator)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.auditing.case import Case
 from common.core.arrays import AnyArray
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
@@ -26,11 +24,12 @@ from common.vocabulary.operations.parities import BlockParities, LearnParities
 from common.vocabulary.operations.select import Select, SelectedFeature
 from common.vocabulary.records import Records
 from curator.mechanisms.exponential import choose_level
+from curator.operations import parities, select
 from curator.operations.base import HANDLERS, OperationHandler, Workspace
 from curator.operations.head import HeadHandler
-from curator.operations.parities import ParitiesHandler
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
+from deploy.auditing.case import Case, Safeguard, without
 
 Number = Callable[[Any], float]
 """What the auditor looks at in an operation's result."""
@@ -56,7 +55,7 @@ def claimed(operation: Operation[Any]) -> float:
 def released(
     operation: Operation[Any],
     number: Number,
-    safeguard: str = "",
+    safeguard: Safeguard | None = None,
     other: Any = None,
     act: OperationHandler[Any, Any] | None = None,
 ) -> Subject:
@@ -67,11 +66,7 @@ def released(
         local_curator = workspace(records)
         return np.array([number(act.run(operation, local_curator, source.derive(run))) for run in range(runs)])
 
-    def broken(records: Records, runs: int, source: RandomSource) -> AnyArray:
-        with patch(safeguard, other):
-            return shipped(records, runs, source)
-
-    return broken if safeguard else shipped
+    return without(safeguard, other, shipped) if safeguard else shipped
 
 
 # Selection and count -------------------------------------------------------------------------------------------------
@@ -88,7 +83,7 @@ def select_case() -> Case:
     halved = released(
         operation,
         number,
-        "curator.operations.select.choose_level",
+        (select, "choose_level"),
         lambda counts, e, source: choose_level(counts, 2 * e, source),
     )
     twins = {"half the sensitivity": halved}
@@ -104,9 +99,7 @@ def count_case() -> Case:
 
     twins = {
         "half the noise": released(operation.model_copy(update={"epsilon": 2.0}), number),
-        "noise that is never negative": released(
-            operation, number, "common.vocabulary.mechanisms.laplace.Laplace.noise", Laplace.successes
-        ),
+        "noise that is never negative": released(operation, number, (Laplace, "noise"), Laplace.successes),
     }
     inputs = people([[1]]), people([[0]])
     return Case("a count", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
@@ -123,9 +116,7 @@ def block_case() -> Case:
     def number(told: BlockParities) -> float:
         return float(told.parities[0][0] is None)
 
-    always = released(
-        operation, number, "curator.operations.parities.rates", lambda rule, e: rates(rule, e)._replace(answers=1.0)
-    )
+    always = released(operation, number, (parities, "rates"), lambda rule, e: rates(rule, e)._replace(answers=1.0))
     twins = {"bottom only where it must be": always}
     return Case(
         "parities of a block", claimed(operation), inputs, released(operation, number), 2000, twins=twins, least=0.1
@@ -146,11 +137,7 @@ def blocks_case() -> Case:
     def full(asked: LearnParities) -> Any:
         return rates(asked.rule, asked.epsilon)
 
-    twins = {
-        "every block of ranks at full epsilon": released(
-            operation, number, f"{ParitiesHandler.__module__}._rates", full
-        )
-    }
+    twins = {"every block of ranks at full epsilon": released(operation, number, (parities, "_rates"), full)}
     return Case(
         "parities by blocks", claimed(operation), inputs, released(operation, number), 2000, twins=twins, least=0.5
     )

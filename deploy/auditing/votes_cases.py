@@ -11,7 +11,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.auditing.case import Case
 from common.core.arrays import AnyArray, Indices
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
@@ -28,6 +27,7 @@ from curator.learners.teachers.stability import say_until_cutoff
 from curator.learners.teachers.teachers import votes
 from curator.mechanisms.geometric import geometric_noise
 from curator.sample.local import LocalSample
+from deploy.auditing.case import Case
 
 DELTA = 0.01
 MAJORITY = {"classifier": "DummyClassifier", "parameters": {"strategy": "most_frequent"}}
@@ -62,7 +62,8 @@ def learner(
             "classes": classes,
         }
     )
-    assert isinstance(found, ModelAgnostic)
+    if not isinstance(found, ModelAgnostic):
+        raise AssertionError("the name is that of another learner")
     return found
 
 

@@ -15,12 +15,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.auditing.case import Case
 from common.core.arrays import AnyArray, Floats, Indices
+from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.people.spec import TableRecordSource
 from common.privacy.auditing import Subject
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.mechanisms import base, krr, olh
 from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 from common.vocabulary.packing import unpack_answers
@@ -31,6 +32,8 @@ from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity, Signed
+from deploy.auditing.case import Case
+from local_agent import population as hosting
 from local_agent.answering import evaluate, randomize_one
 from local_agent.policy import ALL_QUERIES, Policy
 from local_agent.population import Population
@@ -86,11 +89,11 @@ def hosted(
     times: int = 1,
     slots: int | None = None,
     lies: bool = False,
-    replaced: Mapping[str, Any] = {},
+    replaced: Mapping[Any, Any] = {},
 ) -> Subject:
     """One person a run: all the answers that they gave, as often as they were asked the same question.
 
-    ``replaced`` are parts of the code by their dotted names, and what stands in their places.
+    ``replaced`` are parts of the code, by the module or class and the name, and what stands in their places.
     """
     parsed = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
     configuration = messages.Configuration(
@@ -115,8 +118,8 @@ def hosted(
         with tempfile.TemporaryDirectory() as folder, ExitStack() as broken:
             if lies:
                 broken.enter_context(patch.object(type(query), "evaluate", lie))
-            for name, part in replaced.items():
-                broken.enter_context(patch(name, part))
+            for (place, name), part in replaced.items():
+                broken.enter_context(patch.object(place, name, part))
             policy = Policy(REFEREE.public, EPSILON, queries=ALL_QUERIES)
             population = kind(TableRecordSource(people(person, runs)), policy, Path(folder), source)
             bodies = [population.answer(signed, agreed)[1] for _ in range(times)]
@@ -141,7 +144,8 @@ def single(query: Query, mechanism: LocalRandomizer) -> Subject:
 def separating(mechanism: str) -> ItemQuery:
     """Return the question about :data:`ITEMS` with which a malicious referee tells most: see where slot 0 is asked."""
     oracle = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
-    assert isinstance(oracle, FrequencyOracle)
+    if not isinstance(oracle, FrequencyOracle):
+        raise BadInput(f"{mechanism} randomizes a value, not an item")
     answers = [np.array([answer], dtype=np.uint8) for answer in range(oracle.symbols(4))]
     for public in range(100):
         word = public_words(public, np.zeros(1, dtype=np.int64))
@@ -163,7 +167,7 @@ def item_cases() -> list[Case]:
         {name: hosted(query, mechanism=name, slots=0, replaced=replaced) for name, query in queries.items()}
         for replaced in (
             {},
-            {f"common.vocabulary.mechanisms.{n}.respond": lambda symbols, *_: symbols for n in ("krr", "olh")},
+            {(place, "respond"): lambda symbols, *_: symbols for place in (krr, olh)},
         )
     )
     twice, again = (
@@ -188,8 +192,8 @@ def cases() -> list[Case]:
     warner = parse_mechanism({"name": "warner", "epsilon": EPSILON})
     again = {"fresh randomness on every retry": hosted(loss, kind=Resampling, times=2)}
     unbounded = {
-        "local_agent.population.evaluate": lambda query, records, slots: query.evaluate(records, slots),
-        "common.vocabulary.mechanisms.base.bounded": lambda values: values,
+        (hosting, "evaluate"): lambda query, records, slots: query.evaluate(records, slots),
+        (base, "bounded"): lambda values: values,
     }
     unclamped = {"values that nobody clamped": hosted(gentle, lies=True, replaced=unbounded)}
     return [

@@ -5,9 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
+from common.core.arrays import AnyArray
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Finding, Subject, audit, exceeds
+
+Safeguard = tuple[object, str]
+"""Where a safeguard is found: a module or class, and the name in it."""
+
+
+def without(safeguard: Safeguard, other: Any, subject: Subject) -> Subject:
+    """Return the subject with something else in the place of a safeguard."""
+    place, name = safeguard
+
+    def broken(given: Any, runs: int, source: RandomSource) -> AnyArray:
+        with patch.object(place, name, other):
+            return subject(given, runs, source)
+
+    return broken
+
 
 FAILURE = 1e-6
 """Probability that one audit claims too much (Clopper-Pearson, both sides together)."""

@@ -17,6 +17,7 @@ from common.wire.identity import Identity
 from common.wire.witness import Witness
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator
+from curator.state import state_directory
 from curator.state.chain import Chain, Entry
 from curator.state.journal import GENESIS, Journal
 
@@ -92,7 +93,7 @@ def office(
 ) -> Iterator[Office]:
     """Open a curator with an empty ledger and randomness of its own, and give its budget to a run."""
     seed = int(source.integers(1 << 62, 1)[0])
-    with patch("curator.state.state_directory.Journal", MemoryJournal):
+    with patch.object(state_directory, "Journal", MemoryJournal):
         curator = kind(scenario, LocalSample.of(records), folder, seed=seed)
     try:
         configuration = messages.Configuration(

@@ -10,8 +10,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.auditing.case import Case
-from benchmarks.auditing.noisy_mean import registered
 from common.core.arrays import AnyArray
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
@@ -21,9 +19,12 @@ from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.stopping import Poisson, geometric
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
+from curator.learners import chosen
 from curator.learners.base import parse_learner
 from curator.mechanisms.random_stopping import choose
 from curator.weights.reweighing import Reweighing
+from deploy.auditing.case import Case
+from deploy.auditing.noisy_mean import registered
 
 LAW = Poisson(rate=15.0, most=40)
 
@@ -75,7 +76,7 @@ def chosen_case() -> Case:
             return np.array([once(run) for run in range(runs)])
 
     def loud(held_out: int, runs: int, source: RandomSource) -> AnyArray:
-        with patch("curator.learners.chosen.noisy_sum", lambda total, parts, mu, randomness: total):
+        with patch.object(chosen, "noisy_sum", lambda total, parts, mu, randomness: total):
             return honest(held_out, runs, source)
 
     claim = cost([(learner.event(1.0), 1)], delta)
