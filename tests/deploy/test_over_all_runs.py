@@ -19,7 +19,8 @@ from deploy.processes import Processes
 from referee.cli import app
 from tests.common.people.test_real_people import TREE, own
 from tests.support import tiny
-from tests.tandem.estimators.test_transfer_classifier import quick, square
+from tests.tandem.estimators.people import square
+from tests.tandem.estimators.test_transfer_classifier import quick
 
 
 def quiet(text, numbers):

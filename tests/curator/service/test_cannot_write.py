@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import httpx
 import pytest
@@ -48,18 +48,18 @@ def test_over_http_it_is_a_503_with_the_time_to_ask_again(bench):
             reply = client.put(path, content=signed.model_dump_json())
         assert (reply.status_code, reply.headers["Retry-After"]) == (503, "2")
         assert reply.json()["type"].endswith("cannot-write")
-        client = Client(address)
-        with full_disk(), pytest.raises(CannotWrite):
-            client.signed("PUT", path, signed)
-        assert client.signed("PUT", path, signed).message["operation_id"] == "0"
-        client.close()
+        with closing(Client(address)) as referee:
+            with full_disk(), pytest.raises(CannotWrite):
+                referee.signed("PUT", path, signed)
+            assert referee.signed("PUT", path, signed).message["operation_id"] == "0"
 
 
 def test_the_run_waits_and_ends_as_it_would_have(tmp_path, monkeypatch, undisturbed, bench):
     """Every write of the ledger fails three times before the disk takes it: charges, results and the opening."""
     monkeypatch.setattr(execution, "PAUSE", 0.0)
     chain = bench.curator._ledger.journal.chain
-    real, failed, said = chain.append, [], []
+    real, said = chain.append, []
+    failed: list[tuple[str, int]] = []
 
     def appending(kind, body):
         key = (kind, len(chain))
