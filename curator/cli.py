@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from common.service.cli import application, end_with_stdin, fail_clearly
 
+if TYPE_CHECKING:
+    from common.wire.witness import Witness
+
 app = application(
     "The curator: holds the records of the people who trust it, and answers within a fixed privacy budget."
 )
+
+
+State = Annotated[Path, typer.Option(help="The curator's state directory.", exists=True, file_okay=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
+Witnesses = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PLACE",
+        help="Where the ledger's head goes too: a file on another disk, or http://HOST:PORT/v1/heads/NAME of a referee "
+        "witness (token in TANDEM_WITNESS_TOKEN).",
+    ),
+]
 
 
 @app.callback()
@@ -35,6 +51,14 @@ def serve_command(
         str | None,
         typer.Option(help="Public key of the one referee to obey (default: the first to open a run)."),
     ] = None,
+    witness: Witnesses = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Directory of the ledger of people over all runs (default: in this user's state directory)."),
+    ] = None,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Charge nobody: for experiments on public records only.")
+    ] = False,
 ) -> None:
     """Serve a private sample: draw or load it, check the budget, listen.
 
@@ -45,14 +69,105 @@ def serve_command(
     from common.service.app import listen, serve
     from curator.service.app import curator_app
     from curator.service.startup import open_curator
+    from curator.state.account import Counting
 
     end_with_stdin()
     chosen = resolve(loading.load(scenario, sets))
     with (
         listen(host, port) as listener,
-        closing(open_curator(chosen, state, seed, referee_key, lambda text: typer.echo(text, err=True))) as curator,
+        closing(
+            open_curator(
+                chosen,
+                state,
+                seed,
+                referee_key,
+                lambda text: typer.echo(text, err=True),
+                witnesses=_witnesses(witness),
+                counting=Counting(ledger, ephemeral),
+            )
+        ) as curator,
     ):
         serve(curator_app(curator), listener, "curator")
+
+
+@app.command("backup")
+@fail_clearly
+def backup_command(copy: Annotated[Path, typer.Argument(help="A new directory for the copy.")], state: State) -> None:
+    """Copy the ledger and the keys, also while the curator serves. The copy holds its secrets: guard it as well.
+
+    Example: curator backup /mnt/other/copy-1 --state curator-state
+    """
+    from curator.state.copies import backup
+
+    head = backup(state, copy)
+    typer.echo(f"{copy} holds the ledger's {head.entries} entries")
+
+
+@app.command("restore")
+@fail_clearly
+def restore_command(
+    copy: Annotated[Path, typer.Argument(help="A directory that curator backup has made.")],
+    state: State,
+    witness: Witnesses = None,
+    close: Annotated[
+        bool, typer.Option("--close", help="Take also a copy that may be old; the whole budget then counts as spent.")
+    ] = False,
+) -> None:
+    """Put a copy in the place of a ledger that was lost. It must be the newest: what it does not know of was spent.
+
+    Example: curator restore /mnt/other/copy-1 --state curator-state
+    """
+    from curator.state.copies import known_to_people, restore
+
+    head = restore(copy, state, [*_witnesses(witness), *known_to_people(copy)], close=close)
+    typer.echo(f"{state} holds the ledger's {head.entries} entries again" + (": nothing more is released" * close))
+
+
+looking = application("Look at a curator's ledger: verify it, show what was charged.")
+app.add_typer(looking, name="ledger")
+
+
+@looking.command("verify")
+@fail_clearly
+def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = False) -> None:
+    """Check the ledger's chain, its head, and what witnesses have seen.
+
+    Example: curator ledger verify --state curator-state
+    """
+    from curator.state.looking import verify_ledger
+
+    found = verify_ledger(state, _witnesses(witness))
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(f"verified {state}: {found['entries']} entries, head {found['hash']}")
+    typer.echo(f"agreed by {', '.join(found['agreed'])}")
+    if found["closed"]:
+        typer.echo(f"closed: {found['closed']}")
+
+
+@looking.command("show")
+@fail_clearly
+def show_command(state: State, as_json: AsJson = False) -> None:
+    """List what was charged and released, oldest first, without what was released.
+
+    Example: curator ledger show --state curator-state
+    """
+    from curator.state.looking import listed
+
+    entries = listed(state)
+    if as_json:
+        typer.echo(json.dumps(entries))
+        return
+    for entry in entries:
+        rest = ", ".join(f"{name} {value}" for name, value in entry.items() if name not in ("entry", "kind"))
+        typer.echo(f"{entry['entry']:>6}  {entry['kind']:<8} {rest}")
+
+
+def _witnesses(places: list[str] | None) -> list[Witness]:
+    from curator.service.witness import witness_at
+
+    return [witness_at(place) for place in places or []]
 
 
 def main() -> None:

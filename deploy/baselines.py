@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -26,17 +26,34 @@ from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.records import Records
 from curator.numerics.equations import Equations
+from curator.service.startup import USERS_OWN
+from curator.state.account import Counting
 from deploy.attempts import Attempts, NoAnswer
 from deploy.base import OnProgress
 from deploy.embedded import Embedded
 from deploy.truth import judge_crowd, loss
 
 Finding = tuple[float, str]
+
+
+class _Place(NamedTuple):
+    """Where a baseline works, and where it is charged."""
+
+    folder: Path
+    counting: Counting
+
+
 _OPTIMUM_PEOPLE = 200_000
 
 
 def run_baselines(
-    asked: Scenario, result: dict[str, Any], seed: int | None, folder: Path, attempts: Attempts, on_progress: OnProgress
+    asked: Scenario,
+    result: dict[str, Any],
+    seed: int | None,
+    folder: Path,
+    attempts: Attempts,
+    on_progress: OnProgress,
+    counting: Counting = USERS_OWN,
 ) -> dict[str, dict[str, float | str]]:
     """Run the baselines that a scenario names.
 
@@ -55,8 +72,10 @@ def run_baselines(
         Keeps the reason for each baseline that cannot run or comes to nothing; those are left out.
     on_progress
         Called for each baseline as it begins.
+    counting
+        Where they are charged to the people whose records they use.
     """
-    ways: dict[str, Callable[[Scenario, dict[str, Any], int, Path], Finding]] = {
+    ways: dict[str, Callable[[Scenario, dict[str, Any], int, _Place], Finding]] = {
         "curator-only": _curator_only,
         "agents-only": _agents_only,
         "agents-once": _agents_once,
@@ -66,30 +85,32 @@ def run_baselines(
     for name in asked.baselines:
         on_progress(f"baseline {name}", {})
         own = subseed(seed or 0, f"baseline {name}") % (1 << 31)
-        finding = attempts.attempt(name, f"baseline {name}", partial(ways[name], asked, result, own, folder))
+        finding = attempts.attempt(
+            name, f"baseline {name}", partial(ways[name], asked, result, own, _Place(folder, counting))
+        )
         if finding is not None:
             found[name] = {"loss_on_target": finding[0], "note": finding[1]}
     return found
 
 
-def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, folder: Path) -> Finding:
+def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
     """Spend the curator's whole budget on one round: a private learner on the biased sample, no reweighing."""
     alone = resolve(_changed(asked, {"curator": {"rounds": 1}}))
     note = "one round on the curator's sample, nothing reweighed; planned noise spends the whole budget on it"
-    return _loss_of(alone, seed, folder), note
+    return _loss_of(alone, seed, place), note
 
 
-def _agents_only(asked: Scenario, result: dict[str, Any], seed: int, folder: Path) -> Finding:
+def _agents_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
     """Learn in the local model, in many steps, from as many agents as the hybrid run asked."""
-    return _local(asked, result, seed, folder, "local-gradient-descent", "local gradient descent")
+    return _local(asked, result, seed, place, "local-gradient-descent", "local gradient descent")
 
 
-def _agents_once(asked: Scenario, result: dict[str, Any], seed: int, folder: Path) -> Finding:
+def _agents_once(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
     """Learn in the local model without interaction from as many agents as the hybrid run asked."""
-    return _local(asked, result, seed, folder, "local-averages", "a discriminant from averages, asked once,")
+    return _local(asked, result, seed, place, "local-averages", "a discriminant from averages, asked once,")
 
 
-def _local(asked: Scenario, result: dict[str, Any], seed: int, folder: Path, protocol: str, words: str) -> Finding:
+def _local(asked: Scenario, result: dict[str, Any], seed: int, place: _Place, protocol: str, words: str) -> Finding:
     count = max(2, int(result["agents"]["asked"]))
     chosen = resolve(asked)
     learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1000.0, "diameter": 1.0}
@@ -98,10 +119,10 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, folder: Path, pro
     alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": {"count": count}})
     epsilon = chosen.agents.mechanism.guarantee[0]
     privacy = f"epsilon {epsilon:g}" if math.isfinite(epsilon) else "no privacy"
-    return _loss_of(settled(alone), seed, folder), f"{words} with {count:,} agents ({privacy}), no curator"
+    return _loss_of(settled(alone), seed, place), f"{words} with {count:,} agents ({privacy}), no curator"
 
 
-def _optimum(asked: Scenario, result: dict[str, Any], seed: int, folder: Path) -> Finding:
+def _optimum(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
     """Fit people of T without any privacy, and judge what comes out on others."""
     if asked.target.table is not None:
         population = judge_crowd(asked, seed)
@@ -136,10 +157,12 @@ def _parity(records: Records) -> Parity:
     return Parity(features=tuple(np.flatnonzero(solution).tolist()))
 
 
-def _loss_of(scenario: ResolvedScenario, seed: int, folder: Path) -> float:
-    with tempfile.TemporaryDirectory(prefix="baseline-", dir=folder) as state:
+def _loss_of(scenario: ResolvedScenario, seed: int, place: _Place) -> float:
+    with tempfile.TemporaryDirectory(prefix="baseline-", dir=place.folder) as state:
         seed_or_none = seed if scenario.people == "simulated" else None
-        finished = Embedded(Path(state)).run(scenario, seed_or_none, "baseline", lambda text, numbers: None)
+        finished = Embedded(Path(state), place.counting).run(
+            scenario, seed_or_none, "baseline", lambda text, numbers: None
+        )
     answer = finished.result["answer"]
     if answer is None:
         raise NoAnswer(f"{finished.result['status']}, {finished.result['reason']}")

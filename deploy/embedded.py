@@ -8,7 +8,8 @@ from pathlib import Path
 
 from common.core.errors import PeerUnavailable
 from common.scenario.resolved import ResolvedScenario
-from curator.service.startup import check_room, open_curator
+from curator.service.startup import USERS_OWN, check_room, open_curator
+from curator.state.account import Counting
 from deploy.base import Finished, OnProgress
 from local_agent.host import Host
 from local_agent.setup import open_population
@@ -25,10 +26,13 @@ class Embedded:
     ----------
     state
         Directory for the parties' states, one below it for each.
+    counting
+        Where runs are charged to the curator's people.
     """
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, counting: Counting = USERS_OWN) -> None:
         self._state = state
+        self._counting = counting
 
     def check(self, scenario: ResolvedScenario) -> None:
         """Refuse a sample that does not fit into this machine."""
@@ -37,7 +41,14 @@ class Embedded:
     def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Carry a run to its end."""
         with ExitStack() as opened:
-            curator = open_curator(scenario, self._state / "curator", seed, None, lambda text: on_progress(text, {}))
+            curator = open_curator(
+                scenario,
+                self._state / "curator",
+                seed,
+                None,
+                lambda text: on_progress(text, {}),
+                counting=self._counting,
+            )
             opened.callback(curator.close)
             hosts: list[Host] = []
             referee = Referee(self._state / "referee", curator, wait=lambda seconds: _work(hosts), clock=lambda: 0.0)

@@ -9,6 +9,8 @@ from typing import Any
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.hypotheses.base import parse_hypothesis
+from curator.service.startup import USERS_OWN
+from curator.state.account import Counting
 from deploy.attempts import Attempts
 from deploy.base import OnProgress
 from deploy.truth import can_judge, judge, judge_crowd, loss
@@ -47,7 +49,12 @@ def reading(
 
 
 def complete(
-    result: dict[str, Any], asked: Scenario, seed: int | None, folder: Path, on_progress: OnProgress
+    result: dict[str, Any],
+    asked: Scenario,
+    seed: int | None,
+    folder: Path,
+    on_progress: OnProgress,
+    counting: Counting = USERS_OWN,
 ) -> dict[str, Any]:
     """Return the result with truth, peak memory and the run folder's path.
 
@@ -60,13 +67,15 @@ def complete(
         The scenario as it was asked for, before planning. Where its people are not at hand, truth is null.
     folder
         The run's folder, in which baselines work.
+    counting
+        Where baselines are charged to the people whose records they use.
     """
     truth: dict[str, Any] | None = None
     if result["answer"] is not None:
         if asked.problem is not None and asked.target.distribution is not None:
             truth = _of_a_problem(result, asked, on_progress)
         elif asked.problem is None and can_judge(asked):
-            truth = _of_a_hypothesis(result, asked, seed, folder, on_progress)
+            truth = _of_a_hypothesis(result, asked, seed, folder, on_progress, counting)
     used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {**result, "truth": truth, "peak_memory_bytes": 1024 * used, "run": str(folder)}
 
@@ -80,7 +89,12 @@ def _of_a_problem(result: dict[str, Any], asked: Scenario, on_progress: OnProgre
 
 
 def _of_a_hypothesis(
-    result: dict[str, Any], asked: Scenario, seed: int | None, folder: Path, on_progress: OnProgress
+    result: dict[str, Any],
+    asked: Scenario,
+    seed: int | None,
+    folder: Path,
+    on_progress: OnProgress,
+    counting: Counting,
 ) -> dict[str, Any]:
     attempts = Attempts(on_progress)
     truth = attempts.attempt("loss_on_target", "the true loss", lambda: _losses(result, asked, seed or 0)) or {}
@@ -88,7 +102,7 @@ def _of_a_hypothesis(
         # Only here: scikit-learn takes most of a second to import, and most runs do without it.
         from deploy.baselines import run_baselines
 
-        truth["baselines"] = run_baselines(asked, result, seed, folder, attempts, on_progress)
+        truth["baselines"] = run_baselines(asked, result, seed, folder, attempts, on_progress, counting)
         if "loss_on_target" in truth:
             truth["reading"] = reading(asked, result, truth["loss_on_target"], truth["baselines"])
     return {**truth, **_left_out(attempts)}

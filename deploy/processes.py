@@ -21,7 +21,8 @@ from common.scenario.resolved import ResolvedScenario
 from common.service.app import listen
 from common.service.cli import ENDS_WITH_STDIN
 from common.wire.state import write_durably
-from curator.service.startup import check_room
+from curator.service.startup import USERS_OWN, check_room
+from curator.state.account import Counting
 from deploy.base import Finished, OnProgress
 from deploy.remote import Remote
 
@@ -156,6 +157,8 @@ class Processes:
         How many processes share the population (simulated people only).
     started
         Called with the parties once they run.
+    counting
+        Where runs are charged to the curator's people.
     """
 
     def __init__(
@@ -164,10 +167,12 @@ class Processes:
         *,
         hosts: int = 1,
         started: Callable[[dict[str, Party]], None] = lambda parties: None,
+        counting: Counting = USERS_OWN,
     ) -> None:
         self._state = state
         self._hosts = hosts
         self._started = started
+        self._counting = counting
 
     def check(self, scenario: ResolvedScenario) -> None:
         """Refuse a sample that does not fit into this machine."""
@@ -192,7 +197,10 @@ class Processes:
         try:
             ports = [str(free_port()) for _ in range(2)]
             common = ["--state", str(self._state / "curator"), "--port", ports[0]]
-            start("curator", f"{curator.__name__}.cli", "serve", str(chosen), *common, *seeds)
+            charging = ["--ephemeral"] if self._counting.ephemeral else []
+            if self._counting.folder is not None:
+                charging += ["--ledger", str(self._counting.folder)]
+            start("curator", f"{curator.__name__}.cli", "serve", str(chosen), *common, *charging, *seeds)
             address = f"http://127.0.0.1:{ports[0]}"
             common = ["--state", str(self._state / "referee"), "--port", ports[1], "--curator", address]
             start("referee", f"{referee.__name__}.cli", "serve", *common).wait_for("listens on")

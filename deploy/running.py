@@ -14,6 +14,9 @@ from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.wire.state import claim
+from curator.service.startup import USERS_OWN
+from curator.state.account import Counting as Counting
+from curator.state.people import PeopleLedger
 from deploy.base import Deployment, OnProgress
 from deploy.checking import checked
 from deploy.experiment import complete
@@ -26,7 +29,14 @@ Watching = Callable[[ResolvedScenario, int | None, Path], AbstractContextManager
 
 
 def carry_out(
-    asked: Scenario, deployment: str, *, seed: int | None, output: Path | None, token: str, watching: Watching
+    asked: Scenario,
+    deployment: str,
+    *,
+    seed: int | None,
+    output: Path | None,
+    token: str,
+    watching: Watching,
+    counting: Counting = USERS_OWN,
 ) -> dict[str, Any]:
     """Run a scenario to its result, and leave a run folder that can be audited; return the result document.
 
@@ -44,6 +54,8 @@ def carry_out(
         Operator token, for a URL.
     watching
         Opens what is called with progress.
+    counting
+        Where the run is charged to the curator's people, unless a referee's URL says that the curator is elsewhere.
 
     Raises
     ------
@@ -56,7 +68,7 @@ def carry_out(
         data_folder(chosen)  # a missing directory is reported before anything starts
     if folder.exists() and not (folder / "claim.json").exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
-    deployed = _opened(deployment, folder / "state", token)
+    deployed = _opened(deployment, folder / "state", token, counting)
     deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
@@ -71,11 +83,23 @@ def carry_out(
         # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
         answered = {**finished.result, "truth": None, "run": str(folder)}
         write_run(folder, public(chosen), answered, finished.transcript, finished.participants, finished.reports)
-        result = complete(finished.result, asked, facts["seed"], folder, on_progress)
+        result = complete(finished.result, asked, facts["seed"], folder, on_progress, counting)
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_result(folder, result)
     write_report(folder, chosen, result, history)
     return result
+
+
+def spent_by_people(ledger: Path | None) -> tuple[str, list[dict[str, Any]]]:
+    """Return the place of the people's ledger, and every run that it holds, with what they cost together.
+
+    Parameters
+    ----------
+    ledger
+        Its directory; None: this user's own.
+    """
+    found = PeopleLedger(ledger)
+    return str(found.folder), found.table() if found.folder.exists() else []
 
 
 def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[str, Any]:
@@ -92,15 +116,15 @@ def _is_url(deployment: str) -> bool:
     return deployment.startswith(("http://", "https://"))
 
 
-def _opened(name: str, state: Path, token: str) -> Deployment:
+def _opened(name: str, state: Path, token: str, counting: Counting) -> Deployment:
     if name == "embedded":
         from deploy.embedded import Embedded
 
-        return Embedded(state)
+        return Embedded(state, counting)
     if name == "processes":
         from deploy.processes import Processes
 
-        return Processes(state)
+        return Processes(state, counting=counting)
     if _is_url(name):
         from deploy.remote import Remote
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import secrets
+import math
 from pathlib import Path
 
 from common.core.errors import AlreadyAnswered, BadData, BadMessage
 from common.numerics.kernels import interpreted
-from common.numerics.randomness import RandomSource
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity, Signed
-from common.wire.state import hold, write_durably
-from local_agent.answering import evaluate, randomize_one
+from common.wire.state import durable_secret, hold, write_durably
+from local_agent.answering import evaluate, noise_for, randomize_one
 from local_agent.policy import Policy
 
 
@@ -30,7 +29,7 @@ class Agent:
     policy
         Its own rules.
     folder
-        State directory: key and the answered flag.
+        State directory: key, secret, and the answered flag.
 
     Raises
     ------
@@ -48,6 +47,7 @@ class Agent:
         self._policy = policy
         self._lock = hold(folder)
         self.identity = Identity.load_or_create(folder / "identity.key")
+        self._secret = durable_secret(folder / "secret.key")
         self._path = folder / "answered.json"
 
     def close(self) -> None:
@@ -69,6 +69,20 @@ class Agent:
         """The one report of this person's life, if there is one: it may be sent again and again."""
         return Signed.parse(json.loads(self._path.read_bytes())["report"]) if self.answered else None
 
+    @property
+    def spent(self) -> str:
+        """What the one answer has cost of the lifetime budget, and what is left, in words."""
+        if not self.answered:
+            return f"nothing is spent of the lifetime budget, epsilon {self._policy.epsilon:g}"
+        stored = json.loads(self._path.read_bytes())
+        epsilon = float(stored["epsilon"])
+        whole = float(stored.get("lifetime", {"epsilon": self._policy.epsilon})["epsilon"])
+        left = max(0.0, whole - epsilon) if math.isfinite(epsilon) else 0.0
+        return (
+            f"it cost epsilon {epsilon:g} of the lifetime budget {whole:g}; {left:g} is left, and it is not spent: "
+            f"this agent answers once"
+        )
+
     def answer(self, assignment: Signed, configuration: Signed) -> Signed:
         """Answer a question, once; the same question again gets the same stored report.
 
@@ -89,12 +103,14 @@ class Agent:
             if stored["question"] != question.fingerprint:
                 raise AlreadyAnswered("this person has answered a question before; there is no second answer")
             return Signed.parse(stored["report"])
-        source = RandomSource.secure()
+        # A function of the question: copies of this folder give the same answer, not independent ones.
+        person = self._record.fingerprint()
+        source = noise_for(question.query, question.mechanism, int(slots[0]), person, self._secret)
         with interpreted():  # one record: compiling would take a hundred times as long as answering
             value = evaluate(question.query, self._record.only(question.query.columns), slots)
             answer = randomize_one(question.query, value, question.mechanism, slots, source)
         report = messages.Report(
-            report_id=secrets.token_hex(16),
+            report_id=self._secret.derive("report", question.fingerprint).words(2).tobytes().hex(),
             run=asked.run,
             digest=asked.digest,
             question=asked.question,
@@ -106,6 +122,7 @@ class Agent:
         spent = {
             "epsilon": epsilon,
             "delta": delta,
+            "lifetime": {"epsilon": self._policy.epsilon, "delta": self._policy.delta},
             "question": question.fingerprint,
             "report": signed.wire(),
         }

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from opendp.measurements import make_randomized_response_bool
-from opendp.mod import enable_features
 
+from common.core import canonical
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.vocabulary.mechanisms.base import LocalRandomizer, Mechanism
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words, within
-from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.queries.base import FrequencyQuery, Query
 from common.vocabulary.records import Records
-
-enable_features("contrib")
 
 CONSTANT = 0
 """What a value or an item becomes that cannot be computed; randomized and sent like any other."""
@@ -58,9 +54,27 @@ def randomize(
 def randomize_one(
     query: Query, value: AnyArray, mechanism: LocalRandomizer, slots: Indices, source: RandomSource
 ) -> float:
-    """Randomize one person's value, shape (1,); randomized response is OpenDP's, exact and in constant time."""
-    if isinstance(query, FrequencyQuery) or not isinstance(mechanism, Warner):
-        return float(randomize(query, value, mechanism, slots, source)[0])
-    rounded = bool(source.bernoullis(float(value[0]), 1)[0])
-    measurement = make_randomized_response_bool(prob=mechanism.truth, constant_time=True)
-    return float(measurement(rounded))
+    """Randomize one person's value, shape (1,)."""
+    return float(randomize(query, value, mechanism, slots, source)[0])
+
+
+def noise_for(
+    query: Query, mechanism: LocalRandomizer, slot: int, person: str | int, secret: RandomSource
+) -> RandomSource:
+    """Return the randomness of a person's answer: a function of a durable secret and of what is asked, and of no run.
+
+    Whoever copies the state that holds the secret and asks the copies the same question gets the same answer from each,
+    and not as many independent ones.
+
+    Parameters
+    ----------
+    slot
+        The person's position; it counts only as far as the query asks positions different things.
+    person
+        Who answers, with their record where it may change: another record needs other noise, or two answers would show
+        whether they differ.
+    secret
+        The durable secret.
+    """
+    part = int(query.parts(np.array([slot], dtype=np.int64))[0])
+    return secret.derive("answer", canonical.digest([query.wire(), mechanism.wire()]), part, person)

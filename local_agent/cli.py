@@ -58,7 +58,10 @@ def host_command(
     agents: Annotated[
         int | None, typer.Option(help="How many people to host (default: as the scenario says).", min=1)
     ] = None,
-    state: Annotated[Path, typer.Option(help="State directory: key, and who has answered.")] = Path("agents-state"),
+    state: Annotated[
+        Path | None,
+        typer.Option(help="State directory: key, and who has answered (default: agents, in this user's own)."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of simulated people.", min=0)] = None,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
 ) -> None:
@@ -68,12 +71,13 @@ def host_command(
     """
     from common.planning.plan import resolve
     from common.scenario import loading
-    from common.wire.state import claim
+    from common.wire.state import claim, user_state
     from local_agent.client import RefereeClient
     from local_agent.host import Host
     from local_agent.setup import open_population
 
     end_with_stdin()
+    state = (state or user_state() / "agents").absolute()
     chosen = resolve(loading.load(scenario, sets))
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)
@@ -98,7 +102,10 @@ def answer_command(
     epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget.", min=0.0)] = 1.0,
     referee: Referee = "http://127.0.0.1:8000",
     referee_key: KeyOption = None,
-    state: Annotated[Path, typer.Option(help="State directory: key and the answered flag.")] = Path("agent-state"),
+    state: Annotated[
+        Path | None,
+        typer.Option(help="State directory: key and the answered flag (default: agent, in this user's own)."),
+    ] = None,
     max_delay: Annotated[float, typer.Option(help="Answer after a random delay of up to so many seconds.")] = 5.0,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 60.0,
 ) -> None:
@@ -106,6 +113,7 @@ def answer_command(
 
     Example: local-agent answer me.json --epsilon 0.5 --referee http://127.0.0.1:8000
     """
+    from common.wire.state import user_state
     from local_agent.agent import Agent
     from local_agent.client import RefereeClient
     from local_agent.host import Host
@@ -114,6 +122,7 @@ def answer_command(
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"--epsilon must be positive and finite, found {epsilon}")
     person = read_record(record)
+    state = (state or user_state() / "agent").absolute()
 
     def delay() -> float:
         return secrets.randbelow(1 << 20) / (1 << 20) * max_delay
@@ -125,7 +134,7 @@ def answer_command(
             connection.enrol(token)
             typer.echo("local-agent is enrolled and waits for its question")
             _answer_until(connection, lambda: connection.finished)
-    typer.echo("local-agent has answered; it will not answer again")
+        typer.echo(f"local-agent has answered; {agent.spent}")
 
 
 def read_record(path: Path) -> Records:

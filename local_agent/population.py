@@ -24,7 +24,7 @@ from common.vocabulary.queries.base import Query
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import hold, write_durably
-from local_agent.answering import evaluate, randomize
+from local_agent.answering import evaluate, noise_for, randomize
 from local_agent.policy import Policy, Question
 
 BLOCK = 1 << 18
@@ -181,13 +181,36 @@ def answer_together(
     """Return the randomized answers of some people of a record source, in their order, :data:`BLOCK` records at a time.
 
     The randomness is keyed by who answers what: people answer once in their lives, so no two answers ever share random
-    bits, across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment.
+    bits, across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment. Where
+    people are real each has noise of their own for each question (:func:`local_agent.answering.noise_for`), whoever is
+    asked beside them: copies of the state give the same answers.
     """
     what = canonical.digest([query.wire(), mechanism.wire()])
+    if not source.simulated:
+        return _answer_each(query, mechanism, population, people, slots, source)
     own = source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
     answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
     for begin in range(0, len(people), BLOCK):
         block = slice(begin, min(begin + BLOCK, len(people)))
         values = evaluate(query, population.records(people[block], query.columns), slots[block])
         answers[block] = randomize(query, values, mechanism, slots[block], own)
+    return answers
+
+
+def _answer_each(
+    query: Query,
+    mechanism: LocalRandomizer,
+    population: RecordSource,
+    people: Indices,
+    slots: Indices,
+    secret: RandomSource,
+) -> AnyArray:
+    answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
+    for begin in range(0, len(people), BLOCK):
+        end = min(begin + BLOCK, len(people))
+        values = evaluate(query, population.records(people[begin:end], query.columns), slots[begin:end])
+        for at in range(begin, end):
+            one = slice(at, at + 1)
+            own = noise_for(query, mechanism, int(slots[at]), int(people[at]), secret)
+            answers[one] = randomize(query, values[at - begin : at - begin + 1], mechanism, slots[one], own)
     return answers

@@ -33,6 +33,12 @@ Sets = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 
 
+PeopleLedger = Annotated[
+    Path | None,
+    typer.Option(help="Directory of the ledger of people over all runs (default: in this user's state directory)."),
+]
+
+
 @app.command("run")
 @fail_clearly
 def run_command(
@@ -50,6 +56,10 @@ def run_command(
         typer.Option(help="Run folder; an unfinished one is taken up where it was.", file_okay=False),
     ] = None,
     token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for a URL.")] = "",
+    ledger: PeopleLedger = None,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Charge nobody: for experiments on public records only.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario to its result, and leave a run folder that can be audited.
@@ -57,7 +67,7 @@ def run_command(
     Example: referee run ball --seed 1 --deployment processes
     """
     from common.scenario import loading
-    from deploy.running import carry_out
+    from deploy.running import Counting, carry_out
     from referee.view import show
 
     asked = loading.load(scenario, sets)
@@ -67,6 +77,7 @@ def run_command(
         seed=seed,
         output=output,
         token=token,
+        counting=Counting(ledger, ephemeral),
         watching=partial(show.live, quiet=as_json),
     )
     if as_json:
@@ -161,6 +172,49 @@ def serve_command(
     runner = Runner(referee)
     runner.start()
     serve(referee_app(referee, runner), listener, "referee")
+
+
+@app.command("budget")
+@fail_clearly
+def budget_command(ledger: PeopleLedger = None, as_json: AsJson = False) -> None:
+    """Show what runs from here have cost the people of their curators, over all runs of the same people.
+
+    Example: referee budget --json
+    """
+    from deploy.running import spent_by_people
+    from referee.view import show
+
+    folder, runs = spent_by_people(ledger)
+    if as_json:
+        typer.echo(json.dumps(runs))
+    else:
+        show.budget_table(folder, runs)
+
+
+@app.command("witness")
+@fail_clearly
+def witness_command(
+    state: Annotated[Path, typer.Option(help="Directory of the heads, on another machine than the curators'.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8010,
+) -> None:
+    """Keep the heads of curators' ledgers, so that no older ledger can be put back in silence.
+
+    The token in TANDEM_WITNESS_TOKEN admits those who put heads. A curator names its witness with --witness
+    http://HOST:PORT/v1/heads/NAME; the NAME belongs to the first curator that uses it.
+
+    Example: TANDEM_WITNESS_TOKEN=... referee witness --state /var/lib/witness
+    """
+    from common.core.errors import BadInput
+    from common.service.app import listen, serve
+    from referee.service.witness import witness_app
+
+    end_with_stdin()
+    token = os.environ.get("TANDEM_WITNESS_TOKEN", "")
+    if len(token) < 8:
+        raise BadInput("TANDEM_WITNESS_TOKEN must be set in the environment, with at least 8 characters")
+    with listen(host, port) as listener:
+        serve(witness_app(state, token), listener, "witness")
 
 
 @app.command("load-test")

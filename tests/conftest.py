@@ -19,6 +19,20 @@ settings.register_profile("tandem", deadline=None, suppress_health_check=[Health
 settings.load_profile("tandem")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let nothing that tests do, or processes that they start, write into the state directory of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("xdg-state")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _people_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test meet the people of another one."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Let the workers of a run, if there are several, compile each loop once."""
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,9 @@ from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario, settled
 from common.service.app import listen
 from common.wire import messages
+from common.wire.chain import Head
 from common.wire.identity import Identity, Signed
+from common.wire.witness import Witness
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from deploy.base import Finished
@@ -60,16 +62,16 @@ class _Gate:
     """A curator that lets runs be opened, and can be shut before any operation."""
 
     def __init__(self, curator: CuratorPort) -> None:
-        self._curator = curator
+        self.curator = curator
         self.shut = False
 
     def open_run(self, signed: Signed) -> Signed:
-        return self._curator.open_run(signed)
+        return self.curator.open_run(signed)
 
     def perform(self, signed: Signed) -> Signed:
         if self.shut:
             raise Halted
-        return self._curator.perform(signed)
+        return self.curator.perform(signed)
 
 
 class Bench:
@@ -86,11 +88,12 @@ class Bench:
         seed: int = 1,
         individuals: int = 0,
         curator: Callable[[Curator], CuratorPort] = lambda curator: curator,
+        witnesses: Sequence[Witness] = (),
     ) -> None:
         self.folder = folder
         self.chosen = chosen or tiny()
         self.seed = seed
-        self.curator = open_curator(self.chosen, folder / "curator", seed, None)
+        self.curator = open_curator(self.chosen, folder / "curator", seed, None, witnesses=witnesses)
         self._gate = _Gate(curator(self.curator))
         self.clock = Clock()
         self.referee = Referee(folder / "referee", self._gate, wait=self.wait, clock=self.clock)
@@ -100,6 +103,8 @@ class Bench:
         )
         self.host = Host(self.population, self.referee, self.referee.identity.public)
         self.host.enrol(TOKEN)
+        self._requests: dict[str, messages.Perform] = {}
+        self.seen: Head | None = None
         self.hooks: list[Callable[[], None]] = []
 
     def __enter__(self) -> Bench:
@@ -112,6 +117,10 @@ class Bench:
         self.population.close()
         self.referee.close()
         self.curator.close()
+
+    def use(self, curator: Curator) -> None:
+        """Go on with another curator in the place of the one there was."""
+        self.curator = self._gate.curator = curator
 
     def wait(self, seconds: float) -> None:
         """Let the hosted people work, or else the seconds pass."""
@@ -142,8 +151,24 @@ class Bench:
     def perform(self, operation_id: int, operation: dict[str, Any], name: str = "run") -> messages.Release:
         """Ask the curator for an operation in the referee's name."""
         digest = messages.Configuration.parse(self.referee.configuration(name).message).fingerprint()
-        request = messages.Perform(run=name, digest=digest, operation_id=str(operation_id), operation=operation)
-        return messages.Release.parse(self.curator.perform(seal(self.referee.identity, request)).message)
+        seen = self.head(name)
+        request = messages.Perform(
+            run=name, digest=digest, operation_id=str(operation_id), operation=operation, seen=seen
+        )
+        known = self._requests.get(request.operation_id)
+        if known is not None and known.operation == operation:
+            request = known  # to ask again is to send the same again
+        release = messages.Release.parse(self.curator.perform(seal(self.referee.identity, request)).message)
+        self._requests[request.operation_id] = request
+        self.seen = release.ledger.head
+        return release
+
+    def head(self, name: str = "run") -> Head:
+        """Return the newest head of the curator's ledger that the referee has seen."""
+        if self.seen is None:
+            terms = self.curator.open_run(self.referee.configuration(name))
+            self.seen = messages.Terms.parse(terms.message).ledger.head
+        return self.seen
 
     def finished(self, name: str = "run") -> Finished:
         """Return what a deployment hands over of a finished run."""

@@ -43,7 +43,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     ),
     "ledger and curator": (
         "curator/**/ledger.py",
-        "curator/state/ledger_index.py",
+        "curator/state/journal.py",
         "curator/service/curator.py",
         "curator/engine/*.py",
     ),

@@ -7,6 +7,7 @@
     │   ├── BadScenario               a scenario file or --set option (exit status 2)
     │   ├── BadData                   records: NaN, unknown label, truncated or undecodable file
     │   ├── BadFit                    an estimator's parameters or data, before anything is charged; a ValueError too
+    │   ├── BrokenLedger              a ledger that was cut, edited or put back; nobody starts on it
     │   ├── BadMessage                a message of a peer: unknown field, wrong kind, non-finite number
     │   └── BadPlugin                 an installed plug-in: it cannot be imported, or its name is taken
     ├── Refused                       well formed, but a party's own rules forbid it; nothing changed
@@ -15,6 +16,7 @@
     │   ├── PatternViolation          not this party's turn: outside the protocol's message pattern
     │   ├── AlreadyAnswered           an agent asked or answering twice
     │   ├── Conflict                  same id, different content
+    │   ├── RolledBack                a ledger that does not hold what was released before
     │   └── ConfigurationMismatch     the digest of the run's configuration differs
     ├── Unauthorized                  missing or wrong token
     ├── Forged                        a signature does not verify, or an unexpected key signed
@@ -23,6 +25,7 @@
     ├── OperationFailed               an operation failed inside the curator, after its charge
     ├── RunFailed                     a run ended without an answer, perhaps after a charge
     │   └── FitFailed                 an estimator's run; a RuntimeError too
+    ├── CannotWrite                   a party's disk takes nothing at present; nothing changed, ask again later
     ├── Busy                          a service has too much to do at present; nothing changed, ask again later
     └── PeerError                     the other side's fault
         ├── PeerUnavailable           nobody listens there, or it stopped answering
@@ -99,6 +102,12 @@ class BadMessage(BadInput):
     problem, title = "bad-message", "Message not acceptable"
 
 
+class BrokenLedger(BadInput):
+    """A ledger that was cut off, edited, put back or copied: what it says of what was spent cannot be trusted."""
+
+    problem, title = "broken-ledger", "Ledger not acceptable"
+
+
 class BadPlugin(BadInput):
     """An installed plug-in cannot be imported, or takes a name that is taken."""
 
@@ -139,6 +148,12 @@ class Conflict(Refused):
     """The same id came with different content."""
 
     problem, title, status = "conflict", "Same id, different content", 409
+
+
+class RolledBack(Refused):
+    """A ledger does not hold what was released before: it was put back, cut, or used twice."""
+
+    problem, title, status = "rolled-back", "Ledger behind what was released", 409
 
 
 class ConfigurationMismatch(Refused):
@@ -187,6 +202,14 @@ class OperationFailed(TandemError):
     """The curator's code failed while it held private records: always the same sentence, so that it tells nothing."""
 
     problem, title, status = "operation-failed", "Operation failed", 500
+
+
+class CannotWrite(TandemError):
+    """A party cannot store what it must store first: nothing changed, and the same request may be made again."""
+
+    problem, title, status = "cannot-write", "Nothing can be stored at present", 503
+    retry_after = 2
+    """Seconds after which to ask again."""
 
 
 class Busy(TandemError):

@@ -97,12 +97,20 @@ class Storage(Value):
     workers: int = Field(default=0, ge=0, le=1024)
 
 
+class Lifetime(Value):
+    """What all runs of the same people may cost them together, by basic composition; a later run cannot raise it."""
+
+    epsilon: float = Field(gt=0)
+    delta: float = Field(ge=0, lt=1)
+
+
 class CuratorSection(Value):
     """The curator's own policy: what it will do at most, for everybody to see.
 
     ``learner`` has the name of a registered learner and its settings, in JSON as they are written. It is null where the
     protocol asks for other operations; each may then cost ``epsilon / rounds``. Without ``epsilon`` and ``delta``
-    nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1).
+    nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1). Real people take part in a further
+    run only if a ``lifetime`` budget holds all of their runs.
     """
 
     n: SampleSize | FromPlan = PLAN
@@ -111,6 +119,7 @@ class CuratorSection(Value):
     kappa: Density | FromPlan | None = PLAN
     eta: Step | FromPlan = PLAN
     rounds: Rounds | FromPlan = PLAN
+    lifetime: Lifetime | None = None
     storage: Storage = Storage()
     learner: AnyOpenLearner | None = None
 

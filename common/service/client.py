@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from common.core.errors import BadInput, PeerMisbehaved, PeerUnavailable, from_document
+from common.core.errors import URN, BadInput, CannotWrite, PeerMisbehaved, PeerUnavailable, from_document
 from common.wire.identity import Signed
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -48,6 +48,8 @@ class Client:
 
         Raises
         ------
+        CannotWrite
+            If the service is there and cannot store anything at present: whoever asks decides how long to wait.
         PeerUnavailable
             If nobody answered within the patience.
         TandemError
@@ -64,7 +66,7 @@ class Client:
                 began, attempt = time.monotonic(), 0
                 time.sleep(PAUSES[0])
                 continue
-            if response is not None and response.status_code != 503:
+            if response is not None and (response.status_code != 503 or _cannot_write(response)):
                 return _checked(response)
             if response is not None:
                 why = "it answers 503"
@@ -110,6 +112,13 @@ def read_signed_reply(response: httpx.Response) -> Signed:
         return Signed.model_validate_json(response.content)
     except ValueError:
         raise PeerMisbehaved(f"{response.request.url} answered something that is not a signed message") from None
+
+
+def _cannot_write(response: httpx.Response) -> bool:
+    try:
+        return bool(response.json()["type"] == URN + CannotWrite.problem)
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def _checked(response: httpx.Response) -> httpx.Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,18 @@ from common.core.errors import BadInput
 _SCHEMAS: dict[tuple[str, str], MetaData] = {}
 
 
-def open_database(url: str, migrations: str) -> Engine:
+def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
     """Connect and bring the schema to its newest version.
 
     Parameters
     ----------
     url
-        SQLAlchemy URL. SQLite files get WAL journalling and full synchronisation: what is committed survives a crash.
+        SQLAlchemy URL. SQLite files get full synchronisation: what is committed survives a crash.
     migrations
         Package with the party's Alembic ``env.py`` and ``versions``.
+    log
+        Whether SQLite keeps a write-ahead log beside the file, which is faster. Without it, all that is committed is in
+        the file itself: a copy of the one file is whole.
 
     Raises
     ------
@@ -37,7 +41,7 @@ def open_database(url: str, migrations: str) -> Engine:
     except (SQLAlchemyError, ImportError) as error:
         raise BadInput(f"not a database that can be used: {error}") from None
     if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _durable)
+        event.listen(engine, "connect", partial(_durable, "journal_mode=WAL" if log else "journal_mode=DELETE"))
     try:
         with engine.begin() as connection:
             upgrade(connection, migrations)
@@ -47,12 +51,12 @@ def open_database(url: str, migrations: str) -> Engine:
     return engine
 
 
-def open_tables(url: str, migrations: str) -> tuple[Engine, Mapping[str, Table]]:
+def open_tables(url: str, migrations: str, *, log: bool = True) -> tuple[Engine, Mapping[str, Table]]:
     """Open a database and return its tables by name; parameters and errors are those of :func:`open_database`.
 
     The newest schema is read once in a process: it is the same in every database of the same kind of engine.
     """
-    engine = open_database(url, migrations)
+    engine = open_database(url, migrations, log=log)
     kind = engine.dialect.name, migrations
     if kind not in _SCHEMAS:
         metadata = MetaData()
@@ -86,8 +90,9 @@ def _config(connection: Connection, migrations: str) -> Config:
     return config
 
 
-def _durable(connection: Any, record: Any) -> None:
+def _durable(journal: str, connection: Any, record: Any) -> None:
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    # EXTRA also synchronises the folder when a journal goes: a commit cannot come back undone.
+    for pragma in (journal, "synchronous=FULL" if "WAL" in journal else "synchronous=EXTRA", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

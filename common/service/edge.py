@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from common.core.errors import BadInput, Busy, TandemError
+from common.core.errors import BadInput, Busy, CannotWrite, TandemError
 
 log = logging.getLogger("tandem")
 
@@ -165,7 +165,7 @@ def fault(method: str, path: str, error: Exception) -> TandemError:
 
 def problem(error: TandemError) -> Reply:
     """Return an error as an RFC 9457 problem document."""
-    later = ((b"retry-after", str(error.retry_after).encode()),) if isinstance(error, Busy) else ()
+    later = ((b"retry-after", str(error.retry_after).encode()),) if isinstance(error, Busy | CannotWrite) else ()
     # What a peer sent may be quoted here, and may hold lone surrogates, which UTF-8 cannot say.
     sayable = {
         k: v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v

@@ -17,6 +17,7 @@ from common.core.errors import BadMessage
 from common.core.values import Value
 from common.privacy.guarantee import Guarantee
 from common.vocabulary.queries.base import AnyQuery
+from common.wire.chain import Extension, Head
 from common.wire.identity import KEY_PATTERN
 
 DIGEST = r"^[0-9a-f]{64}$"
@@ -58,10 +59,24 @@ class Configuration(Value):
     order: tuple[OrderCommitment, ...] = Field(min_length=1)
 
 
+class Spent(Value):
+    """What may have been spent of the people of a data set over all of its runs, the present one included.
+
+    ``runs`` are those that share a person with the present one; epsilon and delta are those of the person in it who has
+    been in most of them, by basic composition.
+    """
+
+    runs: int = Field(ge=1)
+    epsilon: float = Field(ge=0)
+    delta: float = Field(ge=0)
+
+
 class Terms(Value):
     """The curator's answer to a configuration: what it guarantees its people for any behaviour of the referee.
 
     ``n`` is the public number of its people.
+    ``ledger`` is the head of the curator's ledger once the run was opened, with the links from its beginning.
+    ``all_runs`` is null where nobody counts over runs: for simulated people, and without a lasting ledger.
     """
 
     KIND: ClassVar[str] = "terms"
@@ -69,20 +84,31 @@ class Terms(Value):
     digest: str = Field(pattern=DIGEST)
     n: int
     guarantee: Guarantee
+    all_runs: Spent | None = None
+    ledger: Extension
 
 
 class Perform(Value):
-    """A request to the curator: carry out an operation under an id that is unique in the run."""
+    """A request to the curator: carry out an operation under an id that is unique in the run.
+
+    ``seen`` is the last head of the curator's ledger that the referee has received. Signed with the rest, it is the
+    referee's countersignature, which the curator stores.
+    """
 
     KIND: ClassVar[str] = "perform"
     run: str = Field(pattern=RUN)
     digest: str = Field(pattern=DIGEST)
     operation_id: str = Field(pattern=r"^[0-9]{1,9}$")
     operation: dict[str, Any]
+    seen: Head
 
 
 class Release(Value):
-    """The curator's stored answer to a request (``request`` is that request's digest)."""
+    """The curator's stored answer to a request (``request`` is that request's digest).
+
+    ``ledger`` is the head of the curator's ledger once the result was stored, with the links from the head that the
+    request names: the ledger extends what the referee has seen of it.
+    """
 
     KIND: ClassVar[str] = "release"
     run: str = Field(pattern=RUN)
@@ -90,6 +116,7 @@ class Release(Value):
     operation_id: str
     request: str = Field(pattern=DIGEST)
     result: dict[str, Any]
+    ledger: Extension
 
 
 class Enrolment(Value):

@@ -28,21 +28,32 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         os.close(folder)
 
 
-def hold(folder: Path) -> IO[bytes]:
+def user_state() -> Path:
+    """Return the absolute directory of this user's durable state: ``tandem`` in XDG_STATE_HOME, or ~/.local/state."""
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (given if given.is_absolute() else Path.home() / ".local" / "state") / "tandem"
+
+
+def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
     """Take a state directory for this process alone, until the returned file is closed or the process ends.
 
     Two processes on one state would each trust a memory of their own: budgets could be spent twice.
 
+    Parameters
+    ----------
+    wait
+        Whether to wait for a process that holds it, as is right where nobody holds it for long.
+
     Raises
     ------
     BadInput
-        If another process holds it.
+        If another process holds it, and this one does not wait.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
     lock = (folder / "lock").open("wb")
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
         lock.close()
         raise BadInput(f"the state directory {folder} is in use by another process: stop it first") from None
@@ -96,7 +107,8 @@ def claim_people(folder: Path, fingerprint: str | None, name: str = "people") ->
     if path.read_text() != fingerprint:
         raise BadInput(
             f"the table has changed since the state directory {folder} was made for it: "
-            f"put the old table back, or give a fresh directory with --state (which is a fresh budget)"
+            f"put the old table back, or give a fresh directory with --state (its run is charged "
+            f"to the same people)"
         )
 
 

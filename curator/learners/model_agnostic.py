@@ -52,7 +52,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     def example(cls) -> tuple[Self, ...]:
         """Return decision trees that vote with Gaussian noise; the student is one, too."""
         tree = {"classifier": "DecisionTreeClassifier"}
-        aggregation = {"name": "gnmax", "noise": 5.0}
+        aggregation = {"name": "gnmax", "noise": 8.0}
         numbers = {"chunks": 50, "queries": 1000, "protects": "labels"}
         return (cls.parse({"teacher": tree, "student": tree, "aggregation": aggregation, **numbers}),)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from common.people.spec import RecordSource
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.wire.state import claim_people, durable_key, hold
@@ -33,7 +35,13 @@ def check_sample(scenario: ResolvedScenario, folder: Path, work: Work = in_block
     _source(scenario, folder, 0).check(work)
 
 
-def open_sample(scenario: ResolvedScenario, folder: Path, seed: int, on_progress: OnProgress) -> Sample:
+def open_sample(
+    scenario: ResolvedScenario,
+    folder: Path,
+    seed: int,
+    on_progress: OnProgress,
+    meet: Callable[[RecordSource], None] | None = None,
+) -> Sample:
     """Return the sample of a resolved scenario, for which there is room (:func:`check_sample`); to be closed.
 
     Parameters
@@ -46,6 +54,8 @@ def open_sample(scenario: ResolvedScenario, folder: Path, seed: int, on_progress
         Public seed that decides who the people are. A durable secret of the directory decides the slots of real ones.
     on_progress
         Called with a line of progress where it takes long.
+    meet
+        Called with the people, before their records are kept.
 
     Raises
     ------
@@ -58,6 +68,8 @@ def open_sample(scenario: ResolvedScenario, folder: Path, seed: int, on_progress
     source = _source(scenario, folder, seed, secret)
     population = source.population()
     claim_people(folder, population.fingerprint())
+    if meet is not None:
+        meet(population)
     storage, n = scenario.curator.storage, source.size
     with ExitStack() as opened:
         if storage.place == "disk":

@@ -8,6 +8,7 @@ repeated bit for bit: there never is a second sample; a repeated request gets wh
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -15,7 +16,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from common.core.errors import BadInput, BadScenario, BudgetExceeded, ConfigurationMismatch, Conflict, Forged
+from common.core.errors import (
+    BadInput,
+    BadScenario,
+    BudgetExceeded,
+    ConfigurationMismatch,
+    Conflict,
+    Forged,
+    RolledBack,
+)
 from common.core.schedule import Schedule
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
@@ -24,17 +33,18 @@ from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
-from common.service.database import sqlite_url
 from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Signed, verify
+from common.wire.witness import Witness, behind
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
 from curator.learners.base import Learner
 from curator.sample.base import Sample
+from curator.state.account import Account
+from curator.state.chain import REMEDY
 from curator.state.ledger import Charge, Holder, Ledger
-from curator.state.ledger_index import LedgerIndex
 from curator.state.state_directory import StateDirectory
 
 RELEASE_UNIT = 1 / 16
@@ -73,11 +83,17 @@ class Curator:
         The referee's public key that it obeys; None pins the first that opens a run.
     schedule
         With which clock real people's releases are held until :data:`RELEASE_UNIT` times a power of two has passed.
+    witnesses
+        Where the heads of its ledger go, beside the file in its state directory.
+    account
+        Its people in the ledger over all runs; None where nobody is charged.
 
     Raises
     ------
+    BrokenLedger
+        If its ledger is missing, cut off, edited, or older than its head.
     BudgetExceeded
-        If the rounds of the policy do not fit its budget.
+        If the rounds of the policy do not fit its budget, or its people have spent theirs in other runs.
     BadScenario, BadData
         If the policy and the sample do not fit together.
     BadInput
@@ -94,6 +110,8 @@ class Curator:
         seed: int | None = None,
         referee: str | None = None,
         schedule: Schedule | None = None,
+        witnesses: Sequence[Witness] = (),
+        account: Account | None = None,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
@@ -113,12 +131,13 @@ class Curator:
         self._digest = policy_digest(scenario)
         with ExitStack() as opened:
             opened.callback(sample.close)
-            self._directory = StateDirectory(folder, seed)
+            self._directory = StateDirectory(folder, seed, self._digest, witnesses)
             opened.callback(self._directory.close)
-            self._ledger = Ledger(sqlite_url(folder / "ledger.sqlite"))
-            opened.callback(self._ledger.close)
+            self._ledger = Ledger(self._directory.journal)
             self._referee = self._pinned(referee)
-            self._index = LedgerIndex(self._ledger)
+            self._account = account
+            if account is not None:
+                account.attend(self._directory.journal, opened=self._ledger.holder is not None)
             self._engine = self._rebuilt()
             self._opened = opened.pop_all()
 
@@ -128,7 +147,7 @@ class Curator:
 
     def _pinned(self, referee: str | None) -> str | None:
         """Return the referee to obey: the one that holds the budget already, else the given one."""
-        holder = self._ledger.holder()
+        holder = self._ledger.holder
         if holder is None:
             return referee
         if referee not in (None, holder.referee):
@@ -159,7 +178,7 @@ class Curator:
         ConfigurationMismatch
             If it asks of this curator anything else than its policy.
         BudgetExceeded
-            If another run already has the budget.
+            If another run already has the budget, or its people have spent theirs in other runs.
         """
         configuration = messages.Configuration.parse(verify(signed, messages.Configuration.KIND, self._referee))
         if configuration.referee != signed.key:
@@ -170,11 +189,13 @@ class Curator:
                 "the run's curator section differs from this curator's own policy: start both from the same scenario"
             )
         with self._lock:
-            holder = self._ledger.holder()
+            holder = self._ledger.holder
             if holder is None:
                 if self._referee not in (None, signed.key):
                     raise Forged("another referee was pinned meanwhile")
-                self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key))
+                self._check_open()
+                spent = None if self._account is None else self._account.charge(self.key)
+                self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key, spent))
             elif (holder.run, holder.digest) != (configuration.run, digest):
                 epsilon, delta = self.guarantee.pair
                 raise BudgetExceeded(
@@ -185,12 +206,15 @@ class Curator:
                     budget=epsilon,
                 )
             self._referee = signed.key
-        terms = messages.Terms(
-            run=configuration.run,
-            digest=digest,
-            n=len(self._sample),
-            guarantee=self.guarantee,
-        )
+            self._directory.journal.publish()
+            terms = messages.Terms(
+                run=configuration.run,
+                digest=digest,
+                n=len(self._sample),
+                guarantee=self.guarantee,
+                all_runs=None if self._ledger.holder is None else self._ledger.holder.spent,
+                ledger=self._ledger.opening(),
+            )
         return self._directory.identity.sign(terms.KIND, terms.wire())
 
     def admit(self, signed: Signed) -> tuple[messages.Perform, Operation[Any]]:
@@ -198,14 +222,16 @@ class Curator:
 
         Raises
         ------
-        Forged, BadMessage, ConfigurationMismatch, PolicyRefused
+        Forged, BadMessage, ConfigurationMismatch, RolledBack, PolicyRefused
             As :meth:`perform`.
         """
         request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee))
         operation = self._policy.read(request.operation)
-        holder = self._ledger.holder()
+        holder = self._ledger.holder
         if holder is None or (holder.run, holder.digest) != (request.run, request.digest):
             raise ConfigurationMismatch(f"run {request.run!r} with this configuration does not hold the budget")
+        if not self._directory.journal.chain.holds(request.seen):
+            raise RolledBack(f"{behind('the referee', request.seen, self._directory.journal.chain.head())}. {REMEDY}")
         return request, operation
 
     def perform(self, signed: Signed) -> Signed:
@@ -221,6 +247,10 @@ class Curator:
             If the id was used for another operation, or an earlier operation has not finished.
         BudgetExceeded
             If the operation does not fit into what is left; says spent, requested and budget.
+        RolledBack
+            If the ledger does not hold what the referee has seen of it.
+        CannotWrite
+            If the ledger cannot be written at present: nothing is lost, ask again.
         PolicyRefused
             If the policy's rounds are used up, a hypothesis needs features that the records lack, or is of a kind that
             a curator takes only if its own learner gives it; if memory does not suffice.
@@ -229,37 +259,40 @@ class Curator:
         """
         request, operation = self.admit(signed)
         with self._lock:
-            result = self._once(request, operation)
+            charge = self._once(signed, request, operation)
+            self._directory.journal.publish()
         release = messages.Release(
             run=request.run,
             digest=request.digest,
             operation_id=request.operation_id,
             request=request.fingerprint(),
-            result=result,
+            result=charge.result or {},
+            ledger=self._ledger.since(request.seen, charge),
         )
         return self._directory.identity.sign(release.KIND, release.wire())
 
     # The way of every operation -------------------------------------------------------------------------------------
 
-    def _once(self, request: messages.Perform, operation: Operation[Any]) -> dict[str, Any]:
-        """Return what an operation released, carrying it out if that has not been done."""
-        wanted = request.fingerprint()
-        known = self._index.find(request.operation_id)
-        if known is not None and known.request != wanted:
+    def _once(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> Charge:
+        """Return an operation with what it released, carrying it out if that has not been done."""
+        known = self._ledger.find(request.operation_id)
+        if known is not None and known.perform != request:
             raise Conflict(f"operation id {request.operation_id} was used for another operation")
         if known is not None and known.result is not None:
-            return known.result
-        unfinished = self._index.unfinished()
+            return known
+        self._check_open()
+        unfinished = self._ledger.unfinished()
         if known is None and unfinished is not None:
             raise Conflict(f"operation {unfinished.operation_id} has not finished: ask for it again first")
         if known is None:
-            event = self._engine.admit(operation, lambda event: self._budget.admit(self._index.events, event))
-            known = Charge(request.operation_id, wanted, operation.wire(), event, None)
-            self._index.charge(request.run, known)
+            event = self._engine.admit(operation, lambda event: self._budget.admit(self._ledger.events, event))
+            known = self._ledger.charge(signed, operation.wire(), event)
         with self._schedule.held(self._unit):
-            return self._carry_out(request.run, known, operation)
+            self._directory.journal.publish()
+            self._carry_out(known, operation)
+        return known
 
-    def _carry_out(self, run: str, charge: Charge, operation: Operation[Any]) -> dict[str, Any]:
+    def _carry_out(self, charge: Charge, operation: Operation[Any]) -> None:
         """Run what was charged, and store what it releases."""
         number, reweighs = charge.operation_id, operation.reweighs_by is not None
         if reweighs:
@@ -268,7 +301,7 @@ class Curator:
         try:
             # Keys and run names stay out of its randomness: a seeded run is the same run in every deployment.
             result = release_of(self._engine.run(number, operation, charge.event), charge.event)
-            self._index.finish(run, number, result)
+            self._ledger.finish(number, result)
             self._engine.advance()
         except BaseException:
             # Memory may be ahead of the ledger now; only the ledger says what has happened.
@@ -279,7 +312,20 @@ class Curator:
             self._directory.checkpoints.offer(
                 updates, seconds, self._engine.lineage(number), self._sample.cumulative_losses
             )
-        return result
+
+    def _check_open(self) -> None:
+        """Refuse further charges once the whole budget counts as spent."""
+        why = self._directory.journal.closed
+        if why is not None:
+            epsilon, delta = self.guarantee.pair
+            cap = epsilon if math.isfinite(epsilon) else "infinite"
+            raise BudgetExceeded(
+                f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) counts as spent: {why}; what was released "
+                f"can still be asked for, anything more needs new people or a new budget",
+                spent=cap,
+                requested=cap,
+                budget=cap,
+            )
 
     def _rebuilt(self) -> Engine:
         """Return the engine that the ledger's operations lead to."""
@@ -288,6 +334,6 @@ class Curator:
             self._sample,
             self._directory.randomness,
             public=self._public,
-            past=self._index,
+            past=self._ledger,
             kept=self._directory.checkpoints.load,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,17 +11,29 @@ from common.numerics.randomness import subseed
 from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
 from common.wire.state import claim, claim_people
+from common.wire.witness import Witness
 from curator.learners.base import Sizes, parse_learner
 from curator.sample.keeping import OnProgress
 from curator.sample.placement import check_sample, open_sample
 from curator.sample.source import in_blocks
 from curator.service.curator import Curator
+from curator.state.account import Counting
+
+USERS_OWN = Counting()
+"""Runs are charged in this user's ledger of people."""
 
 log = logging.getLogger("tandem")
 
 
 def open_curator(
-    scenario: ResolvedScenario, folder: Path, seed: int | None, referee: str | None, on_progress: OnProgress = log.info
+    scenario: ResolvedScenario,
+    folder: Path,
+    seed: int | None,
+    referee: str | None,
+    on_progress: OnProgress = log.info,
+    *,
+    witnesses: Sequence[Witness] = (),
+    counting: Counting = USERS_OWN,
 ) -> Curator:
     """Return the curator of a resolved scenario.
 
@@ -36,6 +49,10 @@ def open_curator(
         The referee's key to pin, or None.
     on_progress
         Called with a line of progress where loading the people takes long.
+    witnesses
+        Where the heads of its ledger go, beside the file in its state directory.
+    counting
+        Where the run is charged to its people.
 
     Raises
     ------
@@ -43,16 +60,27 @@ def open_curator(
         If the sample, or the learner's work on it, does not fit into memory or on the disk; before any work.
     """
     check_room(scenario, folder)
+    account = counting.account(scenario)
     simulated = scenario.people == "simulated"
     facts = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})
     known = facts["seed"] if facts["seed"] is not None else 0
     with ExitStack() as opened:
-        sample = open_sample(scenario, folder, subseed(known, "source"), on_progress)
+        meet = None if account is None else account.meet
+        sample = open_sample(scenario, folder, subseed(known, "source"), on_progress, meet)
         opened.callback(sample.close)
         public = public_sample(scenario, known)
         if public is not None:  # the same noise on another public sample would be a second release
             claim_people(folder, public.fingerprint(), "public-people")
-        curator = Curator(scenario, sample, folder, public=public, seed=known if simulated else None, referee=referee)
+        curator = Curator(
+            scenario,
+            sample,
+            folder,
+            public=public,
+            seed=known if simulated else None,
+            referee=referee,
+            witnesses=witnesses,
+            account=account,
+        )
         opened.pop_all()
     return curator
 

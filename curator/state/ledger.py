@@ -1,104 +1,149 @@
-"""The curator's ledger: what was charged is on disk before anything runs; what was computed, before anything leaves."""
+"""The curator's ledger: what was charged is on disk before anything runs; what was computed, before anything leaves.
+
+Entries of the journal: ``open`` gives the budget to a run, ``charge`` holds the referee's signed request and its event,
+``result`` what was released. Everything else follows from them, in memory.
+"""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from common.core.errors import BrokenLedger
+from common.privacy.events import Event, NoEvent, parse_event
+from common.wire.chain import Extension, Head
+from common.wire.identity import Signed
+from common.wire.messages import Perform, Spent
+from curator.state.chain import Entry
+from curator.state.journal import Journal
 
-from common.privacy.events import Event, parse_event
-from common.service.database import open_tables
-from curator.state import migrations
+OPEN, CHARGE, RESULT = "open", "charge", "result"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Charge:
-    """One operation in the order it was charged; ``result`` is None while it has not finished."""
+    """One operation in the order it was charged.
 
-    operation_id: str
-    request: str
+    Attributes
+    ----------
+    request
+        The referee's message, as it was signed; with the head of this ledger that it had seen.
+    operation
+        The JSON form of what it asks for, all defaults filled in: an operation's randomness is derived from it.
+    event
+        What was declared before it ran.
+    result
+        What was released; None while it has not finished.
+    entries
+        How long the ledger was when the result was in it.
+    """
+
+    request: Signed
     operation: dict[str, Any]
     event: Event
-    result: dict[str, Any] | None
+    result: dict[str, Any] | None = None
+    entries: int = 0
+
+    def __post_init__(self) -> None:
+        self.perform = Perform.parse(self.request.message)
+
+    @property
+    def operation_id(self) -> str:
+        """Its number."""
+        return self.perform.operation_id
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The run that holds the budget, the digests of its configuration and policy, and the referee that opened it."""
+    """The run that holds the budget, the digests of its configuration and policy, and the referee that opened it.
+
+    ``spent`` is what the data set's people have spent over all runs, this one included; None where nobody counts.
+    """
 
     run: str
     digest: str
     policy: str
     referee: str
+    spent: Spent | None = None
 
 
 class Ledger:
-    """Charges and results of the one run that holds the curator's budget.
+    """Charges and results of the one run that holds the curator's budget. Each line is on disk before it is here.
 
     Parameters
     ----------
-    url
-        SQLAlchemy URL; the schema is brought up to date.
+    journal
+        The durable chain of entries.
+
+    Attributes
+    ----------
+    events
+        The events that cost something, in the order in which they were charged.
+    holder
+        The run that holds the budget, if there is one.
     """
 
-    def __init__(self, url: str) -> None:
-        self._engine, tables = open_tables(url, migrations.__name__)
-        self._runs, self._operations = tables["runs"], tables["operations"]
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self._charges: dict[str, Charge] = {}
+        self.events: list[Event] = []
+        self.holder: Holder | None = None
+        self._opened = 0
+        for number, entry in journal.chain.numbered():
+            self._enter(entry, number)
 
-    def close(self) -> None:
-        """Release every connection."""
-        self._engine.dispose()
+    def __iter__(self) -> Iterator[Charge]:
+        return iter(self._charges.values())
 
-    def holder(self) -> Holder | None:
-        """Return the run that holds the budget, if there is one."""
-        with self._engine.connect() as connection:
-            row = connection.execute(select(self._runs)).first()
-        return None if row is None else Holder(row.run, row.digest, row.policy, row.referee)
+    def find(self, operation_id: str) -> Charge | None:
+        """Return the charge of an operation."""
+        return self._charges.get(operation_id)
+
+    def unfinished(self) -> Charge | None:
+        """Return the charge whose operation has not finished; only the last one can be."""
+        last = next(reversed(self._charges.values()), None)
+        return last if last is not None and last.result is None else None
 
     def open_run(self, holder: Holder) -> None:
-        """Give the budget to a run."""
-        with self._engine.begin() as connection:
-            connection.execute(insert(self._runs).values(asdict(holder)))
+        """Give the budget to a run, durably first."""
+        spent = None if holder.spent is None else holder.spent.wire()
+        self._append(OPEN, {**asdict(holder), "spent": spent})
 
-    def charges(self) -> list[Charge]:
-        """Return all charges, oldest first."""
-        with self._engine.connect() as connection:
-            rows = connection.execute(select(self._operations).order_by(self._operations.c.position)).all()
-        return [
-            Charge(
-                row.operation_id,
-                row.request,
-                json.loads(row.operation),
-                parse_event(json.loads(row.event)),
-                None if row.result is None else json.loads(row.result),
-            )
-            for row in rows
-        ]
+    def charge(self, request: Signed, operation: dict[str, Any], event: Event) -> Charge:
+        """Record a charge, durably first; return it."""
+        self._append(CHARGE, {"request": request.wire(), "operation": operation, "event": event.wire()})
+        return next(reversed(self._charges.values()))
 
-    def charge(self, run: str, charge: Charge) -> None:
-        """Record a charge durably."""
-        table = self._operations
-        with self._engine.begin() as connection:
-            position = int(connection.execute(select(func.coalesce(func.max(table.c.position), 0))).scalar_one()) + 1
-            connection.execute(
-                insert(table).values(
-                    run=run,
-                    operation_id=charge.operation_id,
-                    position=position,
-                    request=charge.request,
-                    operation=json.dumps(charge.operation),
-                    event=json.dumps(charge.event.wire()),
-                )
-            )
+    def finish(self, operation_id: str, result: dict[str, Any]) -> None:
+        """Store an operation's result, durably first."""
+        self._append(RESULT, {"operation_id": operation_id, "result": result})
 
-    def finish(self, run: str, operation_id: str, result: dict[str, Any]) -> None:
-        """Store an operation's result, once."""
-        table = self._operations
-        with self._engine.begin() as connection:
-            connection.execute(
-                update(table)
-                .where(table.c.run == run, table.c.operation_id == operation_id, table.c.result.is_(None))
-                .values(result=json.dumps(result))
-            )
+    def opening(self) -> Extension:
+        """Return the head at which the run was opened, and the links from the beginning to it."""
+        return self.journal.chain.extension(0, self._opened)
+
+    def since(self, seen: Head, charge: Charge) -> Extension:
+        """Return the head at which an operation's result was stored, and the links from an older head to it."""
+        return self.journal.chain.extension(seen.entries, charge.entries)
+
+    def _append(self, kind: str, body: dict[str, Any]) -> None:
+        head = self.journal.append(kind, body)
+        self._enter(self.journal.chain.entries[-1], head.entries)
+
+    def _enter(self, entry: Entry, number: int) -> None:
+        body = entry.body
+        try:
+            if entry.kind == OPEN:
+                spent = None if body["spent"] is None else Spent.parse(body["spent"])
+                self.holder, self._opened = Holder(**{**body, "spent": spent}), number
+            elif entry.kind == CHARGE:
+                charge = Charge(Signed.parse(body["request"]), body["operation"], parse_event(body["event"]))
+                self._charges[charge.operation_id] = charge
+                if not isinstance(charge.event, NoEvent):
+                    self.events.append(charge.event)
+            elif entry.kind == RESULT:
+                charge = self._charges[body["operation_id"]]
+                charge.result, charge.entries = body["result"], number
+        except (KeyError, TypeError):
+            raise BrokenLedger(f"entry {number} of the ledger ({entry.kind}) cannot be read") from None

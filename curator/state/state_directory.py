@@ -1,14 +1,16 @@
-"""What the curator keeps on disk beside its ledger: its key, its secret, and its weights."""
+"""What the curator keeps on disk: its ledger and key, its secret, and its weights."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from common.numerics.randomness import RandomSource
-from common.wire.identity import Identity
 from common.wire.state import durable_secret, hold
+from common.wire.witness import Witness
 from curator.state.checkpoints import Checkpoints
+from curator.state.journal import Journal
 
 
 class StateDirectory:
@@ -20,17 +22,25 @@ class StateDirectory:
         Created (mode 0700) if absent.
     seed
         Public seed for simulated people; None draws a durable secret from the operating system.
+    policy
+        Digest of what the curator agrees to.
+    witnesses
+        Where the heads of its ledger go, too.
 
     Raises
     ------
     BadInput
         If another process works on the same directory.
+    BrokenLedger
+        As :class:`curator.state.journal.Journal`.
     """
 
-    def __init__(self, folder: Path, seed: int | None) -> None:
+    def __init__(self, folder: Path, seed: int | None, policy: str, witnesses: Sequence[Witness] = ()) -> None:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
-            self.identity = Identity.load_or_create(folder / "identity.key")
+            self.journal = Journal(folder, {"policy": policy}, witnesses)
+            opened.callback(self.journal.close)
+            self.identity = self.journal.identity
             if seed is None:
                 self.randomness = durable_secret(folder / "secret.key")
             else:

@@ -131,7 +131,7 @@ def hosted(
 
 
 def single(query: Query, mechanism: LocalRandomizer) -> Subject:
-    """One agent's answer a run; Warner's is sampled by OpenDP (which takes no seed)."""
+    """One agent's answer a run."""
 
     def subject(person: Person, runs: int, source: RandomSource) -> AnyArray:
         slots = np.zeros(1, dtype=np.int64)

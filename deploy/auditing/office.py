@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,40 +12,44 @@ from common.numerics.randomness import RandomSource
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.vocabulary.records import Records
 from common.wire import messages
+from common.wire.chain import Head
 from common.wire.identity import Identity
+from common.wire.witness import Witness
 from curator.sample.local import LocalSample
-from curator.service import curator as service
 from curator.service.curator import Curator
-from curator.state.ledger import Charge, Holder
+from curator.state import state_directory
+from curator.state.chain import Chain, Entry
+from curator.state.journal import GENESIS, Journal
 
 REFEREE = Identity.create()
 _PEOPLE = {"name": "sparse-conjunction", "side": "source", "d": 3, "truth": [0, 1], "rates": []}
 _NOBODY = ({"first": 0, "agents": 1, "used": 0, "sha256": "0" * 64},)
 
 
-class MemoryLedger:
-    """The curator's ledger without a disk: an audit opens hundreds of curators."""
+class MemoryChain(Chain):
+    """A curator's ledger for experiments that are repeated very often: the same entries, kept in memory."""
 
-    def __init__(self, url: str) -> None:
-        self._holder: Holder | None = None
-        self._charges: dict[str, Charge] = {}
+    def __init__(self) -> None:
+        self.entries, self._links, self._hashes = [], [], []
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of nothing."""
 
-    def holder(self) -> Holder | None:
-        return self._holder
+    def append(self, kind: str, body: dict[str, Any]) -> Head:
+        """Append an entry."""
+        self._enter(Entry(kind, body))
+        return self.head()
 
-    def open_run(self, holder: Holder) -> None:
-        self._holder = holder
 
-    def charges(self) -> list[Charge]:
-        return list(self._charges.values())
+class MemoryJournal(Journal):
+    """A journal of such a chain, which tells nobody."""
 
-    def charge(self, run: str, charge: Charge) -> None:
-        self._charges[charge.operation_id] = charge
+    def __init__(self, folder: Path, about: dict[str, Any], witnesses: Sequence[Witness] = ()) -> None:
+        self.chain, self.identity = MemoryChain(), Identity.create()
+        self.append(GENESIS, about)
 
-    def finish(self, run: str, operation_id: str, result: dict[str, Any]) -> None:
-        self._charges[operation_id] = replace(self._charges[operation_id], result=result)
+    def publish(self) -> None:
+        """Tell nobody."""
 
 
 def policy(**curator: Any) -> ResolvedScenario:
@@ -68,14 +71,17 @@ def policy(**curator: Any) -> ResolvedScenario:
 class Office:
     """A curator whose budget a run holds; operations get numbers in the order they are asked for."""
 
-    def __init__(self, curator: Curator, digest: str) -> None:
+    def __init__(self, curator: Curator, digest: str, seen: Head) -> None:
         self._curator = curator
         self._digest = digest
+        self._seen = seen
         self._asked = 0
 
     def ask(self, operation: dict[str, Any], *, times: int = 1) -> list[dict[str, Any]]:
         """Send one and the same request so many times; return every result."""
-        request = messages.Perform(run="audit", digest=self._digest, operation_id=str(self._asked), operation=operation)
+        request = messages.Perform(
+            run="audit", digest=self._digest, operation_id=str(self._asked), operation=operation, seen=self._seen
+        )
         self._asked += 1
         signed = REFEREE.sign(request.KIND, request.wire())
         return [self._curator.perform(signed).message["result"] for _ in range(times)]
@@ -87,13 +93,14 @@ def office(
 ) -> Iterator[Office]:
     """Open a curator with an empty ledger and randomness of its own, and give its budget to a run."""
     seed = int(source.integers(1 << 62, 1)[0])
-    with patch.object(service, "Ledger", MemoryLedger):
+    with patch.object(state_directory, "Journal", MemoryJournal):
         curator = kind(scenario, LocalSample.of(records), folder, seed=seed)
     try:
         configuration = messages.Configuration(
             run="audit", referee=REFEREE.public, scenario=scenario.wire(), order=_NOBODY
         )
-        curator.open_run(REFEREE.sign(configuration.KIND, configuration.wire()))
-        yield Office(curator, configuration.fingerprint())
+        signed = curator.open_run(REFEREE.sign(configuration.KIND, configuration.wire()))
+        seen = messages.Terms.parse(signed.message).ledger.head
+        yield Office(curator, configuration.fingerprint(), seen)
     finally:
         curator.close()

@@ -20,7 +20,7 @@ def region(count: int, weights: np.ndarray, shift: float, seed: int) -> tuple[np
     return X, X @ weights + 0.1 * generator.normal(size=count)
 
 
-def main(seed: int | None = None) -> None:
+def main(seed: int = 0) -> None:
     """Compare the public region's model with the adapted one, on people of the region that it is for."""
     public, mine = region(8000, ELSEWHERE, 0.2, 1), region(4000, HERE, -0.2, 2)
     population, judges = region(8000, HERE, -0.2, 3), region(8000, HERE, -0.2, 4)
@@ -33,4 +33,4 @@ def main(seed: int | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else None)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 0)

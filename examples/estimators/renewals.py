@@ -14,7 +14,7 @@ from tandem import TransferClassifier
 HERE = Path(__file__).parent
 
 
-def main(folder: Path, seed: int | None = None) -> None:
+def main(folder: Path, seed: int = 0) -> None:
     """Invent testers and customers in a folder, learn with and without reweighing, print what each is worth."""
     runpy.run_path(str(HERE.parent / "own_data" / "make_people.py"))["main"](folder)
     testers, customers = folder / "testers.csv", folder / "customers.csv"
@@ -29,4 +29,4 @@ def main(folder: Path, seed: int | None = None) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
-        main(Path(place), int(sys.argv[1]) if len(sys.argv) > 1 else None)
+        main(Path(place), int(sys.argv[1]) if len(sys.argv) > 1 else 0)

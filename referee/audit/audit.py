@@ -2,8 +2,8 @@
 
 Checked: the hash chain and the referee's signature of every entry; the committed order and who was asked; each report's
 signature, its assignment and that nobody answered twice; the counts and roots of every batch; the curator's signature
-on its terms and each release; the protocol's questions, message pattern and result, by replay; the privacy cost, from
-the declared events; the result document and the scenario's file.
+on its terms and each release, and that its ledger only ever grew; the protocol's questions, message pattern and result,
+by replay; the privacy cost, from the declared events; the result document and the scenario's file.
 
 What no audit can see: reports that the referee threw away before it signed anything about them, and whether the keys
 that the transcript names belong to whom one thinks (compare them with keys known from elsewhere).
@@ -87,6 +87,7 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
         configuration,
         chosen,
         curator,
+        None if terms is None else terms.ledger.head,
         agents,
         entries,
         lambda number: read_file(folder, f"reports/{number}.reports"),

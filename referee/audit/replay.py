@@ -10,6 +10,7 @@ from common.privacy.events import Event, NoEvent
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.base import declared_event, findings
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
+from common.wire.chain import Head
 from common.wire.identity import Signed, verify
 from common.wire.messages import MAX_AGENTS_PER_QUESTION, Configuration, Perform
 from common.wire.transcript import Entry
@@ -38,8 +39,8 @@ class Replay:
     ----------
     configuration, chosen
         The run's configuration, and the scenario in it.
-    curator
-        The key of the curator that signed the terms.
+    curator, seen
+        The key of the curator that signed the terms, and the head of its ledger in them.
     agents
         The run's.
     entries
@@ -64,6 +65,7 @@ class Replay:
         configuration: Configuration,
         chosen: ResolvedScenario,
         curator: str | None,
+        seen: Head | None,
         agents: Agents,
         entries: Sequence[Entry],
         reports: Callable[[int], bytes],
@@ -73,6 +75,7 @@ class Replay:
         self._digest = configuration.fingerprint()
         self._scenario = chosen
         self._curator = curator
+        self._seen = seen
         self._agents = agents
         self._lines = len(entries)
         self._read = reports
@@ -127,13 +130,14 @@ class Replay:
 
     def _operation(self, number: int, step: AskCurator) -> dict[str, Any]:
         entry = self._next("operation", number)
-        request = operation_request(self._configuration.run, self._digest, number, step.operation)
+        if self._curator is None or self._seen is None:
+            raise self._place.failed("an operation of a curator that never agreed to the run")
+        request = operation_request(self._configuration.run, self._digest, number, step.operation, self._seen)
         sent = verify(Signed.parse(entry.body["request"]), Perform.KIND, self._configuration.referee)
         if sent != request.wire():
             raise self._place.failed("the request is not the one that the protocol makes here")
-        if self._curator is None:
-            raise self._place.failed("an operation of a curator that never agreed to the run")
-        result = check_release(entry.body, request, self._curator)
+        release = check_release(entry.body, request, self._curator)
+        self._seen, result = release.ledger.head, release.result
         self.operations += 1
         event = declared_event(result)
         if isinstance(event, NoEvent) and findings(result):

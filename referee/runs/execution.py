@@ -11,12 +11,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from common.core.errors import BadMessage, BadScenario, PeerUnavailable, Refused, TandemError
+from common.core.errors import (
+    BadMessage,
+    BadScenario,
+    CannotWrite,
+    PeerMisbehaved,
+    PeerUnavailable,
+    Refused,
+    TandemError,
+)
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
+from common.wire.witness import behind
 from referee.collection.collection import Collection
 from referee.collection.order import commitment, public_randomness, simulated
 from referee.collection.roster import Roster, participants_root
@@ -30,6 +39,8 @@ from referee.state.values import Cohort, Run
 
 ENROLMENT_PATIENCE = 300.0
 """Seconds to wait until as many agents are enrolled as a scenario wants."""
+PAUSE = 2.0
+"""Seconds before a curator that cannot write is asked again."""
 _TERMS = -1
 """The step under which the curator's terms are stored: before the protocol's first."""
 
@@ -76,6 +87,7 @@ class Execution:
         What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
         """
         began = time.monotonic()
+        self._on_progress = on_progress
         outcome: Outcome | None = None
         terms: messages.Terms | None = None
         status: str
@@ -166,12 +178,23 @@ class Execution:
         agreed = self._store.reply_entry(self._run, _TERMS)
         if agreed is None:
             wire = self._configuration.wire()
-            signed = self._curator.open_run(self._identity.sign(messages.Configuration.KIND, wire))
-            check_terms(signed, self._configuration)
+            signed = self._patiently(self._curator.open_run, self._identity.sign(messages.Configuration.KIND, wire))
+            self._check_known(signed.key, check_terms(signed, self._configuration))
             self._record("terms", {"terms": signed.wire()}, _TERMS)
         else:
             signed = Signed.parse(agreed.body["terms"])
-        return check_terms(signed, self._configuration), signed.key
+        terms = check_terms(signed, self._configuration)
+        self._seen = terms.ledger.head
+        return terms, signed.key
+
+    def _check_known(self, key: str, terms: messages.Terms) -> None:
+        """Refuse a curator whose ledger has forgotten what it showed in an earlier run."""
+        for run, seen in self._store.heads(key):
+            if not terms.ledger.extends(seen):
+                raise PeerMisbehaved(
+                    f"{behind('the referee', seen, terms.ledger.head)} (run {run!r}). What was released there counts "
+                    f"as spent: the curator must put its newest ledger back"
+                )
 
     def _end(self, outcome: Outcome | None, status: str, reason: str, terms: messages.Terms | None) -> dict[str, Any]:
         self._collection.close(self._run)
@@ -212,15 +235,29 @@ class Execution:
 
     def _ask_curator(self, number: int, step: AskCurator) -> dict[str, Any]:
         """Have an operation carried out, or find its stored release."""
-        request = operation_request(self._run, self._configuration.fingerprint(), number, step.operation)
+        request = operation_request(self._run, self._configuration.fingerprint(), number, step.operation, self._seen)
         stored = self._store.reply_entry(self._run, number)
         if stored is not None:
-            return check_release(stored.body, request, self._curator_key)
-        signed = self._identity.sign(request.KIND, request.wire())
-        body = {"request": signed.wire(), "release": self._curator.perform(signed).wire()}
-        result = check_release(body, request, self._curator_key)
-        self._record("operation", body, number)
-        return result
+            release = check_release(stored.body, request, self._curator_key)
+        else:
+            signed = self._identity.sign(request.KIND, request.wire())
+            body = {"request": signed.wire(), "release": self._patiently(self._curator.perform, signed).wire()}
+            release = check_release(body, request, self._curator_key)
+            self._record("operation", body, number)
+        self._seen = release.ledger.head
+        return release.result
+
+    def _patiently(self, ask: Callable[[Signed], Signed], signed: Signed) -> Signed:
+        """Ask the curator, again and again while it cannot store what it must store first."""
+        said = False
+        while True:
+            try:
+                return ask(signed)
+            except CannotWrite as error:
+                if not said:
+                    self._on_progress(Progress(f"the run waits for the curator: {error.detail}", {}))
+                said = True
+                time.sleep(PAUSE)
 
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:
         """Ask a batch, or find its stored answers."""

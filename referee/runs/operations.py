@@ -8,29 +8,36 @@ from common.core.errors import PeerMisbehaved
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.operations.base import Operation
 from common.wire import messages
+from common.wire.chain import Head
 from common.wire.identity import Signed, verify
+from common.wire.witness import behind
 
 
-def operation_request(run: str, digest: str, number: int, operation: Operation[Any]) -> messages.Perform:
-    """Return the one request that message ``number`` of a run's protocol makes of the curator."""
-    return messages.Perform(run=run, digest=digest, operation_id=str(number), operation=operation.wire())
+def operation_request(run: str, digest: str, number: int, operation: Operation[Any], seen: Head) -> messages.Perform:
+    """Return the one request that message ``number`` of a run's protocol makes of the curator.
+
+    ``seen`` is the head of the curator's ledger in its reply before this one.
+    """
+    return messages.Perform(run=run, digest=digest, operation_id=str(number), operation=operation.wire(), seen=seen)
 
 
-def check_release(body: dict[str, Any], request: messages.Perform, key: str) -> dict[str, Any]:
-    """Return the result in an operation's transcript entry if the curator signed it for exactly this request.
+def check_release(body: dict[str, Any], request: messages.Perform, key: str) -> messages.Release:
+    """Return the release in an operation's transcript entry if the curator signed it for exactly this request.
 
     Raises
     ------
     Forged
         If another key signed.
     PeerMisbehaved
-        If it answers another request.
+        If it answers another request, or its ledger does not hold what it showed before.
     """
     release = messages.Release.parse(verify(Signed.parse(body["release"]), messages.Release.KIND, key))
     expected = (request.run, request.digest, request.operation_id, request.fingerprint())
     if (release.run, release.digest, release.operation_id, release.request) != expected:
         raise PeerMisbehaved(f"the curator's release does not answer operation {request.operation_id}")
-    return release.result
+    if not release.ledger.extends(request.seen):
+        raise PeerMisbehaved(behind("the referee", request.seen, release.ledger.head))
+    return release
 
 
 def check_terms(signed: Signed, configuration: messages.Configuration) -> messages.Terms:
@@ -49,4 +56,6 @@ def check_terms(signed: Signed, configuration: messages.Configuration) -> messag
     agreed = parse_resolved(configuration.scenario).curator
     if (terms.n, terms.guarantee) != (agreed.n, agreed.guarantee):
         raise PeerMisbehaved("the curator's terms are not those of the scenario")
+    if not terms.ledger.extends(None):
+        raise PeerMisbehaved("the curator's ledger is not shown from its beginning")
     return terms

@@ -35,7 +35,10 @@ def result_document(
         "estimate": outcome.estimate.wire() if outcome and outcome.estimate else None,
         **several,
         "agents": agents,
-        "privacy": {who: promised.wire() for who, promised in promises(scenario, terms).items()},
+        "privacy": {
+            **{who: promised.wire() for who, promised in promises(scenario, terms).items()},
+            "all_runs": terms.all_runs.wire() if terms and terms.all_runs else None,
+        },
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }
 

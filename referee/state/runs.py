@@ -9,6 +9,7 @@ from sqlalchemy import Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from common.core.errors import Conflict, NotFound
+from common.wire.chain import Head
 from common.wire.transcript import Entry
 from referee.state.tables import Tables
 from referee.state.values import Cohort, Run
@@ -125,6 +126,19 @@ class RunQueries(Tables):
         with self._engine.connect() as connection:
             line = connection.execute(select(table.c.line).where(table.c.run == run, table.c.step == step)).scalar()
         return None if line is None else Entry.parse(json.loads(line))
+
+    def heads(self, curator: str) -> list[tuple[str, Head]]:
+        """Return the last head of its ledger that a curator has shown in each run, by run."""
+        table = self._table("entries")
+        query = select(table.c.run, table.c.line).where(table.c.kind.in_(("terms", "operation")))
+        found: dict[str, Head] = {}
+        with self._engine.connect() as connection:
+            for run, line in connection.execute(query.order_by(table.c.run, table.c.index)):
+                body = json.loads(line)["body"]
+                reply = body.get("terms") or body["release"]
+                if reply["key"] == curator:
+                    found[run] = Head.parse(reply["message"]["ledger"]["head"])
+        return list(found.items())
 
 
 def _run(row: Row[Any]) -> Run:

@@ -83,6 +83,8 @@ def halts(scenario: ResolvedScenario) -> bool:
 
 
 def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, drawn: bool) -> str:
+    privacy = dict(result["privacy"])
+    everything = privacy.pop("all_runs", None)
     lines = [
         f"# {scenario.title}",
         "",
@@ -92,7 +94,8 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
         "",
         "| | |",
         "|---|---|",
-        *(f"| {PROMISED[who]} | {Guarantee.parse(promised)} |" for who, promised in result["privacy"].items()),
+        *(f"| {PROMISED[who]} | {Guarantee.parse(promised)} |" for who, promised in privacy.items()),
+        *([f"| **over all runs of these people** | {over_all_runs(everything)} |"] if everything else []),
         *([f"| people | {SIMULATED} |"] if scenario.people == "simulated" else []),
         f"| agents asked, answered, enrolled | {', '.join(format(result['agents'][k], ',') for k in _COUNTS)} |",
         f"| seconds | {result['seconds']['total']} |",
@@ -139,3 +142,10 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
 
 
 _COUNTS = ("asked", "answered", "enrolled")
+
+
+def over_all_runs(total: dict[str, Any]) -> str:
+    """Say what all runs of a data set's people may have cost them together."""
+    if total["runs"] == 1:
+        return f"this is their first: epsilon = {total['epsilon']:g}, delta = {total['delta']:g}"
+    return f"epsilon = {total['epsilon']:g}, delta = {total['delta']:g} in {total['runs']} runs"

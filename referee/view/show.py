@@ -19,7 +19,7 @@ from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import HYPOTHESES
 from referee.audit.audit import Audit
-from referee.view.report import PROMISED, SIMULATED, TRUTHS
+from referee.view.report import PROMISED, SIMULATED, TRUTHS, over_all_runs
 
 _OUT = Console()
 _ERR = Console(stderr=True)
@@ -112,8 +112,12 @@ def result(document: dict[str, Any], *, simulated: bool) -> None:
         "agents",
         f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled",
     )
-    for who, promised in document["privacy"].items():
+    privacy = dict(document["privacy"])
+    everything = privacy.pop("all_runs", None)
+    for who, promised in privacy.items():
         table.add_row(PROMISED[who], str(Guarantee.parse(promised)))
+    if everything is not None:
+        table.add_row("OVER ALL RUNS", f"[bold]{over_all_runs(everything)}[/bold]")
     if simulated:
         table.add_row("people", SIMULATED)
     seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
@@ -128,6 +132,25 @@ def _about_a_loss(document: dict[str, Any]) -> bool:
     """Tell whether the agents estimated the loss of a hypothesis, and nothing else about a problem."""
     judged = bool(document["truth"]) and "correct" in document["truth"]
     return not judged and document["answer"].get("kind") in HYPOTHESES.names()
+
+
+def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:
+    """Print what runs have cost their curators' people."""
+    if not runs:
+        _OUT.print(f"{folder}: no run has been charged to anybody")
+        return
+    table = Table("charged", "scenario", "people", "this run", "over all their runs", "lifetime", title=folder)
+    for run in runs:
+        total, lifetime = run["all_runs"], run["lifetime"]
+        table.add_row(
+            run["time"][:16],
+            run["scenario"] + (" (experiment)" if run["experiment"] else ""),
+            f"{run['people']:,}",
+            f"({run['epsilon']:g}, {run['delta']:g})",
+            f"({total['epsilon']:g}, {total['delta']:g}) in {total['runs']}",
+            "none stated" if lifetime is None else f"({lifetime['epsilon']:g}, {lifetime['delta']:g})",
+        )
+    _OUT.print(table)
 
 
 def plans(scenario: Scenario) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class Adapter(HybridEstimator):
                 "epsilon": epsilon,
                 "delta": delta,
                 "kappa": None,
+                "lifetime": self._lifetime(),
                 "learner": self._learning(),
             },
             "agents": {

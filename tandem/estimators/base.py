@@ -75,6 +75,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     schema: Any
     norm: float | None
     random_state: Any
+    lifetime: tuple[float, float] | None
 
     hypothesis_: Hypothesis
     guarantee_: Guarantee
@@ -178,6 +179,16 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if value != int(value):
             raise BadFit(f"{name} must be a whole number, found {value:g}")
         return int(value)
+
+    def _lifetime(self) -> dict[str, float] | None:
+        """Return what all runs of these people may cost them together, as a scenario says it."""
+        if self.lifetime is None:
+            return None
+        try:
+            epsilon, delta = self.lifetime
+            return {"epsilon": float(epsilon), "delta": float(delta)}
+        except (TypeError, ValueError):
+            raise BadFit(f"lifetime must be (epsilon, delta) or None, found {self.lifetime!r}") from None
 
     def _spending(self, sides: Sides, protects: Protected) -> Spending:
         """Return what a fit with these parameters may cost."""

@@ -49,6 +49,9 @@ class DomainAdapter(BinaryClassifier, Adapter):
         Of the search: ``law`` of the number of runs, share for ``validation``, ``cut`` of losses.
     classes, population_fraction, random_state
         As of :class:`~tandem.estimators.transfer.TransferClassifier`.
+    lifetime
+        (epsilon, delta) that all fits and runs of the same real people may cost them together; None: they take part
+        once.
 
     Attributes
     ----------
@@ -86,6 +89,7 @@ class DomainAdapter(BinaryClassifier, Adapter):
         choice: Mapping[str, Any] | None = None,
         population_fraction: float = 0.3,
         random_state: Any = None,
+        lifetime: tuple[float, float] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -103,6 +107,7 @@ class DomainAdapter(BinaryClassifier, Adapter):
         self.choice = choice
         self.population_fraction = population_fraction
         self.random_state = random_state
+        self.lifetime = lifetime
 
     def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
         """Adapt to the curator's people, helped by the public ones, tested by the population's.

@@ -35,6 +35,9 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         *Public* bounds of what is predicted: values beyond are clipped to them. Never taken from the data.
     population_fraction, random_state
         As of :class:`~tandem.estimators.transfer.TransferClassifier`.
+    lifetime
+        (epsilon, delta) that all fits and runs of the same real people may cost them together; None: they take part
+        once.
 
     Attributes
     ----------
@@ -75,6 +78,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         choice: Mapping[str, Any] | None = None,
         population_fraction: float = 0.3,
         random_state: Any = None,
+        lifetime: tuple[float, float] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -92,6 +96,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         self.choice = choice
         self.population_fraction = population_fraction
         self.random_state = random_state
+        self.lifetime = lifetime
 
     def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
         """Adapt to the curator's people, helped by the public ones, tested by the population's.

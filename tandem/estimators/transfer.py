@@ -59,6 +59,9 @@ class TransferClassifier(BinaryClassifier):
     random_state
         None: noise from the operating system's generator, for real people. Otherwise the fit is *simulated*: it can be
         repeated, and whoever knows the seed can undo the noise.
+    lifetime
+        (epsilon, delta) that all fits and runs of the same real people may cost them together; None: they take part
+        once.
 
     Attributes
     ----------
@@ -114,6 +117,7 @@ class TransferClassifier(BinaryClassifier):
         classes: Any = None,
         population_fraction: float = 0.5,
         random_state: Any = None,
+        lifetime: tuple[float, float] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -131,6 +135,7 @@ class TransferClassifier(BinaryClassifier):
         self.classes = classes
         self.population_fraction = population_fraction
         self.random_state = random_state
+        self.lifetime = lifetime
 
     def fit(self, X: Any, y: Any = None, *, population: Any = None, public: Any = None) -> Self:
         """Learn from the curator's people, tested by the population's.
@@ -191,6 +196,7 @@ class TransferClassifier(BinaryClassifier):
                 "kappa": kappa,
                 "eta": self._number("eta"),
                 "rounds": rounds,
+                "lifetime": self._lifetime(),
                 "learner": learner,
             },
             "agents": {"count": agents, "mechanism": {"name": "warner", "epsilon": self._number("agent_epsilon")}},

@@ -1,7 +1,7 @@
 """The shipped code of curator and agents passes the audit, end to end; without one of its safeguards it does not.
 
-Each audit claims too much with probability at most 1e-6 (``case.FAILURE``). Seeds are fixed, except OpenDP's, which
-samples a single agent's answer. ``referee audit-privacy --scale 10`` is the same with more runs. In the quick
+Each audit claims too much with probability at most 1e-6 (``case.FAILURE``). Seeds are fixed.
+``referee audit-privacy --scale 10`` is the same with more runs. In the quick
 tier the honest subject of every case has an eighth of its runs, of a case whose runs take long a sixteenth, and the
 first twin of a case stands beside it where it is caught in few.
 """

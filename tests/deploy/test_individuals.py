@@ -78,7 +78,7 @@ def test_a_population_and_a_few_individuals_answer_the_same_question(tmp_path):
                 thread.join()
             assert finished.result["agents"] == {"enrolled": 600, "asked": 600, "answered": 600, "rejected": 0}
             assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).reports == 4
-            assert "has answered; it will not answer again" in said[0]
+            assert "this agent answers once" in said[0]
             _restart(tmp_path, agents[0], clients[1], key, hosts[1])
             again = CliRunner().invoke(agent_command, arguments, env={"TANDEM_ENROLMENT_TOKEN": TOKEN})
             assert again.exit_code == 0  # it sends what it has on disk again, and the referee accepts the same again

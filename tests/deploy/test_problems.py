@@ -54,7 +54,7 @@ def test_a_referee_that_dies_while_agents_are_asked_goes_on_as_if_it_had_not(tmp
             bench.run()
     with Bench(tmp_path / "cut", chosen) as bench:
         found = bench.run()
-        charged = list(bench.curator._index)
+        charged = list(bench.curator._ledger)
         left = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
     assert {**found, "seconds": 0} == {**expected, "seconds": 0}
     assert len(charged) == 1

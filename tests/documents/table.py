@@ -15,10 +15,12 @@ import polars
 import yaml
 
 from common.scenario.loading import load
+from deploy.embedded import Embedded
 from tests.docker.test_compose import DOCUMENTED
 from tests.documents.jobs import Job, Step, data, finished, job, newest, result
 from tests.documents.reading import ROOT, blocks, commands
 from tests.documents.running import Clone, Done, wait_for
+from tests.support import tiny
 
 # What a reader has before a command ---------------------------------------------------------------------------------
 
@@ -33,6 +35,13 @@ def _smallest_scenario(clone: Clone) -> Iterator[None]:
 @contextmanager
 def _me(clone: Clone) -> Iterator[None]:
     (clone.folder / "me.json").write_text('{"features": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], "label": 1}')
+    yield
+
+
+@contextmanager
+def _a_ledger(clone: Clone) -> Iterator[None]:
+    """Provide the state directory of a curator whose run has ended."""
+    Embedded(clone.folder / "ended").run(tiny(), 1, "run", lambda text, numbers: None)
     yield
 
 
@@ -116,6 +125,8 @@ def _two_tables(clone: Clone, done: Done) -> None:
 
 # The rows -----------------------------------------------------------------------------------------------------------
 
+_STATE = {"DIR": "ended/curator"}
+
 TARGETS = ("install", "check", "format", "test", "test-all", "evidence", "demo", "clean")
 
 CORRECTIONS = sorted(path.stem for path in (ROOT / "benchmarks" / "corrections").glob("[a-z]*.py"))
@@ -151,6 +162,15 @@ SLOW: tuple[Job, ...] = (
     ),
     job("make format", "files left unchanged", check=_nothing_changed, alone=True),
     job("make clean", check=_no_environment, alone=True),
+    Job(
+        (
+            Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
+            Step("curator backup COPY --state DIR", ("COPY holds the ledger's",), _STATE),
+            Step("curator restore COPY --state DIR", ("holds the ledger's .* entries again",), _STATE),
+            Step("curator restore COPY --state DIR --close", ("holds the ledger's .* entries again",), _STATE),
+        ),
+        _a_ledger,
+    ),
     Job(
         (
             Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),

@@ -38,6 +38,14 @@ class Query(Value):
         """The features that it reads, of records that have very many; None: as many as it needs, from the first on."""
         return None
 
+    def parts(self, slots: Indices) -> Indices:
+        """Return which part of the query each slot is asked, shape (n,): alike where the same is asked.
+
+        An agent's noise belongs to the part, so that nobody gets a second sample of the same answer by another slot.
+        By default every slot is asked something of its own.
+        """
+        return slots
+
     @abstractmethod
     def evaluate(self, records: Records, slots: Indices) -> Floats | Words:
         """Evaluate on each record.

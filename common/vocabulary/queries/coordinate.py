@@ -43,6 +43,10 @@ class CoordinateQuery(Query):
         """The features that are asked about."""
         return np.arange(self.first, self.first + self.count)
 
+    def parts(self, slots: Indices) -> Indices:
+        """Return the coordinate."""
+        return slots % self.count
+
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return 1 where the feature is above 0, else 0; shape (n,)."""
-        return np.asarray(records.features[np.arange(len(records)), slots % self.count] > 0, dtype=np.float64)
+        return np.asarray(records.features[np.arange(len(records)), self.parts(slots)] > 0, dtype=np.float64)

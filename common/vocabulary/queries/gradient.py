@@ -44,6 +44,10 @@ class GradientQuery(Query):
         """That of the hypothesis."""
         return self.hypothesis.min_features
 
+    def parts(self, slots: Indices) -> Indices:
+        """Return the coordinate of the gradient."""
+        return slots % (self.hypothesis.min_features + 1)
+
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return (g + B)/(2B) per record, in [0, 1]."""
         from scipy.special import expit  # here, since an agent reads all kinds of queries and is rarely asked this one
@@ -51,7 +55,7 @@ class GradientQuery(Query):
         labels = records.labels.astype(np.float64)
         slope = -labels * expit(-labels * self.hypothesis.margins(records.features))
         d = self.hypothesis.min_features
-        coordinate = slots % (d + 1)
+        coordinate = self.parts(slots)
         own = records.features[np.arange(len(records)), np.minimum(coordinate, d - 1)].astype(np.float64)
         gradient = slope * np.where(coordinate == d, -1.0, own)
         return np.asarray((np.clip(gradient / self.bound, -1.0, 1.0) + 1.0) / 2.0, dtype=np.float64)

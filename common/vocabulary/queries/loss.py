@@ -39,6 +39,10 @@ class LossQuery(Query):
         """That of the hypothesis."""
         return self.hypothesis.min_features
 
+    def parts(self, slots: Indices) -> Indices:
+        """Return 0 for every slot."""
+        return 0 * slots
+
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return the loss of each record; slots do not matter."""
         return evaluate(self.loss, self.hypothesis, records)

@@ -51,10 +51,14 @@ class MomentQuery(Query):
         """The dimension."""
         return self.dimension
 
+    def parts(self, slots: Indices) -> Indices:
+        """Return the moment."""
+        return slots % self.moments
+
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return each record's moment, mapped to [0, 1]."""
         d = self.dimension
-        moment = slots % self.moments
+        moment = self.parts(slots)
         labels = records.labels.astype(np.float64)
         own = records.features[np.arange(len(records)), moment % d].astype(np.float64)
         sign = np.where(moment < d, 1.0, labels)

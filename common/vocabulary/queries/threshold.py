@@ -55,6 +55,10 @@ class ThresholdQuery(Query):
         """The bits."""
         return np.arange(self.first, self.first + self.bits)
 
+    def parts(self, slots: Indices) -> Indices:
+        """Return 0 for every slot."""
+        return 0 * slots
+
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return 1 where the item is below the threshold, else 0; shape (n,)."""
         return np.asarray(pack(records.features) < np.uint64(self.below), dtype=np.float64)

@@ -8,6 +8,7 @@ import pytest
 from common.core.errors import BadInput, BadScenario
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
+from common.wire.chain import Extension, Head
 from common.wire.identity import Identity
 from common.wire.messages import Terms
 from common.wire.state import claim_people
@@ -162,7 +163,8 @@ def test_where_both_sides_read_one_file_a_row_has_what_both_promise_together(tmp
         "source": {"table": {**TABLE, "where": {"x": ["1"]}}},
         "target": {"table": {**TABLE, "where": {"x": ["2"]}}},
     }
-    terms = Terms(run="r", digest="0" * 64, n=60, guarantee=own(tmp_path).curator.guarantee)
+    ledger = Extension(head=Head(chain="0" * 64, entries=1, hash="0" * 64), since=0, links=("0" * 64,))
+    terms = Terms(run="r", digest="0" * 64, n=60, guarantee=own(tmp_path).curator.guarantee, ledger=ledger)
     assert promises(own(tmp_path), terms).keys() == {"curator", "agent"}
     row = promises(own(tmp_path, **sides), terms)["together"]
     assert row.pair == pytest.approx((91.0, 0.01))

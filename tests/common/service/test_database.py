@@ -11,7 +11,7 @@ from common.core.errors import BadInput
 from common.service.database import downgrade, open_database, sqlite_url, upgrade
 
 TABLES = {
-    "curator.state.migrations": {"runs", "operations"},
+    "curator.state.migrations": {"entries"},
     "referee.state.migrations": {"tokens", "participants", "cohorts", "runs", "questions", "reports", "entries"},
 }
 

@@ -91,7 +91,7 @@ def wire(**fields: Any) -> dict[str, Any]:
 
 
 def charged(local_curator: Office) -> list[Any]:
-    return [charge.event for charge in local_curator._curator._index]
+    return [charge.event for charge in local_curator._curator._ledger]
 
 
 def test_points_are_labelled_and_charged_as_declared_and_once(local_curator):

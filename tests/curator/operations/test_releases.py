@@ -63,7 +63,7 @@ def local_curator(tmp_path, monkeypatch):
 
 
 def charged(local_curator: Office) -> list[Any]:
-    return [charge.event for charge in local_curator._curator._index]
+    return [charge.event for charge in local_curator._curator._ledger]
 
 
 def test_every_operation_with_an_epsilon_of_its_own_is_covered():

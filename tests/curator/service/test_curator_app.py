@@ -33,6 +33,7 @@ def perform(bench: Bench, number: int = 0, **changes: object):
         "digest": digest,
         "operation_id": str(number),
         "operation": {"kind": "learn", "round": 1},
+        "seen": bench.head().wire(),
         **changes,
     }
     return bench.referee.identity.sign("perform", wire)

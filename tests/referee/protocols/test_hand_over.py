@@ -119,7 +119,7 @@ def test_a_run_is_charged_for_both_tasks_and_audited(tmp_path):
     chosen = two_tasks("accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5", "agents.mechanism.epsilon=6")
     with Bench(tmp_path / "state", chosen) as bench:
         result = bench.run()
-        charged = [charge for charge in bench.curator._index if charge.operation["kind"] == "learn"]
+        charged = [charge for charge in bench.curator._ledger if charge.operation["kind"] == "learn"]
         found = audit(leave_folder(tmp_path / "run", chosen, 1, bench.finished()))
     assert result["status"] == found.status == "done"
     assert [task["status"] for task in result["tasks"]] == ["done", "done"]
@@ -133,7 +133,7 @@ def test_a_curator_refuses_a_task_that_its_records_do_not_have(tmp_path):
         bench.open()
         with pytest.raises(PolicyRefused, match="needs 9 features"):
             bench.perform(0, Learn(round=1, task=TASKS[1]).wire())
-        assert list(bench.curator._index) == []
+        assert list(bench.curator._ledger) == []
 
 
 # The theorems -------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class TestFit:
 
     def test_real_people_get_noise_that_nobody_can_repeat(self):
         X, y = square(300, 1)
-        first, second = (quick(random_state=None).fit(X, y) for _ in range(2))
+        first, second = (quick(random_state=None, lifetime=(2.0, 1e-4)).fit(X, y) for _ in range(2))
         assert first.hypothesis_ != second.hypothesis_
         assert not first.guarantee_.simulated
         assert first._scenario["people"] == "real"

@@ -1,0 +1,135 @@
+"""Copies of a curator's ledger: made while it works, and put back without giving anybody a fresh budget."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from common.core import canonical
+from common.core.errors import BadInput, BrokenLedger
+from common.wire.chain import Head, signed_head
+from common.wire.identity import Identity
+from common.wire.state import hold, user_state, write_durably
+from common.wire.witness import FileWitness, Witness, behind
+from curator.state.chain import Chain
+from curator.state.journal import CLOSED, HEAD, KEY, LEDGER, read_head
+
+BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
+"""Files without which a ledger is of no use; those that there are go with it. Weights are computed again."""
+
+
+def backup(state: Path, copy: Path) -> Head:
+    """Copy a curator's ledger and keys, also while it is at work; return the copy's head.
+
+    Parameters
+    ----------
+    state
+        The curator's state directory.
+    copy
+        A directory that does not exist, or is empty; made with mode 0700, since it holds the curator's secrets.
+
+    Raises
+    ------
+    BadInput
+        If there is no ledger, or the place is taken.
+    BrokenLedger
+        If the ledger is none.
+    """
+    if not (state / LEDGER).exists() or not (state / KEY).exists():
+        raise BadInput(f"{state} is not a curator's state directory: it has no ledger")
+    if copy.exists() and any(copy.iterdir()):
+        raise BadInput(f"{copy} is not empty: give a new directory for every copy")
+    copy.mkdir(parents=True, exist_ok=True, mode=0o700)
+    copy.chmod(0o700)
+    with closing(sqlite3.connect(state / LEDGER)) as source, closing(sqlite3.connect(copy / LEDGER)) as target:
+        source.backup(target)
+    for name in BESIDE:
+        if (state / name).exists():
+            write_durably(copy / name, (state / name).read_bytes(), mode=0o600)
+    return _write_head(copy)
+
+
+def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close: bool = False) -> Head:
+    """Put a copy in the place of a ledger that was lost; return its head.
+
+    The copy is taken as it is only where it is shown to be the newest: its head is the one beside the lost ledger, and
+    the one of every witness that it has had. Otherwise something may have been released that it does not know of.
+
+    Parameters
+    ----------
+    copy
+        As :func:`backup` makes it.
+    state
+        The state directory. Its own ledger, if there is one, is kept as ``ledger.sqlite.replaced``.
+    witnesses
+        Those of the ledger.
+    close
+        Take a copy also if it is not shown to be the newest, and count the whole budget as spent: what was released may
+        be asked for again, nothing more.
+
+    Raises
+    ------
+    BrokenLedger
+        If the copy is not shown to be the newest, and is not to be closed; nothing was changed.
+    BadInput
+        If another process works on the directory, or the copy is none.
+    """
+    if not (copy / LEDGER).exists() or not (copy / KEY).exists():
+        raise BadInput(f"{copy} is no copy of a curator's ledger: give a directory that curator backup has made")
+    with closing(hold(state)):
+        with closing(Chain(copy / LEDGER)) as chain:
+            doubt = _doubt(chain, Identity.load_or_create(copy / KEY), state, witnesses)
+        if doubt and not close:
+            raise BrokenLedger(
+                f"{doubt}. What was released since counts as spent, and nobody knows how much that is: find a newer "
+                f"copy, or give --close, which counts the whole budget as spent"
+            )
+        if (state / LEDGER).exists():
+            (state / LEDGER).replace(state / f"{LEDGER}.replaced")
+        for name in (LEDGER, *BESIDE):
+            if (copy / name).exists():
+                write_durably(state / name, (copy / name).read_bytes(), mode=0o600)
+        for stale in state.glob("weights-*"):
+            stale.unlink()
+        if doubt:
+            with closing(Chain(state / LEDGER)) as chain:
+                chain.append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
+        return _write_head(state)
+
+
+def known_to_people(copy: Path) -> list[Witness]:
+    """Return this user's ledger of people as a witness of a copy's curator, if it has seen that curator."""
+    if not (copy / KEY).exists():
+        return []
+    path = user_state() / "people" / "heads" / Identity.load_or_create(copy / KEY).public
+    return [FileWitness(path)] if path.exists() else []
+
+
+def _doubt(chain: Chain, identity: Identity, state: Path, witnesses: Sequence[Witness]) -> str | None:
+    """Say why a copy may not be the newest; None if it is shown to be."""
+    named = {str(entry.body["place"]) for entry in chain.entries if entry.kind == "witness"}
+    missing = named - {witness.place for witness in witnesses}
+    if missing:
+        return f"the copy's witness {min(missing)} was not asked (give it with --witness)"
+    seen: list[tuple[str, Head]] = []
+    if (state / HEAD).exists():
+        seen.append((f"the file {state / HEAD}", read_head(state / HEAD, identity.public)))
+    for witness in witnesses:
+        last = witness.last()
+        if last is None:
+            return f"the witness {witness.place} knows nothing of this ledger"
+        seen.append((f"the witness {witness.place}", last))
+    if not seen:
+        return "no head of this ledger is left, neither beside it nor at a witness"
+    other = next(((who, head) for who, head in seen if head != chain.head()), None)
+    return None if other is None else behind(*other, chain.head())
+
+
+def _write_head(folder: Path) -> Head:
+    with closing(Chain(folder / LEDGER)) as chain:
+        head = chain.head()
+    signed = signed_head(Identity.load_or_create(folder / KEY), head)
+    write_durably(folder / HEAD, canonical.encode(signed.wire()), mode=0o600)
+    return head

@@ -1,0 +1,204 @@
+"""A ledger that cannot be rolled back in silence: a hash chain whose signed head also lies elsewhere.
+
+The head stands in a file beside the ledger, and at every witness. A ledger that is missing, behind its head or another
+one than it is refused, before anything is charged or released.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from common.core import canonical
+from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged
+from common.wire.chain import Head, signed_head
+from common.wire.identity import Identity, Signed, verify
+from common.wire.state import write_durably
+from common.wire.witness import Witness, behind
+from curator.state.chain import REMEDY, Chain
+
+LEDGER, HEAD, KEY = "ledger.sqlite", "head.json", "identity.key"
+GENESIS, WITNESS, CLOSED = "genesis", "witness", "closed"
+"""Kinds of the entries that every ledger has or may have."""
+
+
+class Journal:
+    """The ledger in a folder, with its key and its head.
+
+    Parameters
+    ----------
+    folder
+        Held by this process; what is missing is made, if all of it is missing.
+    about
+        What a new ledger says of itself in its first entry.
+    witnesses
+        Where heads go, too. Which they are is an entry of the ledger: later starts must name them.
+
+    Raises
+    ------
+    BrokenLedger
+        If the ledger is missing, cut off, edited, or not the one that its head or a witness has seen.
+    CannotWrite
+        If the disk is full.
+    """
+
+    def __init__(self, folder: Path, about: dict[str, Any], witnesses: Sequence[Witness] = ()) -> None:
+        self._head = folder / HEAD
+        self._published: Head | None = None
+        self._witnesses = tuple(witnesses)
+        self._known: dict[str, Head | None] = {}
+        self.chain = Chain(folder / LEDGER)
+        try:
+            self._open(folder, about)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.chain.close()
+
+    @property
+    def closed(self) -> str | None:
+        """Why nothing may be charged any more, None if it may."""
+        return next((str(e.body["why"]) for e in self.chain.entries if e.kind == CLOSED), None)
+
+    def append(self, kind: str, body: dict[str, Any]) -> Head:
+        """Append an entry durably; :meth:`publish` before anybody relies on it.
+
+        Raises
+        ------
+        CannotWrite
+            If the disk does not take it; nothing changed then.
+        """
+        try:
+            return self.chain.append(kind, body)
+        except (OSError, SQLAlchemyError) as error:
+            raise _cannot_write(error) from None
+
+    def publish(self) -> None:
+        """Bring the head to where it must be before anything leaves: beside the ledger, and to the witnesses.
+
+        Raises
+        ------
+        CannotWrite
+            If a disk does not take it: to be called again.
+        RolledBack
+            If a witness has seen another ledger.
+        PeerUnavailable
+            If a witness does not answer.
+        """
+        head = self.chain.head()
+        if head == self._published:
+            return
+        try:
+            write_durably(self._head, canonical.encode(signed_head(self.identity, head).wire()), mode=0o600)
+            if self.closed is None:
+                for witness in self._witnesses:
+                    self._tell(witness, head)
+        except OSError as error:
+            raise _cannot_write(error) from None
+        self._published = head
+
+    def attend(self, witness: Witness, *, opened: bool) -> None:
+        """Tell a further witness from now on, which later starts need not name.
+
+        Parameters
+        ----------
+        opened
+            Whether it must have seen this ledger before.
+
+        Raises
+        ------
+        BrokenLedger
+            If it has not, or has seen another one.
+        """
+        if self.closed is not None:
+            return
+        known = self._known[witness.place] = witness.last()
+        if known is None and opened:
+            raise BrokenLedger(f"the witness {witness.place} has forgotten this ledger. {REMEDY}")
+        self._check(f"the witness {witness.place}", known)
+        self._witnesses, self._published = (*self._witnesses, witness), None
+        self.publish()
+
+    # Beginning ------------------------------------------------------------------------------------------------------
+
+    def _open(self, folder: Path, about: dict[str, Any]) -> None:
+        if not len(self.chain):
+            # The ledger comes first, then the key: where there is a key, there was a ledger.
+            if (folder / KEY).exists() or self._head.exists():
+                raise BrokenLedger(f"the ledger {self.chain.path} is gone, or empty. {REMEDY}")
+            self.append(GENESIS, {**about, "number": secrets.token_hex(16)})
+        try:
+            self.identity = Identity.load_or_create(folder / KEY)
+        except OSError as error:
+            raise _cannot_write(error) from None
+        self._check(f"the file {self._head}", self._beside())
+        if self.closed is None:
+            self._check_witnesses()
+        self.publish()
+
+    def _beside(self) -> Head | None:
+        """Return the head beside the ledger; it may be missing only while nothing stands behind the first entry."""
+        if not self._head.exists():
+            if len(self.chain) > 1:
+                raise BrokenLedger(f"the ledger's head {self._head} is gone. {REMEDY}")
+            return None
+        return read_head(self._head, self.identity.public)
+
+    def _check_witnesses(self) -> None:
+        given = {witness.place: witness for witness in self._witnesses}
+        used = [str(e.body["place"]) for e in self.chain.entries if e.kind == WITNESS]
+        for place in used:
+            if place not in given:
+                raise BrokenLedger(f"this ledger has the witness {place}: give it with --witness")
+            last = given[place].last()
+            if last is None and len(self.chain) > 2:
+                raise BrokenLedger(f"the witness {place} has forgotten this ledger. {REMEDY}")
+        for place, witness in given.items():
+            known = self._known[place] = witness.last()
+            self._check(f"the witness {place}", known)
+            if place not in used:
+                self.append(WITNESS, {"place": place})
+
+    def _check(self, who: str, known: Head | None) -> None:
+        if known is not None and not self.chain.holds(known):
+            raise BrokenLedger(f"{behind(who, known, self.chain.head())}. {REMEDY}")
+
+    def _tell(self, witness: Witness, head: Head) -> None:
+        known = self._known.get(witness.place)
+        if known == head:
+            return
+        extension = self.chain.extension(known.entries if known else 0, head.entries)
+        witness.put(self.identity.sign(extension.KIND, extension.wire()))
+        self._known[witness.place] = head
+
+
+def read_head(path: Path, key: str) -> Head:
+    """Read a head that a key has signed.
+
+    Raises
+    ------
+    BrokenLedger
+        If the file holds none.
+    """
+    try:
+        return Head.parse(verify(Signed.parse(json.loads(path.read_bytes())), Head.KIND, key))
+    except (ValueError, BadMessage, Forged):
+        raise BrokenLedger(
+            f"{path} holds no head of this ledger: it was cut off, edited, or is another's. {REMEDY}"
+        ) from None
+
+
+def _cannot_write(error: Exception) -> CannotWrite:
+    why = str(getattr(error, "orig", None) or error)
+    return CannotWrite(
+        f"the ledger cannot be written ({why}); nothing was released. Make room or make the place "
+        f"writable: the same request is then answered"
+    )

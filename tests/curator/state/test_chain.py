@@ -1,0 +1,56 @@
+"""A hash chain: a head says all that came before it, and links alone show that one head extends another."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from common.wire.chain import Extension
+from curator.state.chain import Chain
+
+
+@pytest.fixture
+def chain(tmp_path):
+    chain = Chain(tmp_path / "ledger.sqlite")
+    for number in range(5):
+        chain.append("entry", {"number": number})
+    yield chain
+    chain.close()
+
+
+def test_every_head_extends_every_older_one_and_no_newer_one(chain):
+    for old, new in product(range(1, 6), repeat=2):
+        head = chain.head(old)
+        for since in range(new + 1):
+            extension = chain.extension(since, new)
+            assert extension.extends(head) == (since in (0, old) and old <= new)
+    assert chain.extension(0).extends(None)
+    assert not chain.extension(1).extends(None)
+
+
+def test_another_chain_or_a_changed_link_extends_nothing(chain, tmp_path):
+    other = Chain(tmp_path / "other.sqlite")
+    for number in (0, 1, 7, 3, 4):
+        other.append("entry", {"number": number})
+    assert other.holds(chain.head(2))
+    for entries in (3, 4, 5):
+        assert not other.holds(chain.head(entries))
+        assert not other.extension(2).extends(chain.head(entries))
+    good = chain.extension(2)
+    for place in range(3):
+        links = list(good.links)
+        links[place] = "0" * 64
+        assert not Extension(head=good.head, since=2, links=tuple(links)).extends(chain.head(2))
+    assert not Extension(head=good.head, since=2, links=good.links[:-1]).extends(chain.head(2))
+    assert not Extension(head=good.head, since=1, links=good.links).extends(chain.head(2))
+    other.close()
+
+
+def test_all_that_is_committed_is_in_the_file_itself(chain, tmp_path):
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(chain.path.read_bytes())
+    assert sorted(path.name for path in tmp_path.glob("ledger.sqlite*")) == ["ledger.sqlite"]
+    copied = Chain(copy)
+    assert (len(copied), copied.head()) == (5, chain.head())
+    copied.close()

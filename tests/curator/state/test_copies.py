@@ -1,0 +1,111 @@
+"""A copy of a ledger may be made at any time; put back, it never gives anybody a fresh budget."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from common.core.errors import BadInput, BrokenLedger, BudgetExceeded
+from common.wire.witness import FileWitness
+from curator.service.startup import open_curator
+from curator.service.witness import HttpWitness, witness_at
+from curator.state.copies import backup, restore
+from curator.state.looking import listed, verify_ledger
+from referee.service.witness import witness_app
+from tests.support import TOKEN, Bench, served, tiny
+
+LEARN = {"kind": "learn", "round": 1}
+
+
+def lose(folder):
+    (folder / "ledger.sqlite").unlink()
+
+
+def reopened(folder, **named):
+    return open_curator(tiny(), folder, 1, None, **named)
+
+
+@pytest.fixture
+def bench(tmp_path):
+    with Bench(tmp_path / "bench") as parties:
+        parties.open()
+        parties.perform(0, LEARN)
+        yield parties
+
+
+def test_the_newest_copy_takes_the_place_of_a_lost_ledger(bench, tmp_path):
+    folder = bench.folder / "curator"
+    first = bench.perform(0, LEARN)
+    head = backup(folder, tmp_path / "copy")  # while it serves
+    assert ((tmp_path / "copy").stat().st_mode & 0o077, head) == (0, first.ledger.head)
+    bench.curator.close()
+    lose(folder)
+    with pytest.raises(BrokenLedger, match="curator restore"):
+        reopened(folder)
+    assert restore(tmp_path / "copy", folder) == head
+    bench.use(reopened(folder))
+    assert bench.perform(0, LEARN) == first
+    bench.perform(1, {"kind": "learn", "round": 2})
+
+
+@pytest.mark.parametrize("case", ["behind", "no head", "other witness"])
+def test_a_copy_that_may_be_old_is_refused_or_closes_the_budget(bench, tmp_path, case):
+    folder, copy = bench.folder / "curator", tmp_path / "copy"
+    backup(folder, copy)
+    first = bench.perform(0, LEARN)
+    if case == "behind":
+        bench.perform(1, {"kind": "learn", "round": 2})
+    bench.curator.close()
+    lose(folder)
+    if case == "no head":
+        (folder / "head.json").unlink()
+    given = [FileWitness(tmp_path / "empty")] if case == "other witness" else []
+    with pytest.raises(BrokenLedger, match="--close"):
+        restore(copy, folder, given)
+    assert not (folder / "ledger.sqlite").exists()
+    restore(copy, folder, given, close=True)
+    bench.use(reopened(folder))
+    assert bench.perform(0, LEARN) == first  # what was released may be asked for again
+    with pytest.raises(BudgetExceeded, match=r"counts as spent.*new people") as refused:
+        bench.perform(2, {"kind": "learn", "round": 2})
+    assert refused.value.members["spent"] == refused.value.members["budget"] == 60.0
+    assert verify_ledger(folder)["closed"]
+
+
+def test_a_copy_is_not_written_over_anything_and_is_not_restored_under_a_running_curator(bench, tmp_path):
+    folder, copy = bench.folder / "curator", tmp_path / "copy"
+    backup(folder, copy)
+    with pytest.raises(BadInput, match="not empty"):
+        backup(folder, copy)
+    with pytest.raises(BadInput, match="in use by another process"):
+        restore(copy, folder)
+    with pytest.raises(BadInput, match="no copy"):
+        restore(tmp_path, tmp_path / "elsewhere")
+
+
+def test_what_was_charged_is_listed_with_what_the_referee_had_seen(bench):
+    entries = listed(bench.folder / "curator")
+    assert [e["kind"] for e in entries] == ["genesis", "open", "charge", "result"]
+    assert (entries[2]["asks"], entries[2]["referee_had_seen"]) == ("learn", 2)
+    found = verify_ledger(bench.folder / "curator")
+    assert (found["entries"], found["closed"]) == (4, None)
+
+
+def test_a_witness_over_http_is_a_witness(tmp_path, monkeypatch):
+    monkeypatch.setenv("TANDEM_WITNESS_TOKEN", TOKEN)
+    with served(witness_app(tmp_path / "heads", TOKEN)) as address:
+        place = f"{address}/v1/heads/clinic"
+        with Bench(tmp_path / "bench", witnesses=[witness_at(place)]) as bench:
+            bench.open()
+            folder = bench.folder / "curator"
+            bench.curator.close()
+            shutil.copytree(folder, tmp_path / "older")
+            bench.use(reopened(folder, witnesses=[HttpWitness(place)]))
+            head = bench.perform(0, LEARN).ledger.head
+            assert HttpWitness(place).last() == head
+            assert verify_ledger(folder, [HttpWitness(place)])["entries"] == head.entries
+        with pytest.raises(BrokenLedger, match="was put back or cut off"):
+            reopened(tmp_path / "older", witnesses=[HttpWitness(place)])
+        with pytest.raises(BrokenLedger, match="another ledger"):
+            reopened(tmp_path / "deleted", witnesses=[HttpWitness(place)])

@@ -1,0 +1,135 @@
+"""The same real people, in whatever deployment, have one budget: each run is charged, shown, and in its result."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from common.core.errors import BadFit, BadScenario, BrokenLedger, BudgetExceeded
+from common.wire.state import user_state
+from curator.service.startup import open_curator
+from curator.state.account import Counting
+from curator.state.ledger import Ledger
+from curator.state.people import PeopleLedger
+from deploy.embedded import Embedded
+from deploy.processes import Processes
+from referee.cli import app
+from tests.common.people.test_real_people import TREE, own
+from tests.support import tiny
+from tests.tandem.estimators.people import square
+from tests.tandem.estimators.test_transfer_classifier import quick
+
+
+def quiet(text, numbers):
+    """Watch nothing."""
+
+
+def ran(tmp_path, folder, **changes):
+    chosen = own(tmp_path, **changes)
+    return Embedded(tmp_path / folder).run(chosen, None, "run", quiet).result
+
+
+LIFETIME = {**TREE["curator"], "lifetime": {"epsilon": 200.0, "delta": 0.05}}
+
+
+def test_a_new_folder_is_no_new_budget(tmp_path):
+    first = ran(tmp_path, "one")
+    assert first["privacy"]["all_runs"] == {"runs": 1, "epsilon": 90.0, "delta": 0.01}
+    assert ran(tmp_path, "one") == first  # the same run again is no further run
+    with pytest.raises(BudgetExceeded, match=r"own of .*curator.lifetime"):
+        ran(tmp_path, "two")
+    second = ran(tmp_path, "three", curator=LIFETIME)
+    assert second["privacy"]["all_runs"] == {"runs": 2, "epsilon": 180.0, "delta": 0.02}
+
+
+@pytest.mark.slow
+def test_processes_charge_the_same_ledger(tmp_path):
+    ran(tmp_path, "one")
+    finished = Processes(tmp_path / "two").run(own(tmp_path, curator=LIFETIME), None, "run", quiet)
+    assert finished.result["privacy"]["all_runs"]["runs"] == 2
+
+
+def test_estimators_charge_the_same_people_from_fit_to_fit():
+    features, y = square(300, 1)
+    # Without a population chance decides who is the curator's: two halves overlap.
+    first = quick(random_state=None).fit(features, y)
+    assert first.result_["privacy"]["all_runs"]["runs"] == 1
+    with pytest.raises(BadFit, match="lifetime=") as refused:
+        quick(random_state=None).fit(features[::-1], -y[::-1])
+    words = refused.value.detail.partition("lifetime=(")[2].partition(")")[0]
+    lifetime = tuple(map(float, words.split(",")))
+    again = quick(random_state=None, lifetime=lifetime).fit(features, y)
+    assert again.result_["privacy"]["all_runs"]["runs"] == 2
+    quick(random_state=0).fit(features, y)  # a simulation has nothing to protect
+
+
+def test_simulated_people_are_charged_nowhere(tmp_path):
+    assert Embedded(tmp_path / "state").run(tiny(), 1, "run", quiet).result["privacy"]["all_runs"] is None
+    assert not (user_state() / "people").exists()
+
+
+def test_nobody_is_charged_only_in_an_experiment(tmp_path):
+    with pytest.raises(BadScenario, match="experiment"):
+        Embedded(tmp_path / "state", Counting(ephemeral=True)).run(own(tmp_path), None, "run", quiet)
+    public = own(tmp_path, experiment=True)
+    for folder in ("a", "b"):
+        result = Embedded(tmp_path / folder, Counting(ephemeral=True)).run(public, None, "run", quiet).result
+        assert result["privacy"]["all_runs"] is None
+    assert not (user_state() / "people").exists()
+
+
+def test_a_ledger_by_path_is_used_instead_of_the_users_own(tmp_path):
+    place = tmp_path / "shared"
+    Embedded(tmp_path / "a", Counting(place)).run(own(tmp_path), None, "run", quiet)
+    assert not (user_state() / "people").exists()
+    with pytest.raises(BudgetExceeded):
+        Embedded(tmp_path / "b", Counting(place)).run(own(tmp_path), None, "run", quiet)
+
+
+def test_a_copy_of_the_state_put_back_is_noticed_without_any_witness_named(tmp_path):
+    """The people's ledger is a witness of each of their curators: two copies, or an older one, do not start."""
+    folder = tmp_path / "one" / "curator"
+    open_curator(own(tmp_path), folder, None, None).close()
+    shutil.copytree(folder, tmp_path / "older")
+    ran(tmp_path, "one")
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "older", folder)
+    with pytest.raises(BrokenLedger, match="curator restore"):
+        open_curator(own(tmp_path), folder, None, None)
+
+
+def test_a_run_that_the_people_never_heard_of_does_not_go_on(tmp_path):
+    ran(tmp_path, "one")
+    shutil.rmtree(user_state())
+    with pytest.raises(BrokenLedger, match="does not know of this curator's run"):
+        ran(tmp_path, "one")
+
+
+def test_a_crash_between_the_two_ledgers_charges_once(tmp_path, monkeypatch):
+    """The people are charged first: after a crash before the run is opened, the same run finds its charge."""
+
+    class Crash(BaseException):
+        pass
+
+    def dying(self, holder):
+        raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "open_run", dying)
+        with pytest.raises(Crash):
+            ran(tmp_path, "one")
+    assert len(PeopleLedger().table()) == 1
+    assert ran(tmp_path, "one")["privacy"]["all_runs"] == {"runs": 1, "epsilon": 90.0, "delta": 0.01}
+    assert len(PeopleLedger().table()) == 1
+
+
+def test_the_command_shows_what_was_spent(tmp_path):
+    assert json.loads(CliRunner().invoke(app, ["budget", "--json"]).stdout) == []
+    ran(tmp_path, "one")
+    (row,) = json.loads(CliRunner().invoke(app, ["budget", "--json"]).stdout)
+    assert (row["scenario"], row["people"], row["epsilon"], row["all_runs"]["runs"]) == ("own", 60, 90.0, 1)
+    assert "(90, 0.01)" in CliRunner().invoke(app, ["budget"], env={"COLUMNS": "200"}).stdout
+    assert [r["scenario"] for r in PeopleLedger().table()] == ["own"]
