@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan, grouped
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped
 from common.privacy.events import Event
 
 
@@ -30,7 +30,7 @@ class Budget:
         self.accountant = accountant
         self._filter = budget_filter
         self._seen: list[Event] = []
-        self._spent = Fraction(0)
+        self._spent: Amount = Fraction(0)
 
     def admit(self, charged: Sequence[Event], event: Event) -> None:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
@@ -62,7 +62,7 @@ class Budget:
                 unit=unit,
             )
 
-    def _sum(self, charged: Sequence[Event]) -> Fraction:
+    def _sum(self, charged: Sequence[Event]) -> Amount:
         """Add what is new; begin again if ``charged`` is not a continuation of what was seen."""
         known = len(self._seen)
         if list(charged[:known]) != self._seen:
@@ -130,7 +130,27 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, delta))
 
 
-def _cheapest(plan: Plan, delta: float) -> tuple[str, Accountant, float]:
+def fits(plan: Plan, epsilon: float, delta: float) -> bool:
+    """Tell whether :func:`cost` is at most epsilon, without asking more accountants than it takes."""
+    quick = _cheapest(plan, delta, slow=False)[2]
+    return quick <= epsilon or any(
+        accountant.worth(plan, delta, quick) and accountant.worth(plan, delta, epsilon / 0.97)
+        and accountant.epsilon(plan, delta) <= epsilon
+        for _, accountant in _covering(plan)
+        if not accountant.quick
+    )
+
+
+def _cheapest(plan: Plan, delta: float, *, slow: bool = True) -> tuple[str, Accountant, float]:
+    covering = _covering(plan)
+    best = min(((n, a, a.epsilon(plan, delta)) for n, a in covering if a.quick), key=lambda found: found[2])
+    for name, accountant in covering:
+        if slow and not accountant.quick and accountant.worth(plan, delta, best[2]):
+            best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
+    return best
+
+
+def _covering(plan: Plan) -> list[tuple[str, Accountant]]:
+    """Return the accountants that know all events of a plan; the one of runs without privacy always does."""
     candidates = [(name, kind()) for name, kind in ACCOUNTANTS.items()]
-    covering = [(n, a) for n, a in candidates if all(a.covers(event) for event, _ in plan)]
-    return min(((n, a, a.epsilon(plan, delta)) for n, a in covering), key=lambda found: found[2])
+    return [(name, accountant) for name, accountant in candidates if all(accountant.covers(event) for event, _ in plan)]

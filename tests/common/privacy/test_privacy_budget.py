@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.privacy.budget import cost, open_budget
+from common.privacy.accountants.base import ACCOUNTANTS
+from common.privacy.budget import Budget, cost, open_budget
 from common.privacy.events import Event, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.theorems.renyi import ORDERS, rho_allowed, step_rdp
 
@@ -64,8 +65,8 @@ def test_what_is_published_is_the_cap_never_what_was_spent() -> None:
 
 def test_the_filter_counts_at_the_planned_order_even_where_another_order_has_room() -> None:
     """The unsound filter ("some order still has budget") admits this; the sound one must not."""
-    epsilon, planned = 4.0, [STEPS] * 50
-    budget = open_budget(epsilon, DELTA, planned)
+    epsilon = 4.0
+    budget = Budget((epsilon, DELTA), "rdp", ACCOUNTANTS["rdp"]().budget_filter([(STEPS, 50)], epsilon, DELTA))
     order = int(budget._filter.unit.rsplit(" ", 1)[1])
     loud = SubsampledSteps(count=1, tv_bound=0.01, ratio=1.0)
 
