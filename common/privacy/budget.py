@@ -134,8 +134,7 @@ def fits(plan: Plan, epsilon: float, delta: float) -> bool:
     """Tell whether :func:`cost` is at most epsilon, without asking more accountants than it takes."""
     quick = _cheapest(plan, delta, slow=False)[2]
     return quick <= epsilon or any(
-        accountant.worth(plan, delta, quick) and accountant.worth(plan, delta, epsilon / 0.97)
-        and accountant.epsilon(plan, delta) <= epsilon
+        accountant.worth(plan, delta, epsilon) and accountant.epsilon(plan, delta) <= epsilon
         for _, accountant in _covering(plan)
         if not accountant.quick
     )

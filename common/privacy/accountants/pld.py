@@ -51,11 +51,11 @@ class LossDistributionAccountant(Accountant):
         return isinstance(event, SubsampledSteps | Gaussian | SubsampledRelease | Release | NoEvent)
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
-        """Tell whether the Gaussian limit of the plan is at least 3% below ``epsilon``, so that composing it may pay."""
+        """Tell whether the envelopes' own limit is below ``epsilon``, and no other accountant exact."""
         kinds = _kinds(plan)
         if len(kinds) == 1 and not isinstance(kinds[0][0], SubsampledSteps):
             return False  # the other accountants are exact
-        return limit(plan, delta) < 0.97 * epsilon
+        return limit(plan, delta) < epsilon
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the epsilon of the composed pairs; infinite for delta = 0, or where their grid is too long."""

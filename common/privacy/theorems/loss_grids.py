@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.core.arrays import Floats
-from common.privacy.rounding import UNIT
+from common.privacy.rounding import MAX_EPSILON, UNIT
 from common.privacy.theorems.profiles import Profile
 
 MAX_CELLS = 1 << 18
@@ -56,7 +56,7 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
     width
         w, positive.
     cut
-        The grid ends where the profile is at most that, which becomes the mass at infinity.
+        The grid ends where the profile is at most that above its value at infinity; both are the mass at infinity.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
 
 
 def _end(profile: Profile, width: float, cut: float) -> int | None:
-    """Return the least number of cells, up to a factor of 1.05, at whose end the profile is at most ``cut``."""
+    """Return the least number of cells, up to a factor of 1.05, at whose end the profile is at most ``cut`` above its end."""
     counts = np.unique(np.ceil(np.geomspace(1.0, MAX_CELLS, 256)))
-    below = np.flatnonzero(profile.at(width * counts) <= cut)
+    below = np.flatnonzero(profile.at(width * counts) <= cut + profile.at(np.array([MAX_EPSILON])))
     return int(counts[below[0]]) if len(below) else None

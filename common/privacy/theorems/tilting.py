@@ -23,9 +23,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
+from scipy.signal import lfilter
 
 from common.core.arrays import Floats
 from common.numerics.bisection import between
@@ -69,13 +71,27 @@ class Composed:
     def delta(self, epsilon: float) -> float:
         """Return an upper bound on the composition's delta at epsilon >= 0."""
         first = int(np.searchsorted(self.losses, epsilon, side="right"))
-        above = self.losses[first:]
         if first == 0:  # the window begins above epsilon: what lies between is not known
             return 1.0
-        exponents = self.log_scale - self.tilt * above
-        room = 1.0 + 1e-12 + 8.0 * UNIT * (abs(self.log_scale) + self.tilt * float(self.losses[-1]))
-        weights = np.exp(np.minimum(exponents, 700.0)) * -np.expm1(epsilon - above)
-        return min(1.0, room * float(self.masses[first:] @ weights) + self.beyond)
+        heights, areas, room = self._tails
+        if first == len(self.losses):
+            return min(1.0, self.beyond)
+        # e^{epsilon - n w} is taken from the first loss above epsilon on, so that nothing overflows.
+        gap = float(self.losses[first]) - epsilon
+        found = float(heights[first]) * (1.0 + room) - math.exp(-gap) * float(areas[first]) * (1.0 - room)
+        return min(1.0, found + self.beyond)
+
+    @cached_property
+    def _tails(self) -> tuple[Floats, Floats, float]:
+        """Return, from each loss on, the mass and the mass times e^{this loss - loss}, with their relative error."""
+        exponents = self.log_scale - self.tilt * self.losses
+        weighed = self.masses * np.exp(np.clip(exponents, -745.0, 700.0))
+        step = float(self.losses[1] - self.losses[0])
+        heights = np.cumsum(weighed[::-1])[::-1]
+        # B_i = w_i + e^{-step} B_{i+1}, by a filter: all terms are positive.
+        areas = lfilter([1.0], [1.0, -math.exp(-step)], weighed[::-1])[::-1]
+        size = abs(self.log_scale) + self.tilt * float(np.max(np.abs(self.losses)))
+        return heights, areas, (8.0 * size + 4.0 * len(self.losses) + 64.0) * UNIT
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon with a delta of at most ``delta``, rounded up; infinite where none is shown."""
