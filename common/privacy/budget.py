@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped
+from common.privacy.certificate import Certificate, certificate_of
 from common.privacy.events import Event
 
 
@@ -23,11 +24,20 @@ class Budget:
         (epsilon, delta) with respect to replacing one record, n public; (inf, 1) for a run without privacy.
     accountant
         Name of the accountant that counts.
+    certificate
+        Of the plan, for the guarantee; None for a run without privacy.
     """
 
-    def __init__(self, guarantee: tuple[float, float], accountant: str, budget_filter: BudgetFilter) -> None:
+    def __init__(
+        self,
+        guarantee: tuple[float, float],
+        accountant: str,
+        budget_filter: BudgetFilter,
+        certificate: Certificate | None = None,
+    ) -> None:
         self.guarantee = guarantee
         self.accountant = accountant
+        self.certificate = certificate
         self._filter = budget_filter
         self._seen: list[Event] = []
         self._spent: Amount = Fraction(0)
@@ -127,7 +137,23 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
             budget=epsilon,
             delta=delta,
         )
-    return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, delta))
+    certificate = certificate_of(name, accountant, plan, epsilon, delta)
+    return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, delta), certificate)
+
+
+def certify(plan: Plan, delta: float) -> Certificate | None:
+    """Return a certificate of the least epsilon that any accountant shows for a plan; None if none shows any.
+
+    Raises
+    ------
+    BadInput
+        If delta is not in [0, 1).
+    """
+    epsilon = cost(plan, delta)
+    if not math.isfinite(epsilon):
+        return None
+    name, accountant, _ = _cheapest(plan, delta)
+    return certificate_of(name, accountant, plan, epsilon, delta)
 
 
 def fits(plan: Plan, epsilon: float, delta: float) -> bool:

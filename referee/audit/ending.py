@@ -10,10 +10,12 @@ import yaml
 
 from common.core import canonical
 from common.core.errors import AuditFailed
-from common.privacy.budget import cost
+from common.privacy.accountants.base import grouped
+from common.privacy.budget import certify
 from common.privacy.events import Event
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.wire.messages import Terms
+from referee.audit.certificates import recheck
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.protocols.base import Outcome
@@ -57,18 +59,22 @@ def check_result(
 def check_cost(events: list[Event], terms: Terms | None) -> tuple[float, float]:
     """Recompute what the declared events cost; return the curator's published guarantee, which must hold it.
 
+    The accountants' certificate is then worked out again by other code (:mod:`referee.audit.certificates`).
+
     Raises
     ------
     AuditFailed
-        If they cost more.
+        If they cost more, or the two do not agree.
     """
     if terms is None:
         return 0.0, 0.0
     if terms.epsilon is None or terms.delta is None:
         return math.inf, 1.0
-    spent = cost([(event, 1) for event in events], terms.delta) if events else 0.0
-    if spent > terms.epsilon:
+    certificate = certify(grouped(events), terms.delta)
+    spent = math.inf if certificate is None else certificate.epsilon
+    if certificate is None or spent > terms.epsilon:
         raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {terms.epsilon:g}")
+    recheck(certificate.wire(), [event.wire() for event in events], terms.epsilon, terms.delta)
     # What a run that stopped by itself has spent is no guarantee; the cap is.
     return terms.epsilon, terms.delta
 

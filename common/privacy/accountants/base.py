@@ -86,6 +86,10 @@ class Accountant(ABC):
     def covers(self, event: Event) -> bool:
         """Tell whether this accountant knows what such an event costs."""
 
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        """Return the numbers at which :meth:`epsilon` found its bound, for a certificate; none where there was no choice."""
+        return {}
+
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
         """Tell whether it may show less than ``epsilon``, the least of all quick accountants; quick ones say nothing."""
         return True

@@ -39,6 +39,11 @@ class ComparisonAccountant(Accountant):
         """Return the least epsilon over the pads that were tried; infinite for delta = 0."""
         return self._best(plan, delta)[1]
 
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        """Return the pad and the rate."""
+        terms = self._best(plan, delta)[0]
+        return {} if terms is None else {"pad": terms[0], "rate": terms[1]}
+
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         """Fix the plan's pad and rate, and the sum that keeps to (epsilon, delta) with them."""
         terms, planned = self._best(plan, delta)

@@ -64,6 +64,14 @@ class LossDistributionAccountant(Accountant):
             return 0.0
         return _composed_epsilon(tuple(kinds), delta) if delta > 0.0 else math.inf
 
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        """Return the grid's width, the tilt, the transform's length, and what was added for all outside of it."""
+        found = composed(plan, delta) if delta > 0.0 else None
+        if found is None:
+            return {}
+        width = float(found.losses[1] - found.losses[0])
+        return {"width": width, "tilt": found.tilt, "points": float(len(found.losses)), "beyond": found.beyond}
+
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         """Allow each kind as often as planned."""
         kinds = _kinds(plan)
@@ -87,7 +95,7 @@ class LossDistributionAccountant(Accountant):
 
 def composed(plan: Plan, delta: float) -> Composed | None:
     """Return the composition of a plan of covered events, tuned to a delta > 0; None where its grid would be too long."""
-    return _compose(tuple(_kinds(plan)), delta)
+    return _compose(tuple(_kinds(plan)), delta) if plan else None
 
 
 @lru_cache(maxsize=64)

@@ -155,4 +155,5 @@ def test_a_budget_needs_both_numbers_in_range(epsilon: float | None, delta: floa
 def test_a_cost_needs_a_delta_in_range() -> None:
     with pytest.raises(BadInput):
         cost([(STEPS, 1)], 1.0)
-    assert cost([(STEPS, 1), (RELEASE, 1)], DELTA) == math.inf
+    assert cost([(STEPS, 1), (NonPrivate(), 1)], DELTA) == math.inf
+    assert cost([(STEPS, 1)], DELTA) <= cost([(STEPS, 1), (RELEASE, 1)], DELTA) < math.inf
