@@ -19,7 +19,7 @@ PAPER_STEPS, PAPER_ROUNDS = 50_000_000, 1000
 """R and T of Appendix D, private."""
 ETA, CENTER = 0.2, 0.002
 """Of Appendix D as it is run: the step of a reweigh, and what is taken off a square."""
-SEARCHED = (1500, 1700, 1800, 1900, 2000)
+SEARCHED = (1500, 1700, 1800, 1900, 2000, 2100)
 """Sample sizes at which Appendix D, private, is run."""
 
 

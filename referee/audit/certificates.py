@@ -143,7 +143,9 @@ def _price(height: Callable[[Floats], Floats], chi_squared: float, pad: float, a
     t = np.linspace(-reach, reach, 40_001)
     weight = np.exp(-np.abs(t) / 2.0) * height(np.abs(t)) * (t[1] - t[0])
     kernel, base = np.exp(edge * t / pad**2 - t * t / (2.0 * pad**2)), 2.0 * np.cosh(1.5 * t)
-    order = np.argsort(-kernel / base)  # the worst w is the envelope where the kernel is largest, until chi^2 is used up
+    order = np.argsort(
+        -kernel / base
+    )  # the worst w is the envelope where the kernel is largest, until chi^2 is used up
     used = np.cumsum((base * weight)[order])
     share = np.clip((chi_squared - used) / (base * weight)[order] + 1.0, 0.0, 1.0)
     k = float(((kernel * weight)[order] * share).sum())

@@ -52,7 +52,9 @@ class ComparisonAccountant(Accountant):
             pad, rate = terms
             # What is kept for the rate's part allows sums up to SLACK/2 delta/rate.
             allowed = mu_allowed(min(epsilon, MAX_EPSILON), delta * (1.0 - SLACK / 2.0)) if delta > 0.0 else 0.0
-            cap = max(cap, min(Fraction(allowed) ** 2 - Fraction(pad) ** 2, Fraction(delta * SLACK / 2.0) / Fraction(rate)))
+            cap = max(
+                cap, min(Fraction(allowed) ** 2 - Fraction(pad) ** 2, Fraction(delta * SLACK / 2.0) / Fraction(rate))
+            )
             total = _total(plan, terms)
             if total is not None and planned <= epsilon:
                 cap = max(cap, total)
@@ -122,4 +124,3 @@ def _one(event: Event, pad: float, rate: float) -> float:
     allowance = rate * profile.chi_squared
     # The price is raised where the allowance is more than the rate times it.
     return max(gaussian_price(profile, pad, allowance), up(profile.chi_squared, 4.0)) if allowance > 0.0 else math.inf
-

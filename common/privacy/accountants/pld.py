@@ -76,7 +76,9 @@ class LossDistributionAccountant(Accountant):
         """Allow each kind as often as planned."""
         kinds = _kinds(plan)
         if not kinds:
-            return BudgetFilter("places of the plan", Fraction(0), lambda event: Fraction(0) if isinstance(event, NoEvent) else None)
+            return BudgetFilter(
+                "places of the plan", Fraction(0), lambda event: Fraction(0) if isinstance(event, NoEvent) else None
+            )
         private = self.epsilon(plan, delta) <= epsilon
         none = Counts((Fraction(0),) * len(kinds))
         cap = Counts(tuple(amount if private else Fraction(0) for _, amount in kinds))
@@ -105,7 +107,9 @@ def _composed_epsilon(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -
 
 
 def _compose(kinds: Sequence[tuple[Event, Fraction]], delta: float) -> Composed | None:
-    parts = [(profile_of(_single(kind, amount)), 1 if isinstance(kind, Gaussian) else int(amount)) for kind, amount in kinds]
+    parts = [
+        (profile_of(_single(kind, amount)), 1 if isinstance(kind, Gaussian) else int(amount)) for kind, amount in kinds
+    ]
     scales = [(2.0 * float(profile.at(np.zeros(1))[0]), count) for profile, count in parts]
     width = _width(scales)
     total = sum(count for _, count in parts)

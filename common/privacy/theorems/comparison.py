@@ -108,7 +108,10 @@ def _moment(profile: Profile, pad: float, end: float, reach: float) -> float:
     height = np.exp(-nodes / 2.0) * profile.at(nodes)
     area = (high - low) * 0.5 * (height[:-1] + height[1:]) * np.exp(1.5 * (high - low))
     slope, spread = end / (pad * pad), 2.0 * pad * pad
-    rising = np.exp(np.minimum(slope * high - low * low / spread, 700.0))
+    exponents = slope * high - low * low / spread
+    if exponents.max() > 700.0:
+        return math.inf
+    rising = np.exp(exponents)
     falling = np.exp(-slope * low - low * low / spread)
     base = 2.0 * np.cosh(1.5 * low)
     kernel, weight = np.concatenate([rising, falling]), np.concatenate([base, base])

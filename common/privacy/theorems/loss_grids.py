@@ -60,7 +60,7 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
 
     Returns
     -------
-    The pair; None if the grid would have more than :data:`MAX_CELLS` cells.
+    The pair; None if the grid would have more than :data:`MAX_CELLS` cells, or if the chords are no pair's.
     """
     last = _end(profile, width, cut)
     if last is None:
@@ -77,6 +77,10 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
     error = 8.0 * (last + 16.0 + losses[-1]) * UNIT * float(reached[0])
     shortfall = max(0.0, float(np.max(heights - reached))) + error
     rising = falling * levels[1:] * (1.0 + 8.0 * (1.0 + losses[-1]) * UNIT)
+    if (
+        rising.sum() + falling.sum() + heights[-1] > 1.0 + 1e-12
+    ):  # no law: bounds above the truth may leave no mass at 0
+        return None
     return LossGrid(rising, falling, float(heights[-1]), shortfall)
 
 

@@ -91,7 +91,9 @@ def step_profile(tv_bound: float, ratio: float) -> Profile:
     def at(levels: Floats) -> Floats:
         inner = np.where(levels < 30.0, np.log1p(np.expm1(np.minimum(levels, 30.0)) / tv_bound), 0.0)
         inner = np.where(levels < 30.0, inner, levels + math.log((1.0 - 2.0**-43) / tv_bound))
-        return np.asarray(tv_bound * gaussian_excess(ratio, np.maximum(inner * (1.0 - 16.0 * UNIT), 0.0)) * (1.0 + UNIT))
+        return np.asarray(
+            tv_bound * gaussian_excess(ratio, np.maximum(inner * (1.0 - 16.0 * UNIT), 0.0)) * (1.0 + UNIT)
+        )
 
     square = ratio * ratio
     chi_squared = up(tv_bound * tv_bound * math.expm1(square), 16.0 * (1.0 + square)) if square < 500.0 else math.inf

@@ -108,7 +108,7 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
 
     Returns
     -------
-    The composition; None if its transform would have more than :data:`MAX_POINTS` points.
+    The composition; None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its values.
     """
     sums = [(_Cumulants(grid, width), count) for grid, count in grids]
     cumulants = np.array([sum(count * s.value(tilt) for s, count in sums) for tilt in TILTS])
@@ -132,6 +132,8 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
             break
         half *= 1.3
     masses = _transform([(s.tilted(tilt), count) for s, count in sums], points)
+    if masses is None:
+        return None
     failure = min(1.0, sum(count * grid.failure for grid, count in grids) * (1.0 + 1e-12))
     short = sum(count * grid.shortfall for grid, count in grids) * (1.0 + 1e-12)
     indices = first + np.arange(points)
@@ -170,8 +172,8 @@ class _Cumulants:
         return mean, max(float((up + down) @ self._losses**2) - mean * mean, 0.0)
 
 
-def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int) -> Floats:
-    """Return upper bounds on the masses of the sum modulo ``points``, indices 0, 1, ..."""
+def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int) -> Floats | None:
+    """Return upper bounds on the masses of the sum modulo ``points``, indices 0, 1, ...; None where errors swamp them."""
     depth = 8.0 * math.log2(points) * UNIT
     log_sum = np.zeros(points // 2 + 1, dtype=np.complex128)
     log_most, growth = np.zeros(len(log_sum)), np.zeros(len(log_sum))
@@ -187,7 +189,9 @@ def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int)
         log_sum += count * logs
         log_most += count * np.log(size + error)
         growth += count * np.log1p(error / size)
-    most = np.exp(np.minimum(log_most, 1.0))
+    if log_most.max() > 1.0:
+        return None
+    most = np.exp(log_most)
     wrong = most * (-np.expm1(-growth) + 8.0 * UNIT * (np.abs(log_sum) + 1.0) * len(tilted))
     each = 2.0 * float(np.sum(wrong + depth * most)) / points
     return np.asarray(np.maximum(irfft(np.exp(log_sum), points), 0.0) + each)

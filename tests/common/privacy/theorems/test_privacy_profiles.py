@@ -38,7 +38,9 @@ def in_disc(random: np.random.Generator, ratio: float) -> Floats:
 def test_no_triple_in_the_ball_exceeds_the_envelope_and_one_attains_it(tv_bound: float, ratio: float) -> None:
     profile, random = step_profile(tv_bound, ratio), np.random.default_rng(1)
     bound = profile.at(LOSSES)
-    ends = 0.5 * ratio * np.array([[-0.6, -0.8], [0.6, 0.8], [-0.6, -0.8]])  # no axis of the grid: sums are exact to 1e-4
+    ends = (
+        0.5 * ratio * np.array([[-0.6, -0.8], [0.6, 0.8], [-0.6, -0.8]])
+    )  # no axis of the grid: sums are exact to 1e-4
     triples = [in_disc(random, ratio) for _ in range(12)]
     for means in [*triples, ends]:
         p, q = laws(tv_bound, means)
