@@ -2,10 +2,10 @@
 
     python -m benchmarks.tightness [--output FILE] [--json]
 
-Takes less than a minute. Each row is a plan of noisy steps on draws (:class:`common.privacy.events.SubsampledSteps`). *Pair* is the
-numerical epsilon at delta of one explicit pair of neighbours, means at the ends of a diameter: no accountant can show less (computed on
-a fine grid, to a part in a thousand, not rounded to a side). *Limit* is the Gaussian that the steps tend to. docs/accounting.md has the
-table.
+Takes less than a minute. Each row is a plan of noisy steps on draws (:class:`common.privacy.events.SubsampledSteps`).
+*Pair* is the numerical epsilon at delta of one explicit pair of neighbours, means at the ends of a diameter: no
+accountant can show less (computed on a fine grid, to a part in a thousand, not rounded to a side). *Limit* is the
+Gaussian that the steps tend to. docs/accounting.md has the table.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _direction(s: float, u: float, steps: int, delta: float, width: float, point
     share = places - low
     spread = np.bincount((low.astype(np.int64)) % points, masses * (1.0 - share), minlength=points)
     spread += np.bincount((low.astype(np.int64) + 1) % points, masses * share, minlength=points)
-    spread /= spread.sum()
+    spread = spread / spread.sum()
     composed: Floats = np.maximum(irfft(np.exp(steps * np.log(rfft(spread))), points), 0.0)
     values = width * np.fft.fftfreq(points, 1.0 / points)
     order = np.argsort(values)

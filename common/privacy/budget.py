@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped, within
 from common.privacy.certificate import Certificate, certificate_of
 from common.privacy.events import Event
 
@@ -61,7 +61,7 @@ class Budget:
         """
         spent = self._sum(charged)
         requested = self._filter.amount(event)
-        if requested is None or spent + requested > self._filter.cap:
+        if requested is None or not within(spent + requested, self._filter.cap):
             unit, cap = self._filter.unit, float(self._filter.cap)
             asked = "what this budget never admits" if requested is None else f"{float(requested):.6g}"
             raise BudgetExceeded(

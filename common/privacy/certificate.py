@@ -35,8 +35,9 @@ class Certificate(Value):
     accountant
         Name of the accountant that found the bound.
     numbers
-        Where it found it: ``order`` (rdp); ``pad`` and ``rate`` (comparison); ``width``, ``tilt``, ``points``, ``beyond`` (pld: the
-        grid, the transform, and what of delta was added for everything outside of it); none for the others.
+        Where it found it: ``order`` (rdp); ``pad`` and ``rate`` (comparison); ``width``, ``tilt``, ``points``,
+        ``beyond`` (pld: the grid, the transform, and what of delta was added for everything outside of it); none for
+        the others.
     epsilon, delta
         What is claimed.
     """

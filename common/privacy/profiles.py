@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
 
 from common.core.errors import BadInput
-from common.privacy.accountants.base import Plan
 from common.privacy.events import Event, Gaussian, NoEvent, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.theorems.composition import subsampled
 from common.privacy.theorems.gaussian_dp import epsilon_of
@@ -36,7 +36,7 @@ def profile_of(event: Event) -> Profile:
 
 
 def leading(event: Event) -> float:
-    """Return the square of the Gaussian release that an event tends to: the chi-squared of one release, times ``count``."""
+    """Return the mu^2 that an event tends to: the chi-squared of one release, times ``count``."""
     if isinstance(event, NoEvent):
         return 0.0
     if isinstance(event, Gaussian):
@@ -44,8 +44,8 @@ def leading(event: Event) -> float:
     return (event.count if isinstance(event, SubsampledSteps) else 1) * profile_of(event).chi_squared
 
 
-def limit(plan: Plan, delta: float) -> float:
-    """Return the epsilon of a plan's envelopes if they were Gaussian: an estimate, no bound; 0 where it says nothing."""
+def limit(plan: Iterable[tuple[Event, int]], delta: float) -> float:
+    """Return the epsilon of a plan's envelopes if they were Gaussian: an estimate; 0 where there is none."""
     square = sum(count * _spread(event) for event, count in plan)
     return epsilon_of(math.sqrt(square), delta) if 0.0 < square < 1e12 and delta > 0.0 else 0.0
 

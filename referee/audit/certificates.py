@@ -1,9 +1,10 @@
 """Recheck a privacy certificate by other means: nothing here is taken from the accountants or their theorems.
 
-Read it on its own. A certificate lists events, an accountant's name and numbers, and claims (epsilon, delta). This file works
-delta out again, at the claimed epsilon, and refuses a certificate that claims too little. It does not round outwards: it
-computes *central* values on finer grids than the claim's, and allows a relative error of :data:`TOLERANCE` in delta.
-Symbols: P, Q laws of one release on neighbouring samples; H(a) = sup P(E) - a Q(E); s = tv_bound; u = ratio.
+Read it on its own. A certificate lists events, an accountant's name and numbers, and claims (epsilon, delta). This
+file works delta out again, at the claimed epsilon, and refuses a certificate that claims too little. It does not
+round outwards: it computes *central* values on finer grids than the claim's, and allows a relative error of
+:data:`TOLERANCE` in delta. Symbols: P, Q laws of one release on neighbouring samples; H(a) = sup P(E) - a Q(E); s =
+tv_bound; u = ratio.
 
     steps       P = (1-s) A + s B, Q = (1-s) A + s C, unit Gaussians with means in a ball of diameter u:
                 H(a) <= s G(1 + (a-1)/s; u) for a >= 1 and, mirrored, below;   chi^2 <= s^2 (e^{u^2} - 1)
@@ -98,8 +99,12 @@ def profile(event: dict[str, Any]) -> tuple[Callable[[Floats], Floats], float]:
     if kind not in ("release", "subsampled-release"):
         raise AuditFailed(f"an event of kind {kind!r} has no profile")
     epsilon, delta = released(event)
-    pure = lambda t: np.maximum(-np.expm1(t - epsilon), 0.0) / (1.0 + math.exp(-epsilon))  # noqa: E731
-    return lambda t: delta + (1.0 - delta) * pure(t), math.inf if delta else 4.0 * math.sinh(epsilon / 2.0) ** 2
+
+    def height(t: Floats) -> Floats:
+        pure = np.maximum(-np.expm1(t - epsilon), 0.0) / (1.0 + math.exp(-epsilon))
+        return np.asarray(delta + (1.0 - delta) * pure)
+
+    return height, math.inf if delta else 4.0 * math.sinh(epsilon / 2.0) ** 2
 
 
 def releases(event: dict[str, Any], count: int) -> int:
@@ -120,7 +125,7 @@ def _gaussian_delta(epsilon: float, square: float) -> float:
 
 
 def by_comparison(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """Each release beside a Gaussian pad costs a Gaussian of price m: docs/accounting.md, "Small releases beside a pad"."""
+    """Each release beside a Gaussian pad costs a Gaussian of price m: docs/accounting.md, Theorem 2."""
     pad, rate = float(numbers["pad"]), float(numbers["rate"])
     square = lost = 0.0
     for event, count in rows:
@@ -170,7 +175,7 @@ def by_losses(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, 
     n = np.arange(1, points // 2)
     for event, count in rows:
         height, _ = profile(event)
-        values = height(width * np.arange(points // 2 + 1))
+        values = height(width * np.arange(points // 2 + 1, dtype=np.float64))
         reach = int(np.argmax(values - values[-1] <= 1e-7 * delta / count)) or points // 2 - 1
         up, down, infinite = _pair(values[: reach + 1], width)
         lost += count * infinite

@@ -52,6 +52,13 @@ class Counts:
 Amount = Fraction | Counts
 
 
+def within(amount: Amount, cap: Amount) -> bool:
+    """Tell whether a sum fits its cap; both are of one type, except that nothing at all fits every cap."""
+    if isinstance(amount, Counts) and isinstance(cap, Counts):
+        return amount <= cap
+    return amount == 0 if isinstance(amount, Counts) or isinstance(cap, Counts) else amount <= cap
+
+
 @dataclass(frozen=True)
 class BudgetFilter:
     """A budget filter fixed before the first event: amounts that add up, and a cap for their sum.
@@ -87,11 +94,11 @@ class Accountant(ABC):
         """Tell whether this accountant knows what such an event costs."""
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        """Return the numbers at which :meth:`epsilon` found its bound, for a certificate; none where there was no choice."""
+        """Return the numbers at which :meth:`epsilon` found its bound; none where there was no choice."""
         return {}
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
-        """Tell whether it may show less than ``epsilon``, the least of all quick accountants; quick ones say nothing."""
+        """Tell whether it may show less than ``epsilon``, the least of all quick accountants'."""
         return True
 
     @abstractmethod

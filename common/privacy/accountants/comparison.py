@@ -24,10 +24,10 @@ _Terms = tuple[float, float]
 class ComparisonAccountant(Accountant):
     """Adds up squares of Gaussian releases that are as dear, beside a pad: :mod:`common.privacy.theorems.comparison`.
 
-    With the pad m0 and the rate r fixed by the plan, an event of price m may use up r m of delta. Events with sum m <= M are
-    (epsilon, r M + delta_G(epsilon; sqrt(m0^2 + M)))-DP, however adaptively they are chosen: the theorem is about adaptive
-    choices, and both sums are bounded by M alone. So the filter is sound for any covered events, not only for planned ones.
-    Sums are exact rationals.
+    With the pad m0 and the rate r fixed by the plan, an event of price m may use up r m of delta. Events with sum m
+    <= M are (epsilon, r M + delta_G(epsilon; sqrt(m0^2 + M)))-DP, however adaptively they are chosen: the theorem is
+    about adaptive choices, and both sums are bounded by M alone. So the filter is sound for any covered events, not
+    only for planned ones. Sums are exact rationals.
     """
 
     def covers(self, event: Event) -> bool:

@@ -1,4 +1,4 @@
-"""Accountant of privacy loss distributions: the dominating pair of each event, composed numerically with proven errors."""
+"""Accountant of privacy loss distributions: dominating pairs, composed with proven errors."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ CUT = 1e-4
 class LossDistributionAccountant(Accountant):
     """Composes upper envelopes of profiles on a grid: theorems ``profiles``, ``loss_grids`` and ``tilting``.
 
-    Dominating pairs compose: if each event's laws, given all that was released before, are dominated by a pair, so is the
-    whole by the product of the pairs (Zhu, Dong and Wang 2022, Theorem 10).
+    Dominating pairs compose: if each event's laws, given all that was released before, are dominated by a pair, so is
+    the whole by the product of the pairs (Zhu, Dong and Wang 2022, Theorem 10).
 
-    The filter counts by kinds that the plan fixes. An event takes one place of the cheapest kind that dominates it, and
-    passes only while there is one. Proof: given the places that are left, an adversary that stops has at most the profile
-    of nothing, below that of any pair; one that goes on releases something dominated by the pair whose place it takes, after
-    which the rest is at most the product of the places left, by induction. Products do not depend on the order. So all
-    admitted events together are dominated by the product of the plan's pairs, however adaptively they were chosen.
-    Gaussian releases are one kind, counted by mu^2, as they compose to one.
+    The filter counts by kinds that the plan fixes. An event takes one place of the cheapest kind that dominates it,
+    and passes only while there is one. Proof: given the places that are left, an adversary that stops has at most the
+    profile of nothing, below that of any pair; one that goes on releases something dominated by the pair whose place
+    it takes, after which the rest is at most the product of the places left, by induction. Products do not depend on
+    the order. So all admitted events together are dominated by the product of the plan's pairs, however adaptively
+    they were chosen. Gaussian releases are one kind, counted by mu^2, as they compose to one.
     """
 
     quick = False
@@ -96,7 +96,7 @@ class LossDistributionAccountant(Accountant):
 
 
 def composed(plan: Plan, delta: float) -> Composed | None:
-    """Return the composition of a plan of covered events, tuned to a delta > 0; None where its grid would be too long."""
+    """Return the composition of a plan, tuned to a delta > 0; None where its grid would be too long."""
     return _compose(tuple(_kinds(plan)), delta) if plan else None
 
 

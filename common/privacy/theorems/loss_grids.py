@@ -1,15 +1,15 @@
 """Privacy losses on a grid: a discrete pair of laws that dominates an event, by connecting the dots.
 
-A profile H is convex in its level a. The chords between its values at a_j = e^{j w} lie above it, and are themselves the
-profile of a pair of laws whose privacy losses are multiples of w: its second law has at a_j the mass by which the slope
-changes there (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots"). The profiles here bound both
-directions, so the pair is its own mirror: the first law has the second's mass at loss -j w, and no grid below level 1 is
-needed. Beyond the last level the chord is constant, which is a loss of infinity of that mass.
+A profile H is convex in its level a. The chords between its values at a_j = e^{j w} lie above it, and are themselves
+the profile of a pair of laws whose privacy losses are multiples of w: its second law has at a_j the mass by which the
+slope changes there (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots"). The profiles here
+bound both directions, so the pair is its own mirror: the first law has the second's mass at loss -j w, and no grid
+below level 1 is needed. Beyond the last level the chord is constant, which is a loss of infinity of that mass.
 
-Rounding. The masses are floating-point numbers, which *are* the pair; they are not taken for exact. What may be missing of
-the profile is then checked: the pair's own profile, summed up again from the masses, falls short of the values by at
-most ``shortfall``. A composition of k such pairs with any others loses k times that at most, since a constant that is
-added to a profile passes unchanged through each composition.
+Rounding. The masses are floating-point numbers, which *are* the pair; they are not taken for exact. What may be
+missing of the profile is then checked: the pair's own profile, summed up again from the masses, falls short of the
+values by at most ``shortfall``. A composition of k such pairs with any others loses k times that at most, since a
+constant that is added to a profile passes unchanged through each composition.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
 
 
 def _end(profile: Profile, width: float, cut: float) -> int | None:
-    """Return the least number of cells, up to a factor of 1.05, at whose end the profile is at most ``cut`` above its end."""
+    """Return about the least number of cells at whose end the profile is within ``cut`` of its end."""
     counts = np.unique(np.ceil(np.geomspace(1.0, MAX_CELLS, 256)))
     below = np.flatnonzero(profile.at(width * counts) <= cut + profile.at(np.array([MAX_EPSILON])))
     return int(counts[below[0]]) if len(below) else None

@@ -109,19 +109,19 @@ def delta_of_selection(mu: float, law: AnyLaw, epsilon: float) -> float:
     r is the likelihood ratio dQ/dQ' of the base's output, in the worst case that of N(mu, 1) to N(0, 1), and f the
     generating function of the *conditioned* law of K, exactly.
 
-    Proof. For every set of outputs A, P(A) - e^eps P'(A) = int_A f'(F) dQ - e^eps f'(F') dQ'. At an output with G = 1 - F
-    (the chance that a run is better), G' <= T(G); f' increases, so f'(F') >= f'(1 - T(G)): the integrand is at most
-    the maximum over G, a convex function of r. That is an f-divergence, and grows with the base's trade-off, so the
-    Gaussian pair is the worst (Dong, Roth and Su 2022, Theorem 2.10).
+    Proof. For every set of outputs A, P(A) - e^eps P'(A) = int_A f'(F) dQ - e^eps f'(F') dQ'. At an output with G = 1
+    - F (the chance that a run is better), G' <= T(G); f' increases, so f'(F') >= f'(1 - T(G)): the integrand is at
+    most the maximum over G, a convex function of r. That is an f-divergence, and grows with the base's trade-off, so
+    the Gaussian pair is the worst (Dong, Roth and Su 2022, Theorem 2.10).
 
-    E[K] delta_G(eps - growth; mu), with the largest growth of ln f'(1 - G)/f'(1 - T(G)) over G, is never less: there each
-    output has the weight of the best rank and the growth of the worst one, which no single rank has (Koskela, Redberg and
-    Wang 2024 have a bound of the second kind). At (1, .01) and about 10 geometric runs mu is .263 instead of .242; .293 is
-    impossible, for there an order of a Gaussian base's outputs has been found with a larger delta.
+    E[K] delta_G(eps - growth; mu), with the largest growth of ln f'(1 - G)/f'(1 - T(G)) over G, is never less: there
+    each output has the weight of the best rank and the growth of the worst one, which no single rank has (Koskela,
+    Redberg and Wang 2024 have a bound of the second kind). At (1, .01) and about 10 geometric runs mu is .263 instead
+    of .242; .293 is impossible, for there an order of a Gaussian base's outputs has been found with a larger delta.
 
-    The maximum is over lines in r, one for each cell of G, with f' at its better end and f' o T at its worse one. Their upper
-    hull has corners e^eps t_i, the same t_i for all epsilon, and delta is the sum over them of what the slope grows by,
-    times delta_G(eps + ln t_i; mu).
+    The maximum is over lines in r, one for each cell of G, with f' at its better end and f' o T at its worse one.
+    Their upper hull has corners e^eps t_i, the same t_i for all epsilon, and delta is the sum over them of what the
+    slope grows by, times delta_G(eps + ln t_i; mu).
     """
     growths, places = _hull(mu, law)
     levels = epsilon + places

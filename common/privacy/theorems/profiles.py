@@ -40,7 +40,7 @@ class Profile:
 
 
 def gaussian_excess(mu: float, levels: Floats) -> Floats:
-    """Return delta_G(t; mu) at each t >= 0, rounded up: :func:`common.privacy.theorems.gaussian_dp.delta_of` for arrays.
+    """Return delta_G(t; mu) at each t >= 0, rounded up: ``gaussian_dp.delta_of`` for arrays.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def gaussian_excess(mu: float, levels: Floats) -> Floats:
     slack = (32.0 + 8.0 * far * far) * UNIT
     beyond = density * ((upper - lower) * (1.0 + slack) + 32.0 * UNIT * upper * (1.0 + levels / mu)) + 5e-324
     near = ndtr(-x) - np.exp(np.minimum(levels + log_ndtr(-y), 0.0)) + (64.0 + 8.0 * levels) * UNIT
-    return np.minimum(1.0, np.where(x > 0.0, beyond, near))
+    return np.asarray(np.minimum(1.0, np.where(x > 0.0, beyond, near)))
 
 
 def step_profile(tv_bound: float, ratio: float) -> Profile:
@@ -72,10 +72,10 @@ def step_profile(tv_bound: float, ratio: float) -> Profile:
 
         P - a Q = s (B - b M),   b = 1 + (a-1)/s,   M = ((1-s)(a-1) A + s a C) / (a-1+s),
 
-    and M is a mixture of A and C: the positive part of B - b M is at most the mixture of those of B - b A and B - b C,
-    each at most delta_G(ln b; u), as any two means are at most u apart. Equality where A = C and |B - A| = u, so this is
-    the envelope for a >= 1. The family is closed under swapping B and C, so it holds in both directions, and with it
-    the envelope is known below 1, where it is attained by A = B instead: no geometry is worst at both.
+    and M is a mixture of A and C: the positive part of B - b M is at most the mixture of those of B - b A and B - b
+    C, each at most delta_G(ln b; u), as any two means are at most u apart. Equality where A = C and |B - A| = u, so
+    this is the envelope for a >= 1. The family is closed under swapping B and C, so it holds in both directions, and
+    with it the envelope is known below 1, where it is attained by A = B instead: no geometry is worst at both.
 
     The chi-squared divergence needs the ball: :func:`common.privacy.theorems.renyi.closed_form`, order 2. It is *less*
     than that of the envelope, up to a factor of two: no triple is worst on both sides of level 1.

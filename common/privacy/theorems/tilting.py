@@ -4,18 +4,20 @@ The loss of a composition is a sum of independent losses, and its profile is
 
     delta(epsilon) = sum_n P(sum = n w) (1 - e^{epsilon - n w})_+  +  what is infinite.
 
-*Tilting.* The masses are first multiplied by e^{theta n w} and normalised, so that the sum is near where it matters instead
-of far out in a tail; each mass is then divided by its factor again. An error E of a tilted mass at n counts e^{K(theta) -
-theta n w} E, K being the cumulant generating function: errors are *relative* to delta, not to 1.
+*Tilting.* The masses are first multiplied by e^{theta n w} and normalised, so that the sum is near where it matters
+instead of far out in a tail; each mass is then divided by its factor again. An error E of a tilted mass at n counts
+e^{K(theta) - theta n w} E, K being the cumulant generating function: errors are *relative* to delta, not to 1.
 
-*Aliasing.* A transform of length N wraps the line around. Masses are not negative, so what is wrapped into the window only
-adds; what is missing above its top is at most e^{K(t) - t top}, for every t > 0 (Chernoff). Nothing below epsilon counts.
+*Aliasing.* A transform of length N wraps the line around. Masses are not negative, so what is wrapped into the window
+only adds; what is missing above its top is at most e^{K(t) - t top}, for every t > 0 (Chernoff). Nothing below
+epsilon counts.
 
-*Floating point.* Each output of a transform is a sum over paths of log2(N) butterflies, each with a relative error of a few
-units: it errs by at most 8 log2(N) u sum|x| (Higham 2002, section 24.1, with room for other radices and rounded roots of
-unity; u = 2^-52). A characteristic function phi that errs by e at a frequency has a k-th power that errs by at most
-(|phi| + e)^k - |phi|^k. The inverse transform adds the mean of these errors, and its own, to each mass. All of that is
-computed and added, as in Gopi, Lee and Wutschitz (2021) and Koskela, Jalko and Honkela (2020), who bound it in other ways.
+*Floating point.* Each output of a transform is a sum over paths of log2(N) butterflies, each with a relative error of
+a few units: it errs by at most 8 log2(N) u sum|x| (Higham 2002, section 24.1, with room for other radices and rounded
+roots of unity; u = 2^-52). A characteristic function phi that errs by e at a frequency has a k-th power that errs by
+at most (|phi| + e)^k - |phi|^k. The inverse transform adds the mean of these errors, and its own, to each mass. All
+of that is computed and added, as in Gopi, Lee and Wutschitz (2021) and Koskela, Jalko and Honkela (2020), who bound
+it in other ways.
 """
 
 from __future__ import annotations
@@ -108,7 +110,8 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
 
     Returns
     -------
-    The composition; None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its values.
+    The composition; None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its
+    values.
     """
     sums = [(_Cumulants(grid, width), count) for grid, count in grids]
     cumulants = np.array([sum(count * s.value(tilt) for s, count in sums) for tilt in TILTS])
@@ -173,7 +176,7 @@ class _Cumulants:
 
 
 def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int) -> Floats | None:
-    """Return upper bounds on the masses of the sum modulo ``points``, indices 0, 1, ...; None where errors swamp them."""
+    """Return upper bounds on the masses of the sum modulo ``points``, from 0 on; None where errors swamp them."""
     depth = 8.0 * math.log2(points) * UNIT
     log_sum = np.zeros(points // 2 + 1, dtype=np.complex128)
     log_most, growth = np.zeros(len(log_sum)), np.zeros(len(log_sum))

@@ -176,7 +176,7 @@ def test_known_answers() -> None:
 
 
 def attained(mu: float, law: AnyLaw, epsilon: float) -> float:
-    """Search orders of a Gaussian base's outputs for the largest delta of the choice: the least likely ones rank first."""
+    """Search orders of a Gaussian base's outputs for the largest delta: the least likely ones rank first."""
     z = np.linspace(-8.0, 8.0 + mu, 4001)
     q, other = (np.exp(-0.5 * (z - mean) ** 2) for mean in (mu, 0.0))
     q, other = q / q.sum(), other / other.sum()
