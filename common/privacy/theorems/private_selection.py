@@ -35,7 +35,7 @@ from common.privacy.theorems.stopping import NegativeBinomial, Poisson, weights
 
 AnyLaw = NegativeBinomial | Poisson
 
-RANKS = 3000
+RANKS = 6_000
 """Cells of the chance that a run is better."""
 
 
@@ -133,7 +133,7 @@ def delta_of_selection(mu: float, law: AnyLaw, epsilon: float) -> float:
 @lru_cache(maxsize=256)
 def _hull(mu: float, law: AnyLaw) -> tuple[Floats, Floats]:
     """Return the corners of max_G (t f'(1 - G) - f'(1 - T(G)))_+ as growths of the slope, and ln t, rounded down."""
-    inner = np.linspace(-38.0 - mu, 8.0, RANKS)
+    inner = np.concatenate([np.linspace(-38.0 - mu, -9.0 - mu, 200), np.linspace(-9.0 - mu, 8.0, RANKS)[1:]])
     slopes = _density(law, np.append(-np.inf, inner)) * (1.0 + 1e-11)
     levels = _density(law, np.append(inner + mu, np.inf)) * (1.0 - 1e-11)
     hull: list[tuple[float, float, float]] = [(0.0, 0.0, -math.inf)]  # slope, what is taken off, where it takes over
