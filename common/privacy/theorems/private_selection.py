@@ -116,7 +116,7 @@ def delta_of_selection(mu: float, law: AnyLaw, epsilon: float) -> float:
 
     E[K] delta_G(eps - growth; mu), with the largest growth of ln f'(1 - G)/f'(1 - T(G)) over G, is never less: there
     each output has the weight of the best rank and the growth of the worst one, which no single rank has (Koskela,
-    Redberg and Wang 2024 have a bound of the second kind). At (1, .01) and about 10 geometric runs mu is .263 instead
+    Redberg and Wang 2024 have a bound of the second kind). At (1, .01) and about 10 geometric runs mu is .268 instead
     of .242; .293 is impossible, for there an order of a Gaussian base's outputs has been found with a larger delta.
 
     The maximum is over lines in r, one for each cell of G, with f' at its better end and f' o T at its worse one.

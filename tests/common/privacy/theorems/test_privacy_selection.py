@@ -197,7 +197,7 @@ def attained(mu: float, law: AnyLaw, epsilon: float) -> float:
 def test_the_bound_is_above_every_order_that_was_found_and_within_a_ninth_of_the_best_in_mu() -> None:
     law = geometric(10.0)
     mu = mu_for_selection(1.0, 0.01, law)
-    assert mu == pytest.approx(0.2628, abs=1e-4)
+    assert mu == pytest.approx(0.268, abs=1e-3)
     assert 0.003 < attained(mu, law, 1.0) <= delta_of_selection(mu, law, 1.0) <= 0.01
     assert attained(0.295, law, 1.0) > 0.01
     for base in (0.1, 0.5, 1.0):
