@@ -41,8 +41,9 @@ format: .venv/installed-dev ## format the sources and mend what the linter can m
 test: .venv/installed-dev ## every contract, theorem and service at small size, in minutes on two cores
 	$(PYTEST) -m "not slow"
 
-test-all: .venv/installed-dev ## all tests, with their coverage, on Ray and Docker where they are there: 20 minutes on two cores
-	$(PYTEST) --ignore tests/audit --cov --cov-report term
+test-all: .venv/installed-dev ## all tests, on Ray and Docker where they are there, and coverage: 20 minutes on two cores
+	$(PYTEST) -m "not slow" --ignore tests/audit --cov --cov-report term # the quick tests alone must cover 90%
+	$(PYTEST) -m slow --ignore tests/audit
 	$(PYTEST) tests/audit # many trials: tracing them would take longer than they do
 
 # What goes on where it was stopped comes first; then the others, in the order of the alphabet.
@@ -54,6 +55,7 @@ OTHERS = $(filter-out __init__ figures people synergy adaptation,$(sort \
 evidence: .venv/installed-dev ## all benchmarks, which measure what the documents say: many hours; may be stopped and begun again
 	@failed=; for name in $(RESUMED) $(OTHERS); do \
 	echo "== $$name"; $(BIN)/python -m benchmarks.$$name || failed="$$failed, $$name"; done; \
+	echo "== referee audit-privacy"; $(BIN)/referee audit-privacy --scale 10 || failed="$$failed, audit-privacy"; \
 	test -z "$$failed" || { echo "not as it should be: $${failed#, }" >&2; exit 1; }
 
 demo: install ## run the scenario "ball" as real processes on this machine, then audit the run

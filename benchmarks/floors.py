@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -34,9 +35,10 @@ from common.scenario import loading
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.learners.sgd import Sgd
 from curator.numerics.equations import Equations
+from curator.sample.base import Sample
 from curator.sample.local import LocalSample
 from curator.sample.placement import open_sample
 from curator.sample.rows.fixed import FixedRows, Grid
@@ -141,13 +143,28 @@ def wide_descent() -> list[Row]:
     sampler, source = Reweighing(len(sample), 0.1, 0.1).sampler(sample), RandomSource.seeded(1)
     learner = Sgd(steps=1_000_000, noise=2.0, diameter=10.0, loss="hinge")
     own, whole = (
-        seconds(partial(learner.learn, given, source, None))
+        seconds(partial(learn_from, learner, given, source, None))
         for given in (Drawn(sampler.draws(1 << 13, source)), sampler)
     )
     return [
         Row("private SGD, d=200, 75,000 people, on one core", learner.steps / whole, 5e6, "steps/s"),
         Row("of that noise and steps alone, draws at hand", learner.steps / own, None, "steps/s"),
     ]
+
+
+def fetches(sample: Sample) -> float:
+    """Return how many random rows a second all cores can copy from a sample in memory: the limit of its draws."""
+    rows = sample.whole
+    assert isinstance(rows, FixedRows)
+    cores, size, calls = len(os.sched_getaffinity(0)), 1 << 16, 100
+    places = [RandomSource.seeded(core).integers(len(rows), size) for core in range(cores)]
+
+    def fetch(core: int) -> None:
+        for _ in range(calls):
+            rows.copied(places[core])
+
+    with ThreadPoolExecutor(cores) as pool:
+        return cores * calls * size / seconds(lambda: list(pool.map(fetch, range(cores))))
 
 
 def full_size() -> list[Row]:
@@ -161,17 +178,19 @@ def full_size() -> list[Row]:
         source = RandomSource.seeded(1)
         weights.update(sample, PLANE)
         sampler = Sampler(sample, weights.density())
-        learned = seconds(partial(learner.learn, sampler, source, None), 5)
-        hypothesis = learner.learn(sampler, source, None)
+        learned = seconds(partial(learn_from, learner, sampler, source, None), 5)
+        hypothesis = learn_from(learner, sampler, source, None)
 
         def iteration() -> None:
-            learner.learn(Sampler(sample, weights.density()), source, None)
+            learn_from(learner, Sampler(sample, weights.density()), source, None)
             weights.update(sample, hypothesis)
 
         whole = seconds(iteration)
+        fetched = fetches(sample)
     steps = int(learner.wire()["steps"])
     return [
         Row(f"private SGD, d=8, end to end at n={len(sample):,}", steps / learned, 2.5e7, "steps/s"),
+        Row("rows of 16 bytes fetched at random there, and nothing else", fetched, None, "rows/s"),
         Row(f"one whole iteration at n={len(sample):,}, R={steps:,}", whole, 3.0, "s"),
         Row("its peak memory", peak(), 6.0, "GiB"),
     ]

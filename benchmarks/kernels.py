@@ -25,7 +25,7 @@ from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.numerics.gaussian_noise import normals
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
@@ -101,8 +101,16 @@ def measure(n: int) -> list[dict[str, str | float]]:
                 "memory bandwidth",
             ),
             ("draws from mu, d = 8", best(lambda: sampler.draws(1_000_000, source), 1_000_000), "cache misses"),
-            ("private SGD steps, d = 8", best(lambda: private.learn(sampler, source, None), 2_000_000), "cache misses"),
-            ("plain SGD steps, d = 8", best(lambda: plain.learn(sampler, source, None), 2_000_000), "cache misses"),
+            (
+                "private SGD steps, d = 8",
+                best(lambda: learn_from(private, sampler, source, None), 2_000_000),
+                "cache misses",
+            ),
+            (
+                "plain SGD steps, d = 8",
+                best(lambda: learn_from(plain, sampler, source, None), 2_000_000),
+                "cache misses",
+            ),
             ("noise, normals on the grid", best(lambda: normals(1 << 18, source), 1 << 18), "vector arithmetic"),
             (
                 "of it the ChaCha8 keystream, bytes",

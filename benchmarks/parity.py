@@ -74,7 +74,8 @@ def success(
     for repetition in range(repetitions):
         seed = subseed(repetition, f"parity {dimension} {divergence} {bounds}")
         source = people(dimension, divergence, seed)
-        found = vote(learner.answers(everybody(source, seed, n), dimension, RandomSource.seeded(seed, "learner")))
+        mechanism, randomness = learner.mechanism(dimension), RandomSource.seeded(seed, "learner")
+        found = vote(mechanism.apply(everybody(source, seed, n), randomness))
         right += found == Parity(features=source.secret)
     interval = binomtest(right, repetitions).proportion_ci(0.95, "exact")
     took = (time.perf_counter() - began) / repetitions

@@ -31,7 +31,7 @@ from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometri
 from common.vocabulary.learners.grids import combinations
 from common.vocabulary.losses import evaluate
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.weights.reweighing import Reweighing
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -85,7 +85,7 @@ def worth(repetition: int, curator: int) -> dict[str, float]:
     draws, source = Reweighing(curator, None, 1.0).sampler(sample), RandomSource.seeded(repetition, "choice")
 
     def error(settings: dict[str, Any]) -> float:
-        learned = parse_learner(settings).learn(draws, source.derive(json.dumps(settings)), None, public)
+        learned = learn_from(parse_learner(settings), draws, source.derive(json.dumps(settings)), None, public)
         return float(evaluate("squared", learned, test).mean())
 
     whole = mu_allowed(EPSILON, DELTA)

@@ -14,10 +14,11 @@ OnProgress = Callable[[str, dict[str, float]], None]
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that has ended: the referee's result document, its transcript, and the reports by question."""
+    """A run that has ended: the result document, the transcript, who was enrolled, and the reports by question."""
 
     result: dict[str, Any]
     transcript: str
+    participants: bytes
     reports: tuple[tuple[int, bytes], ...]
 
 

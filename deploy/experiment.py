@@ -7,32 +7,43 @@ from pathlib import Path
 from typing import Any
 
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import demands_of
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from deploy.attempts import Attempts
 from deploy.base import OnProgress
 from deploy.truth import can_judge, judge, judge_crowd, loss
 
+_OPTIMUM = "what was fitted to people of T without privacy"
 NOTICEABLE = 0.005
 """A difference in loss below this is called none."""
 
 
-def reading(iterations: int, hybrid: float, baselines: dict[str, dict[str, float | str]]) -> str:
-    """Say in a sentence what the hybrid run gained over its baselines, or why it gained nothing."""
+def reading(
+    asked: Scenario, result: dict[str, Any], hybrid: float, baselines: dict[str, dict[str, float | str]]
+) -> str:
+    """Say in a sentence how the run's loss compares with those of its baselines; nothing about why.
+
+    Parameters
+    ----------
+    hybrid
+        The true loss of the run's answer.
+    """
     losses = {name: float(found["loss_on_target"]) for name, found in baselines.items()}
     alone, best = losses.get("curator-only"), losses.get("optimum")
     if alone is None:
         return ""
-    if iterations == 1:
-        return "the first hypothesis passed the agents' test: nothing was reweighed"
+    if result["iterations"] == 1:
+        halts = asked.mode == "realizable" and demands_of(asked.protocol).reweighs
+        passed = halts and result["status"] == "done"
+        what = "the first hypothesis passed the agents' test" if passed else "there was one round"
+        return f"{what}: nothing was reweighed"
     gain = alone - hybrid
     if gain > NOTICEABLE:
-        left = "" if best is None else f"; {max(0.0, hybrid - best):.3f} is left to the best half-space on T"
-        return f"reweighing took {gain:.3f} off the loss of the curator alone{left}"
+        left = "" if best is None else f", {abs(hybrid - best):.3f} {'above' if hybrid >= best else 'below'} {_OPTIMUM}"
+        return f"the loss of the answer is {gain:.3f} below that of the curator alone{left}"
     if best is not None and alone - best <= 2 * NOTICEABLE:
-        return (
-            f"no gain: the curator alone is within {alone - best:.3f} of the best half-space on T, nothing is to repair"
-        )
-    return f"no gain here ({gain:+.3f}): the rounds and the answers did not suffice to repair what the sample misses"
+        return f"no gain ({gain:+.3f}): the curator alone is {alone - best:+.3f} from {_OPTIMUM}, little is to repair"
+    return f"no gain here ({gain:+.3f})"
 
 
 def complete(
@@ -79,7 +90,7 @@ def _of_a_hypothesis(
 
         truth["baselines"] = run_baselines(asked, result, seed, folder, attempts, on_progress)
         if "loss_on_target" in truth:
-            truth["reading"] = reading(result["iterations"], truth["loss_on_target"], truth["baselines"])
+            truth["reading"] = reading(asked, result, truth["loss_on_target"], truth["baselines"])
     return {**truth, **_left_out(attempts)}
 
 

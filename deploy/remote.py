@@ -35,10 +35,19 @@ class Remote:
 
     def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Carry a run to its end."""
+        self.create(scenario, seed, run)
+        return self.follow(run, on_progress)
+
+    def create(self, scenario: ResolvedScenario, seed: int | None, run: str) -> None:
+        """Create a run."""
         with closing(Client(self._client.url, patience=3.0)) as greeter:
             greeter.request("GET", "/v1/health")
+        wanted = {"scenario": public(scenario), "seed": seed}
+        self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
+
+    def follow(self, run: str, on_progress: OnProgress) -> Finished:
+        """Watch a run to its end, and fetch what it leaves."""
         path = f"/v1/runs/{run}"
-        self._client.request("PUT", path, json={"scenario": public(scenario), "seed": seed}, headers=self._headers)
         seen, result = 0, None
         while result is None:
             state = self._client.document("GET", path, params={"after": seen})
@@ -53,7 +62,8 @@ class Remote:
                 time.sleep(0.2)
         transcript = self._client.request("GET", f"{path}/transcript").text
         reports = tuple((q, self._reports(run, q)) for q in _questions(transcript))
-        return Finished(result, transcript, reports)
+        participants = self._client.request("GET", f"{path}/participants", headers=self._headers).content
+        return Finished(result, transcript, participants, reports)
 
     def close(self) -> None:
         """Close all connections."""

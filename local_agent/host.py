@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from common.core.errors import TandemError
+from common.core.schedule import Schedule
 from common.wire import messages
 from common.wire.identity import Signed, verify
 from local_agent.agent import Agent
 from local_agent.port import Hosted, RefereePort
+
+LEAST_SECONDS = 1 / 16
+SECONDS_A_PERSON = 4e-6
+SECONDS_A_PERSON_AND_BYTE = 2e-8
 
 
 class Host:
@@ -24,7 +28,9 @@ class Host:
     referee
         The referee's pinned public key.
     delay
-        Draws how many seconds to wait before an answer leaves; never looks at the record. By default none.
+        Draws how many seconds to wait before an individual's answer leaves; never looks at the record. By default none.
+    schedule
+        With which clock answers of real people are held until a public time (:func:`public_seconds`).
     """
 
     def __init__(
@@ -33,11 +39,13 @@ class Host:
         port: RefereePort,
         referee: str,
         delay: Callable[[], float] = lambda: 0.0,
+        schedule: Schedule | None = None,
     ) -> None:
         self._answerer = answerer
         self._port = port
         self._referee = referee
         self._delay = delay
+        self._schedule = schedule or Schedule()
         self._configurations: dict[str, Signed] = {}
         self.finished = False
         """Whether an individual's report has reached the referee, or it has said that it will not take it."""
@@ -73,13 +81,15 @@ class Host:
         run = str(assignment.message.get("run"))
         if run not in self._configurations:
             self._configurations[run] = self._port.configuration(run)
-        leaves = time.monotonic() + self._delay()
+        seconds = public_seconds(assignment)
         if isinstance(self._answerer, Agent):
-            report = self._answerer.answer(assignment, self._configurations[run])
-            time.sleep(max(0.0, leaves - time.monotonic()))
+            with self._schedule.held(seconds + self._delay()):
+                report = self._answerer.answer(assignment, self._configurations[run])
             self._hand_in(report)
         else:
-            self._port.report_packed(*self._answerer.answer(assignment, self._configurations[run]))
+            with self._schedule.held(seconds if self._answerer.real else None):
+                packed = self._answerer.answer(assignment, self._configurations[run])
+            self._port.report_packed(*packed)
         return True
 
     def _hand_in(self, report: Signed) -> None:
@@ -89,3 +99,14 @@ class Host:
             self.finished = error.status < 500
             raise
         self.finished = True
+
+
+def public_seconds(assignment: Signed) -> float:
+    """Return how long an answer takes at least, by what everybody knows: how many people are asked, and how much.
+
+    A bound on the time where the machine is not busy: a question costs a person about as much as it is long. If it
+    takes longer all the same, it takes twice as long, or four times.
+    """
+    people, query = assignment.message.get("people"), assignment.message.get("query")
+    asked = 0.75 * len(people) / 4.0 if isinstance(people, str) else 1.0
+    return LEAST_SECONDS + SECONDS_A_PERSON * asked + SECONDS_A_PERSON_AND_BYTE * asked * len(str(query))

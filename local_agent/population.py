@@ -92,6 +92,11 @@ class Population:
         self._first = first
 
     @property
+    def real(self) -> bool:
+        """Whether its people are real: then their answers leave at a public time."""
+        return not self._source.simulated
+
+    @property
     def answered(self) -> int:
         """How many people have been asked already."""
         return int(np.count_nonzero(self._answered))

@@ -12,6 +12,11 @@ class Hosted(Protocol):
 
     identity: Identity
 
+    @property
+    def real(self) -> bool:
+        """Whether its people are real."""
+        ...
+
     def enrolment(self) -> Signed:
         """Return the signed request to be enrolled."""
         ...

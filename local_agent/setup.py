@@ -32,7 +32,8 @@ def open_population(
     referee
         The referee's public key, pinned.
     agents
-        How many to host; by default all that the scenario wants (for a table: all its people).
+        How many to host; by default as many as the scenario wants. A table may have more people, whom nobody asks then:
+        their number is data.
 
     Raises
     ------
@@ -46,16 +47,19 @@ def open_population(
     if not simulated and section.dropout > 0:
         raise BadInput("dropout is for simulated people only")
     if scenario.target.table is not None and agents is not None:
-        raise BadInput("a table is hosted whole, so that nobody is hosted twice: leave out the number of agents")
+        raise BadInput(
+            "the people of a table are hosted together, agents.count of them, so that nobody is hosted twice: leave "
+            "out the number of agents"
+        )
     wanted = agents if agents is not None else section.count
     facts = claim(
         folder,
         {"target": scenario.target.fingerprint(), "agents": wanted, "seed": seed if simulated else None},
     )
     seed = facts["seed"] if facts["seed"] is not None else 0
-    size = wanted if scenario.target.distribution is not None or agents is not None else None
-    population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), size)
-    claim_people(folder, population.fingerprint())
     source = RandomSource.seeded(seed, "agents") if simulated else durable_secret(folder / "secret.key")
+    order = None if simulated else source.derive("order")
+    population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), wanted, order)
+    claim_people(folder, population.fingerprint())
     policy = Policy(referee, epsilon, delta, ALL_QUERIES, ALL_HYPOTHESES if simulated else ordinary_kinds())
     return Population(population, policy, folder, source, dropout=section.dropout, seed=subseed(seed, "dropout"))

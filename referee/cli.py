@@ -60,8 +60,9 @@ def run_command(
     from deploy.running import carry_out
     from referee.view import show
 
+    asked = loading.load(scenario, sets)
     result = carry_out(
-        loading.load(scenario, sets),
+        asked,
         deployment,
         seed=seed,
         output=output,
@@ -71,7 +72,7 @@ def run_command(
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        show.result(result)
+        show.result(result, simulated=asked.people == "simulated")
     if result["status"] in ("refused", "failed"):
         typer.echo(f"{result['status']}: {result['reason']}", err=True)
         raise typer.Exit(1)
@@ -134,6 +135,7 @@ def serve_command(
     """
     from common.core.errors import BadInput
     from common.service.app import listen, serve
+    from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
     from referee.service.referee import Referee
@@ -155,9 +157,63 @@ def serve_command(
             referee.allow(purpose, value)
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
         unless_it_starts.pop_all()
+    compiled()  # before anybody waits for it
     runner = Runner(referee)
     runner.start()
     serve(referee_app(referee, runner), listener, "referee")
+
+
+@app.command("load-test")
+@fail_clearly
+def load_test_command(
+    individuals: Annotated[int, typer.Option(help="Agents with a key and requests of their own.", min=1)] = 10_000,
+    hosted: Annotated[int, typer.Option(help="People of hosted populations, beside them.", min=0)] = 0,
+    hosts: Annotated[int, typer.Option(help="How many processes host them.", min=1)] = 1,
+    url: Annotated[
+        str | None, typer.Option(help="A referee that runs (tokens: environment); by default one is started here.")
+    ] = None,
+    schedule: Annotated[
+        str, typer.Option(help="closed (next request when one is answered), poisson (at --rate), at-once.")
+    ] = "closed",
+    rate: Annotated[float, typer.Option(help="Requests a second, for --schedule poisson.", min=0.0)] = 0.0,
+    connections: Annotated[int, typer.Option(help="Connections that are open, at most.", min=1)] = 128,
+    silent: Annotated[float, typer.Option(help="Share of the individuals that never report.", min=0.0, max=0.99)] = 0.0,
+    seconds: Annotated[float, typer.Option(help="How long the question waits for the silent.", min=1.0)] = 3600.0,
+    database: Annotated[str | None, typer.Option(help="Of the referee that is started (SQLAlchemy URL).")] = None,
+    token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for --url.")] = "",
+    enrolment: Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token, for --url.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Load a referee with very many agents, and check that what it acknowledged is stored and counted.
+
+    Every individual enrols, polls and reports, each with a key and requests of its own; then the run is audited.
+
+    Example: referee load-test --individuals 100000
+    """
+    from deploy.load import show
+    from deploy.load.deployment import Target
+    from deploy.load.testing import Options, load_test
+
+    options = Options(
+        individuals=individuals,
+        hosted=hosted,
+        hosts=hosts,
+        schedule=schedule,
+        rate=rate,
+        connections=individuals if schedule == "at-once" else connections,
+        silent=silent,
+        seconds=seconds,
+        database=database,
+    )
+    target = None if url is None else Target(url, token, enrolment)
+    with show.live(quiet=as_json) as watch:
+        document = load_test(options, watch, target)
+    if as_json:
+        typer.echo(json.dumps(document))
+    else:
+        show.result(document)
+    if not document["agree"]:
+        raise typer.Exit(1)
 
 
 @app.command("audit")
@@ -180,6 +236,35 @@ def audit_command(
         typer.echo(json.dumps(show.audit_document(found)))
     else:
         show.audit_table(run, found)
+
+
+@app.command("audit-privacy")
+@fail_clearly
+def audit_privacy_command(
+    scale: Annotated[
+        float, typer.Option(help="Multiplies the trials of every case: more find smaller leaks.", min=0.01, max=1e4)
+    ] = 1.0,
+    only: Annotated[str, typer.Option(metavar="TEXT", help="Only cases with this in their name.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Measure lower bounds on epsilon: of mechanisms, learners, operations, agents, and a curator's whole transcript.
+
+    The shipped code runs on two neighbouring inputs, against a malicious referee; so do twins of it that are broken on
+    purpose, which must be caught. Exit status 1 if a claim is broken or a twin is not caught.
+
+    Example: referee audit-privacy --only mechanism
+    """
+    from deploy.auditing.every import cases
+    from deploy.auditing.report import rows, table
+
+    chosen = [case for case in cases() if only in case.name]
+    if not chosen:
+        raise typer.BadParameter(f"no case has {only!r} in its name; there are {', '.join(c.name for c in cases())}")
+    found = list(rows(chosen, scale)) if as_json else table(rows(chosen, scale), typer.echo)
+    if as_json:
+        typer.echo(json.dumps([row.document() for row in found]))
+    if not all(row.expected for row in found):
+        raise typer.Exit(1)
 
 
 def main() -> None:

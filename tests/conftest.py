@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,22 @@ if TYPE_CHECKING:  # the parties are imported by the fixtures: only who uses one
 # How long an example takes, to be made or to be run, says how busy the machine is.
 settings.register_profile("tandem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tandem")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the workers of a run, if there are several, compile each loop once."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        from tests.compiling import share
+
+        share(Path(config.option.basetemp).parent / "compiling")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Share out the largest loops among the workers of a large run, before any test waits for one."""
+    from tests.compiling import MANY, compile_part
+
+    if "PYTEST_XDIST_WORKER" in os.environ and len(session.items) >= MANY:
+        compile_part(int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
 
 
 @pytest.fixture

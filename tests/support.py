@@ -28,6 +28,7 @@ from referee.protocols.examples import small_ball
 from referee.runs.port import CuratorPort
 from referee.service.referee import Referee, public
 from referee.state.runfolder import pack_reports, write_run
+from tests.clocks import Clock
 
 TOKEN = "a-token-for-tests"
 ABOUT = [name for name in PROTOCOLS.shipped() if PROTOCOLS[name].problem is not None]
@@ -72,7 +73,10 @@ class _Gate:
 
 
 class Bench:
-    """Curator, referee and hosted people in one process; ``close`` does what a crash does: nothing but let go."""
+    """Curator, referee and hosted people in one process; ``close`` does what a crash does: nothing but let go.
+
+    Deadlines pass by ``clock``, which moves on only where nobody in this process has anything to do.
+    """
 
     def __init__(
         self,
@@ -88,7 +92,8 @@ class Bench:
         self.seed = seed
         self.curator = open_curator(self.chosen, folder / "curator", seed, None)
         self._gate = _Gate(curator(self.curator))
-        self.referee = Referee(folder / "referee", self._gate, wait=self._wait)
+        self.clock = Clock()
+        self.referee = Referee(folder / "referee", self._gate, wait=self.wait, clock=self.clock)
         self.referee.allow("enrolment", TOKEN)
         self.population = open_population(
             self.chosen, folder / "agents", seed, self.referee.identity.public, self.chosen.agents.count - individuals
@@ -108,11 +113,12 @@ class Bench:
         self.referee.close()
         self.curator.close()
 
-    def _wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
+        """Let the hosted people work, or else the seconds pass."""
         if self.hooks:
             self.hooks.pop(0)()
-        else:
-            self.host.step()
+        elif not self.host.step():
+            self.clock.wait(seconds)
 
     def meanwhile(self, attack: Callable[[], None]) -> None:
         """While the next question is open and unanswered, do this."""
@@ -144,14 +150,15 @@ class Bench:
         store = self.referee.store
         result = store.run(name).result
         assert result is not None
-        reports = tuple((q.question, pack_reports(store.reports(name, q.question))) for q in store.questions(name))
-        return Finished(result, "".join(line + "\n" for line in store.entries(name)), reports)
+        reports = tuple((q.question, pack_reports(store.reports(q))) for q in store.questions(name))
+        transcript = "".join(line + "\n" for line in store.entries(name))
+        return Finished(result, transcript, self.referee.participants(name), reports)
 
 
 def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: Finished) -> Path:
     """Write the run folder that ``referee run`` writes."""
     result = {**finished.result, "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
-    write_run(folder, public(chosen), result, finished.transcript, finished.reports)
+    write_run(folder, public(chosen), result, finished.transcript, finished.participants, finished.reports)
     return folder
 
 

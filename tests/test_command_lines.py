@@ -65,7 +65,7 @@ def test_a_referee_that_is_not_there(tmp_path):
 
 
 def test_a_folder_of_another_run(tmp_path):
-    arguments = ["run", "--json", "ball", *SETS, "--output", str(tmp_path / "run")]
+    arguments = ["run", "--json", "ball", *SETS, "--set", "baselines=[]", "--output", str(tmp_path / "run")]
     assert RUNNER.invoke(referee_command, [*arguments, "--seed", "1"]).exit_code == 0
     again = RUNNER.invoke(referee_command, [*arguments, "--seed", "1"])
     assert json.loads(again.stdout)["status"] == "exhausted"

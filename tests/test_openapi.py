@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import schemathesis
@@ -85,7 +86,7 @@ def test_whatever_is_sent_it_answers_as_described(bench, party, operation):
 
     @BOUNDED
     @given(case=schema[path][method].as_strategy())
-    def send(case: schemathesis.Case) -> None:
+    def send(case: schemathesis.Case[Any]) -> None:
         response = case.call(headers={"Authorization": f"Bearer {TOKEN}"})
         case.validate_response(response, checks=CHECKS)
         seen.append(response.status_code)

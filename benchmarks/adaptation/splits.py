@@ -56,8 +56,8 @@ def split(pair: Pair, number: int, copies: Copies = "none") -> Split:
 def resampled(pair: Pair, number: int, size: int) -> Split:
     """Return a clean split whose ``size`` training rows are drawn with replacement from its distinct ones.
 
-    A real person who is drawn k times loses k times the mu that is stated (errata): as the paper, the figures count
-    each drawn row as a person of its own.
+    A real person who is drawn k times loses k times the mu that is stated (docs/corrections.md, D5): as in the paper,
+    figures count each drawn row as a person of its own.
     """
     base = split(pair, number)
     generator = np.random.default_rng([20240722, number, size])

@@ -25,7 +25,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "learners": (
         "common/vocabulary/learners/*.py",
         "curator/learners/sgd.py",
-        "curator/learners/gradient_steps.py",
+        "curator/metering/*.py",
         *(f"curator/learners/{name}.py" for name in ("exponential", "parity", "model_agnostic", "chosen")),
         *(f"curator/learners/{name}.py" for name in ("cnvx_adap", "ncnvx_adap")),
     ),

@@ -20,8 +20,10 @@
     ├── Forged                        a signature does not verify, or an unexpected key signed
     ├── NotFound                      no such run, question, scenario, ...
     ├── AuditFailed                   a transcript does not verify; says where
+    ├── OperationFailed               an operation failed inside the curator, after its charge
     ├── RunFailed                     a run ended without an answer, perhaps after a charge
     │   └── FitFailed                 an estimator's run; a RuntimeError too
+    ├── Busy                          a service has too much to do at present; nothing changed, ask again later
     └── PeerError                     the other side's fault
         ├── PeerUnavailable           nobody listens there, or it stopped answering
         └── PeerMisbehaved            it answered with something that no honest peer sends
@@ -179,6 +181,20 @@ class FitFailed(RunFailed, RuntimeError):
     """An estimator's run ended without an answer; what it was allowed to spend counts as spent."""
 
     problem, title = "fit-failed", "Fit ended without an answer"
+
+
+class OperationFailed(TandemError):
+    """The curator's code failed while it held private records: always the same sentence, so that it tells nothing."""
+
+    problem, title, status = "operation-failed", "Operation failed", 500
+
+
+class Busy(TandemError):
+    """A service has more to do than it can at present; nothing changed, and the same request may be made again."""
+
+    problem, title, status = "busy", "Too busy at present", 503
+    retry_after = 2
+    """Seconds after which to ask again."""
 
 
 class PeerError(TandemError):

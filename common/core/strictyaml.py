@@ -6,6 +6,9 @@ from typing import Any
 
 import yaml
 
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's parser, where PyYAML was built with it: eight times as fast."""
+
 
 def load(text: str) -> Any:
     """Parse one YAML document.
@@ -15,10 +18,15 @@ def load(text: str) -> Any:
     yaml.YAMLError
         If it is not YAML, or a key is given twice.
     """
-    tree = yaml.compose(text, Loader=yaml.SafeLoader)
-    if tree is not None:
+    loader = _Loader(text)
+    try:
+        tree = loader.get_single_node()
+        if tree is None:
+            return None
         _check(tree, set())
-    return yaml.safe_load(text)
+        return loader.construct_document(tree)
+    finally:
+        loader.dispose()
 
 
 def _check(node: yaml.Node, known: set[int]) -> None:

@@ -21,7 +21,7 @@ from common.numerics.elementary import log, turned
 
 _TWO_53 = 2.0**-53
 _ZEROS = bytes(1 << 18)  # what the keystream is added to; one piece of it stays in the second-level cache
-_BLOCK = 1 << 16
+_BLOCK = 1 << 15
 
 
 class RandomSource:
@@ -98,8 +98,7 @@ class RandomSource:
     def bernoullis(self, probability: float, count: int) -> Bits:
         """Draw ``count`` bits, each 1 with ``floor(probability * 2^53) / 2^53``: exact, never more likely.
 
-        Sixteen random bits decide all but one draw in 65536; where they tie with the threshold's first
-        sixteen, the other 37 are compared too, so the result is exact.
+        A draw takes one word, and as long, whatever comes.
 
         Raises
         ------
@@ -108,18 +107,11 @@ class RandomSource:
         """
         if not 0.0 <= probability <= 1.0:
             raise ValueError(f"probability must be in [0, 1], got {probability}")
-        threshold = int(probability * 2.0**53)
-        if threshold == 1 << 53:
-            return np.ones(count, dtype=np.uint8)
-        first, rest = np.uint16(threshold >> 37), np.uint64(threshold & ((1 << 37) - 1))
+        threshold = np.uint64(int(probability * 2.0**53))
         drawn = np.empty(count, dtype=np.bool_)
         for start in range(0, count, _BLOCK):
             piece = drawn[start : start + _BLOCK]
-            coarse = self._keystream(2 * len(piece)).view(np.uint16)
-            np.less(coarse, first, out=piece)
-            ties = np.flatnonzero(coarse == first)
-            if ties.size:
-                piece[ties] = (self.words(ties.size) >> np.uint64(27)) < rest
+            np.less(self.words(len(piece)) >> np.uint64(11), threshold, out=piece)
         return drawn.view(np.uint8)
 
     def normals(self, count: int) -> Floats:

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from common.core.arrays import Indices
 from common.core.errors import BadData, BadScenario
 from common.core.values import Value
+from common.numerics.randomness import RandomSource
 from common.people.distributions.base import AnyDistribution, Distribution
 from common.people.tables import TableSource
 from common.vocabulary.records import Records
@@ -209,7 +210,9 @@ def locate(data: str) -> Path:
     raise BadScenario(f"data: there is no directory {tried}; {remedy}")
 
 
-def open_records(people: PopulationSpec, data: Path | None, seed: int, size: int | None) -> RecordSource:
+def open_records(
+    people: PopulationSpec, data: Path | None, seed: int, size: int | None, order: RandomSource | None = None
+) -> RecordSource:
     """Open the people that a section of a scenario describes.
 
     Parameters
@@ -219,17 +222,19 @@ def open_records(people: PopulationSpec, data: Path | None, seed: int, size: int
     data
         Directory of the table files; a distribution needs none.
     seed
-        Public seed: decides who the simulated people are; for a table, decides which of its people come
-        first, so that the first ``size`` are a random choice.
+        Public seed: decides who the simulated people are; for a table, which of its people are taken.
     size
         How many people; None: all of a table.
+    order
+        Fresh secret randomness that decides the order of a table's people, without which their slots protect nobody
+        (:mod:`common.people.tables.sampling`); None: the seed decides it, for people who need no protection.
 
     Raises
     ------
     BadScenario
         If a table is given without a directory, or a distribution without a size.
     BadData
-        If a table cannot be read, or has fewer than ``size`` people.
+        If a table cannot be read, or fewer than ``size`` of its people fit.
     """
     if people.distribution is not None:
         if size is None:
@@ -237,14 +242,12 @@ def open_records(people: PopulationSpec, data: Path | None, seed: int, size: int
         return SimulatedRecordSource(people.distribution, seed, size)
     if people.table is None or data is None:
         raise BadScenario("a table needs the directory of its files: give the scenario's key data")
-    from common.people.tables import load  # with all that reads tables, which simulated people do without
+    from common.people.tables import numbered  # with all that reads tables, which simulated people do without
+    from common.people.tables.sampling import placed
 
-    records = load(data, people.table)
-    wanted = len(records) if size is None else size
-    if wanted > len(records):
-        raise BadData(f"{wanted} people are wanted, the table has {len(records)} that fit")
-    order = np.random.default_rng(seed).permutation(len(records))[:wanted]
-    return TableRecordSource(records.take(order.astype(np.int64)))
+    found = numbered(data, people.table)
+    slots = placed(found.rows, size, RandomSource.seeded(seed, "people"), order)
+    return TableRecordSource(found.records.take(slots))
 
 
 def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> Records:

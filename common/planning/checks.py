@@ -12,6 +12,7 @@ from common.planning.problems.base import shortfalls
 from common.privacy.calibration import MIN_SUPPORT
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import demands_of
 
 
 def violations(scenario: Scenario) -> list[str]:
@@ -25,7 +26,7 @@ def violations(scenario: Scenario) -> list[str]:
         found, resolved = plan(scenario), resolve(scenario)
     except BadScenario as error:
         return [f"accuracy: {error.detail}"]
-    return [*_privacy(resolved), *_accuracy(scenario, found), *_range(scenario, found)]
+    return [*_privacy(resolved), *_accuracy(scenario, found), *_losses(scenario), *_range(scenario, found)]
 
 
 def _privacy(scenario: ResolvedScenario) -> list[str]:
@@ -92,6 +93,17 @@ def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
     return told
 
 
+def _losses(scenario: Scenario) -> list[str]:
+    """Check that the run looks for what its agents test: rounds reweigh by mistakes, whatever the agents tell."""
+    if scenario.agents.loss == "zero-one" or not demands_of(scenario.protocol).reweighs:
+        return []
+    return [
+        f"accuracy: agents test the {scenario.agents.loss} loss, reweighing goes by mistakes (zero-one), and alpha, "
+        "rounds and halt_below are about mistakes: no bound speaks of what is tested; take agents.loss: zero-one, or a "
+        "protocol that learns once"
+    ]
+
+
 def _range(scenario: Scenario, found: Plan) -> list[str]:
     """Check the ranges that the paper's own theorems assume."""
     if scenario.bounds != "paper":
@@ -105,7 +117,7 @@ def _range(scenario: Scenario, found: Plan) -> list[str]:
     if delta and math.isfinite(epsilon) and not formulas.paper_answers_valid(scenario.beta, rounds, epsilon, delta):
         told.append(
             f"accuracy: the paper's N0 needs (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4, which is false at "
-            f"eps = {epsilon:g}, T = {rounds} (docs/errata.md, item 7): take bounds: tight, or a smaller epsilon"
+            f"eps = {epsilon:g}, T = {rounds} (docs/corrections.md, K7): take bounds: tight, or a smaller epsilon"
         )
     if scenario.curator.epsilon is not None and scenario.curator.epsilon >= 1.0 and found.learner["name"] == "sgd":
         told.append(

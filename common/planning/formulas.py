@@ -31,7 +31,7 @@ def paper_kappa(alpha: float, chi_squared: float) -> float:
 
 
 def paper_eta(alpha: float) -> float:
-    """Return eta = alpha / 8 (Algorithm 2), for losses in [0, 1] (docs/errata.md, item 1)."""
+    """Return eta = alpha / 8 (Algorithm 2), for losses in [0, 1] (docs/corrections.md, K1)."""
     return alpha / 8.0
 
 
@@ -41,7 +41,7 @@ def paper_answers(alpha: float, beta: float, rounds: int, epsilon: float, delta:
 
 
 def paper_answers_valid(beta: float, rounds: int, epsilon: float, delta: float) -> bool:
-    """Tell whether N0 is large enough: (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4 (docs/errata.md, item 7)."""
+    """Tell whether N0 is large enough: (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4 (docs/corrections.md, K7)."""
     return 0.5 * epsilon**2 * math.log(2.0 * rounds / beta) <= 4.0 * math.log(2.0 / delta) * math.log(4.0)
 
 
@@ -62,7 +62,7 @@ def paper_sample(alpha: float, beta: float, chi_squared: float, dimension: float
 def paper_n_sgd(steps: int, rounds: int, kappa: float, epsilon: float) -> int:
     """Return n = sqrt(Y ln Y), Y = 52 R T/(8 kappa^2 eps) (Algorithm 4), rounded up.
 
-    R = 50e6, T = 1000, kappa = .08/(4 * 1.35), eps = .5 give 324,814,045 (docs/errata.md, item 12; the paper prints
+    R = 50e6, T = 1000, kappa = .08/(4 * 1.35), eps = .5 give 324,814,045 (docs/corrections.md, K12; the paper prints
     324,700,000).
     """
     y = 52.0 * steps * rounds / (8.0 * kappa**2 * epsilon)
@@ -260,7 +260,7 @@ def sample_uniform(alpha: float, beta: float, chi_squared: float, dimension: int
 
 
 def steps(alpha: float, beta: float, rounds: int, clip: float, noise: float, diameter: float, dimension: int) -> int:
-    """Return R = max(9 D^2 (L^2 + sigma^2 d), 32 D^2 L^2 ln(2T/beta)) / alpha^2, rounded up (docs/errata.md, item 4).
+    """Return R = max(9 D^2 (L^2 + sigma^2 d), 32 D^2 L^2 ln(2T/beta)) / alpha^2, rounded up (docs/corrections.md, K4).
 
     Online-to-batch for the averaged iterate: loss <= best + 3 D sqrt(L^2 + sigma^2 d)/(2 sqrt R) + L D
     sqrt(8 ln(2T/beta)/R), each half of alpha, in all T calls with probability 1 - beta. L = ``clip``, sigma

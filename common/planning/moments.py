@@ -25,7 +25,7 @@ def truncation(alpha: float, order: float, moment: float) -> float:
     For every w >= 0, (w - tau)_+ <= c_p w^p / tau^(p-1) with c_p = (p-1)^(p-1) / p^p: the ratio (w - tau)/w^p
     is largest at w = tau p/(p-1), where both sides are equal. So E_S[(w - tau)_+] <= c_p M_p / tau^(p-1) =
     alpha/4, and no bound by M_p alone can be better: a variable on {0, tau p/(p-1)} attains it. p = 2 gives
-    docs/errata.md's tau = X/alpha.
+    docs/corrections.md's tau = X/alpha.
 
     Parameters
     ----------

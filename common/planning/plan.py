@@ -9,14 +9,14 @@ from common.core.errors import BadInput, BadScenario, BudgetExceeded
 from common.core.values import Value
 from common.planning import formulas
 from common.planning.learners.base import Task, lemma, planning_of
-from common.planning.planned_values import ERRATA, PAPER, PlannedValue, fixed, follow
+from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 from common.planning.problems.base import planned_values, resolve_problem
 from common.scenario.problems.base import Problem
 from common.scenario.resolved import ResolvedScenario, filled, settled
 from common.scenario.scenario import Scenario
 from common.statistics import evidence
+from common.vocabulary.demands.base import demands_of
 from common.vocabulary.open_values import PLAN
-from common.vocabulary.protocols.base import demands_of
 
 Bounds = Literal["paper", "tight"]
 TANDEM = "referee/protocols"
@@ -202,7 +202,7 @@ def _rounds(scenario: Scenario, paper: bool) -> PlannedValue:
         scenario.curator.rounds,
         lambda: formulas.rounds(entropy, _gap(scenario)) + further,
         f"floor(K/(2 g^2)) + {1 + further}, g = (reweigh_above - learner) alpha - slack",
-        ERRATA + "multiplicative weights",
+        CORRECTIONS + "multiplicative weights",
     )
 
 
@@ -220,7 +220,7 @@ def _kappa(scenario: Scenario, paper: bool) -> PlannedValue:
     found = formulas.density(alpha, *divergence.known)
     known = {2.0: "(1 - 3 alpha/8) alpha/X", math.inf: "(1 - alpha/8)/D_inf"}
     if found.order in known:
-        return follow(given, lambda: found.kappa, known[found.order], ERRATA + "multiplicative weights")
+        return follow(given, lambda: found.kappa, known[found.order], CORRECTIONS + "multiplicative weights")
     return follow(given, lambda: found.kappa, f"(1 - 3 alpha/8)/tau_{found.order:g}", "common/planning/moments.py")
 
 
@@ -228,7 +228,7 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
     alpha, given = scenario.alpha, scenario.curator.eta
     if paper:
         return follow(given, lambda: formulas.paper_eta(alpha), "alpha/8", PAPER + "Algorithm 2")
-    source = ERRATA + "multiplicative weights"
+    source = CORRECTIONS + "multiplicative weights"
     if scenario.mode == "agnostic" and scenario.curator.rounds != PLAN:
         entropy = formulas.entropy(alpha, *scenario.divergence.known)
         return follow(given, lambda: math.sqrt(8.0 * entropy / rounds), "sqrt(8 K/T), best for T rounds", source)
@@ -260,7 +260,7 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
         size = evidence.fixed_size(mechanism, low, high, beta)
         figure = fixed(size, "ln(T/beta)/kl(m, q_low)", "Chernoff")
         return figure, figure
-    source = ERRATA + "sequential test"
+    source = CORRECTIONS + "sequential test"
     return (
         fixed(evidence.worst_case(mechanism, low, high, beta), "(ln(T/beta) + ln(1/w_m))/kl(m, q_low)", source),
         fixed(evidence.typical(mechanism, low, high, beta, CLEAR_LOSS), "about, if the loss on T is 1/2", source),

@@ -10,7 +10,7 @@ from common.core.values import Value
 from common.vocabulary.open_values import PLAN
 
 PAPER = "Kohen & Sheffet, "
-ERRATA = "docs/errata.md, "
+CORRECTIONS = "docs/corrections.md, "
 
 
 class PlannedValue(Value):

@@ -26,7 +26,7 @@ def paper_blocks(beta: float) -> int:
 def paper_rows(dimension: int, beta: float, chi_squared: float, epsilon: float) -> int:
     """Return n = 32 X d ln(2d/beta)/eps records a block, rounded up (Corollary B.3).
 
-    As printed: it lacks a union over the blocks (docs/errata.md, item 9), for which there is room.
+    As printed: it lacks a union over the blocks (docs/corrections.md, K9), for which there is room.
     """
     return math.ceil(32.0 * chi_squared * dimension * math.log(2.0 * dimension / beta) / epsilon)
 
@@ -39,7 +39,7 @@ def escapes(dimension: int, chi_squared: float, supremum: float | None) -> Float
         q_i = max(u_i^2/X, u_i/D_inf),   u_i = 1 - 2^{i-d}
 
     u_i is T's chance. Cauchy and Schwarz: u_i = E_S[w 1_E] <= sqrt(E_S[w^2] S(E)) (Claim B.2, which uses
-    u_i >= 1/2 throughout; its displayed denominator is spurious, docs/errata.md, item 9). With w <= D_inf
+    u_i >= 1/2 throughout; its displayed denominator is spurious, docs/corrections.md, K9). With w <= D_inf
     known, also u_i <= D_inf S(E). Decreasing in i.
     """
     uniform = -np.expm1((np.arange(dimension) - dimension) * math.log(2.0))

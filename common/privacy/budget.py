@@ -10,6 +10,7 @@ from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped, within
 from common.privacy.certificate import Certificate, certificate_of
 from common.privacy.events import Event
+from common.privacy.sampling_error import delta_left, error_paid, sampling_error
 
 
 class Budget:
@@ -33,14 +34,17 @@ class Budget:
         guarantee: tuple[float, float],
         accountant: str,
         budget_filter: BudgetFilter,
+        error: Fraction,
         certificate: Certificate | None = None,
     ) -> None:
         self.guarantee = guarantee
         self.accountant = accountant
         self.certificate = certificate
         self._filter = budget_filter
+        self._error_cap = error
         self._seen: list[Event] = []
         self._spent: Amount = Fraction(0)
+        self._error = Fraction(0)
 
     def admit(self, charged: Sequence[Event], event: Event) -> None:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
@@ -71,12 +75,23 @@ class Budget:
                 budget=cap,
                 unit=unit,
             )
+        error = self._error + sampling_error(event)
+        if error > self._error_cap and self.accountant != "none":
+            raise BudgetExceeded(
+                f"the noise of a {event.kind} event and of all before may be {float(error):.3g} from its exact law, of "
+                f"which the plan paid for {float(self._error_cap):.3g}: ask for no more numbers than planned",
+                spent=float(self._error),
+                requested=float(sampling_error(event)),
+                budget=float(self._error_cap),
+                unit="total variation of the noise from its exact law",
+            )
 
     def _sum(self, charged: Sequence[Event]) -> Amount:
         """Add what is new; begin again if ``charged`` is not a continuation of what was seen."""
         known = len(self._seen)
         if list(charged[:known]) != self._seen:
-            self._seen, self._spent, known = [], Fraction(0), 0
+            self._seen, known = [], 0
+            self._spent = self._error = Fraction(0)
         for event in charged[known:]:
             amount = self._filter.amount(event)
             if amount is None:
@@ -88,6 +103,7 @@ class Budget:
                     unit=self._filter.unit,
                 )
             self._spent += amount
+            self._error += sampling_error(event)
             self._seen.append(event)
         return self._spent
 
@@ -95,7 +111,8 @@ class Budget:
 def cost(plan: Plan, delta: float) -> float:
     """Return the smallest epsilon that any accountant can show for the plan at ``delta``, rounded up.
 
-    Infinite if no accountant covers every event of the plan.
+    Infinite if no accountant covers every event of the plan. What the noise may differ from its exact law is paid for
+    out of delta (:mod:`common.privacy.sampling_error`).
 
     Raises
     ------
@@ -104,7 +121,16 @@ def cost(plan: Plan, delta: float) -> float:
     """
     if not 0.0 <= delta < 1.0:
         raise BadInput(f"delta must be in [0, 1), found {delta}")
-    return _cheapest(plan, delta)[2]
+    error, left = error_paid(plan), delta
+    while True:
+        # A little less delta costs a little more epsilon, for which a little less is left: until both agree.
+        requested = _cheapest(plan, left)[2]
+        remaining = delta_left(delta, requested, error)
+        if remaining >= left:
+            return requested
+        if remaining < 0.0:
+            return math.inf
+        left = remaining
 
 
 def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Event]) -> Budget:
@@ -126,10 +152,15 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     """
     plan = grouped(planned)
     if epsilon is None and delta is None:
-        return Budget((math.inf, 1.0), "none", ACCOUNTANTS["none"]().budget_filter(plan, math.inf, 1.0))
+        nothing = ACCOUNTANTS["none"]().budget_filter(plan, math.inf, 1.0)
+        return Budget((math.inf, 1.0), "none", nothing, Fraction(0))
     if epsilon is None or delta is None or not 0.0 < epsilon < math.inf or not 0.0 <= delta < 1.0:
         raise BadInput(f"a budget needs epsilon > 0 and 0 <= delta < 1, or neither; found {epsilon} and {delta}")
-    name, accountant, requested = _cheapest(plan, delta)
+    error = error_paid(plan)
+    left = delta_left(delta, epsilon, error)
+    name, accountant, requested = _cheapest(plan, max(left, 0.0))
+    if left < 0.0:
+        requested = math.inf
     if requested > epsilon:
         raise BudgetExceeded(
             f"the plan costs epsilon = {requested:.6g} at delta = {delta:g}, the budget is {epsilon:g}",
@@ -137,8 +168,8 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
             budget=epsilon,
             delta=delta,
         )
-    certificate = certificate_of(name, accountant, plan, epsilon, delta)
-    return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, delta), certificate)
+    certificate = certificate_of(name, accountant, plan, epsilon, left)
+    return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, left), error, certificate)
 
 
 def certify(plan: Plan, delta: float) -> Certificate | None:
@@ -152,12 +183,16 @@ def certify(plan: Plan, delta: float) -> Certificate | None:
     epsilon = cost(plan, delta)
     if not math.isfinite(epsilon):
         return None
-    name, accountant, _ = _cheapest(plan, delta)
-    return certificate_of(name, accountant, plan, epsilon, delta)
+    left = delta_left(delta, epsilon, error_paid(plan))
+    name, accountant, found = _cheapest(plan, left)
+    return certificate_of(name, accountant, plan, max(epsilon, found), left)
 
 
 def fits(plan: Plan, epsilon: float, delta: float) -> bool:
-    """Tell whether :func:`cost` is at most epsilon, without asking more accountants than it takes."""
+    """Tell whether a budget of (epsilon, delta) holds a plan, without asking more accountants than it takes."""
+    delta = delta_left(delta, epsilon, error_paid(plan))
+    if delta < 0.0:
+        return False
     quick = _cheapest(plan, delta, slow=False)[2]
     return quick <= epsilon or any(
         accountant.worth(plan, delta, epsilon) and accountant.epsilon(plan, delta) <= epsilon

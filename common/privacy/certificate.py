@@ -39,7 +39,7 @@ class Certificate(Value):
         ``beyond`` (pld: the grid, the transform, and what of delta was added for everything outside of it); none for
         the others.
     epsilon, delta
-        What is claimed.
+        What is claimed for exact mechanisms; the budget's delta also pays for :mod:`common.privacy.sampling_error`.
     """
 
     kind: Literal["privacy-certificate"] = "privacy-certificate"

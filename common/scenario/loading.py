@@ -110,7 +110,7 @@ def _override(tree: dict[str, Any], override: str) -> None:
     if not separator or not key:
         raise BadScenario(f"--set wants KEY=VALUE, found {override!r}")
     try:
-        value = yaml.safe_load(text)
+        value = strictyaml.load(text)
     except yaml.YAMLError:
         raise BadScenario(f"--set {key}: {text!r} is not a YAML value") from None
     *parents, last = key.split(".")

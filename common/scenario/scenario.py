@@ -8,6 +8,7 @@ party reads the same file and takes only its own: the curator ``source`` and ``c
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -15,10 +16,11 @@ from pydantic import Field, ValidationError, model_validator
 from common.core.errors import BadScenario, TandemError
 from common.core.values import Value, explain
 from common.people.spec import PopulationSpec, PublicPopulationSpec
+from common.people.tables.apart import apart
 from common.scenario.problems.base import AnyProblem
 from common.scenario.sections import Accuracy, AgentsSection, CuratorSection, Divergence
+from common.vocabulary.demands.base import DEMANDS, demands_of
 from common.vocabulary.open_values import PLAN
-from common.vocabulary.protocols.base import DEMANDS, demands_of
 from common.vocabulary.tasks import Task
 
 
@@ -90,6 +92,12 @@ class Scenario(Value):
         """Whether a number is left at ``plan``."""
         return self.curator.anything_open or self.agents.count == PLAN
 
+    @property
+    def shares_a_file(self) -> bool:
+        """Whether a row that changes may leave one side and join the other."""
+        source, target = self.source.table, self.target.table
+        return source is not None and target is not None and bool(source.plain_names & target.plain_names)
+
     @model_validator(mode="before")
     @classmethod
     def _tables_are_real(cls, tree: Any) -> Any:
@@ -155,6 +163,40 @@ class Scenario(Value):
             )
         if self.people == "real" and not self.agents.mechanism.for_real_people:
             raise ValueError(f"people: real cannot be asked with mechanism {self.agents.mechanism.name!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _nobody_twice(self) -> Self:
+        if self.people == "simulated":
+            return self
+        sides = (("source", self.source), ("target", self.target), ("public", self.public))
+        tables = [(name, side.table) for name, side in sides if side is not None and side.table is not None]
+        for (one, first), (other, second) in combinations(tables, 2):
+            if not apart(first, second):
+                raise ValueError(
+                    f"{one} and {other} read the same file, and a row could be in both, so that what is promised to "
+                    f"its person would not hold: give different files, a where with no value in common, or a selection "
+                    f"of the same seed and share that keeps volunteers on one side and the population on the other"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _labels_only(self) -> Self:
+        settings, table = self.curator.learner, self.source.table
+        if self.people == "simulated" or settings is None or table is None or settings.protected == "records":
+            return self
+        if not settings.features_are_public:
+            raise ValueError(
+                "curator.learner.protects: labels leaves the features of the curator's people unprotected: what is "
+                "released may hold any of them as it is. Say public_features: true beside it if everybody may see "
+                "them, or protects: records"
+            )
+        labels = frozenset({table.label.column}) | table.columns_of(*settings.class_columns)
+        if labels & table.conditions:
+            raise ValueError(
+                f"source.table: column {min(labels & table.conditions)!r} decides who is in the sample, and is the "
+                f"label that alone is protected: leave it out of where and selection"
+            )
         return self
 
 

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
 from common.core.values import Value
+from common.privacy.guarantee import Guarantee, of_agent, of_curator
 from common.vocabulary.learners.base import AnyOpenLearner, LearnerSettings, OpenSettings
 from common.vocabulary.losses import Loss
 from common.vocabulary.mechanisms.base import AnyMechanism, BitMechanism, Mechanism
@@ -127,6 +128,12 @@ class CuratorSection(Value):
         return self.learner
 
     @property
+    def guarantee(self) -> Guarantee:
+        """What the curator promises its people."""
+        protects = "records" if self.learner is None else self.learner.protected
+        return of_curator((self.epsilon, self.delta), protects)
+
+    @property
     def anything_open(self) -> bool:
         """Whether a number is left at ``plan``."""
         settled = self.learner is None or isinstance(self.learner, LearnerSettings)
@@ -162,6 +169,11 @@ class AgentsSection(Value):
     batch: int = Field(default=1000, ge=1, le=10_000_000)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     deadline: float = Field(default=60.0, gt=0)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each agent's mechanism promises it."""
+        return of_agent(self.mechanism.guarantee)
 
     @property
     def value_mechanism(self) -> Mechanism:

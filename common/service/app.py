@@ -11,7 +11,7 @@ import hmac
 import logging
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import uvicorn
@@ -23,10 +23,8 @@ from starlette.exceptions import HTTPException
 from common.core import canonical
 from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.values import Value
+from common.service.edge import Edge, Handler, Receive, Scope, Send, fault, problem
 from common.wire.identity import Signed
-
-MAX_BYTES = 64 << 20
-"""Largest request body that any service reads."""
 
 log = logging.getLogger("tandem")
 
@@ -56,22 +54,42 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def problem_response(error: TandemError) -> JSONResponse:
+class Service(FastAPI):
+    """An app behind its edge: what the edge answers does not pass through the framework."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.edge = Edge(super().__call__)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self.edge(scope, receive, send)
+
+
+def problem_response(error: TandemError) -> Response:
     """Return an error as a problem document."""
-    return _document(error.document(), error.status)
+    reply = problem(error)
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
 
 
-def _document(document: dict[str, Any], status: int, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    # What a peer sent may be quoted here, and may hold lone surrogates, which UTF-8 cannot say.
-    sayable = {
-        k: v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v for k, v in document.items()
-    }
-    return JSONResponse(sayable, status, headers=headers, media_type="application/problem+json")
+def create_app(
+    title: str,
+    description: str,
+    *,
+    limits: Mapping[str, int] | None = None,
+    short: Mapping[tuple[str, str], Handler] | None = None,
+) -> FastAPI:
+    """Return an app with Tandem's manners: problem documents, limits, health check.
 
-
-def create_app(title: str, description: str) -> FastAPI:
-    """Return an app with Tandem's manners: problem documents, size limit, health check."""
-    app = FastAPI(title=title, description=description, version="1", responses=PROBLEMS, docs_url=None, redoc_url=None)
+    Parameters
+    ----------
+    limits, short
+        Of its :class:`~common.service.edge.Edge`.
+    """
+    app = Service(title=title, description=description, version="1", responses=PROBLEMS, docs_url=None, redoc_url=None)
+    app.edge.limits.update(limits or {})
+    app.edge.short.update(short or {})
 
     @app.exception_handler(TandemError)
     async def refused(request: Request, error: TandemError) -> Response:
@@ -85,27 +103,13 @@ def create_app(title: str, description: str) -> FastAPI:
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
-        document = {
-            "type": URN + "http",
-            "title": str(error.detail),
-            "status": error.status_code,
-            "detail": str(error.detail),
-        }
-        return _document(document, error.status_code, error.headers)
+        title = str(error.detail)
+        document = {"type": URN + "http", "title": title, "status": error.status_code, "detail": title}
+        return JSONResponse(document, error.status_code, error.headers, media_type="application/problem+json")
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
-        log.exception("bug while handling %s %s", request.method, request.url.path, exc_info=error)
-        return problem_response(TandemError("this is a fault of the service; its log says more"))
-
-    @app.middleware("http")
-    async def limit(request: Request, call_next: Callable[[Request], Any]) -> Response:
-        length = request.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MAX_BYTES or "transfer-encoding" in request.headers:
-            error = BadInput(f"a request body must declare its length and have at most {MAX_BYTES} bytes")
-            return _document({**error.document(), "status": 413}, 413)
-        response: Response = await call_next(request)
-        return response
+        return problem_response(fault(request.method, request.url.path, error))
 
     @app.get("/v1/health", summary="Is this service ready?")
     def health() -> dict[str, str]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.errors import BadInput
+
+_SCHEMAS: dict[tuple[str, str], MetaData] = {}
 
 
 def open_database(url: str, migrations: str) -> Engine:
@@ -42,6 +45,20 @@ def open_database(url: str, migrations: str) -> Engine:
         engine.dispose()
         raise BadInput(f"the database {engine.url} cannot be opened: {str(error).splitlines()[0]}") from None
     return engine
+
+
+def open_tables(url: str, migrations: str) -> tuple[Engine, Mapping[str, Table]]:
+    """Open a database and return its tables by name; parameters and errors are those of :func:`open_database`.
+
+    The newest schema is read once in a process: it is the same in every database of the same kind of engine.
+    """
+    engine = open_database(url, migrations)
+    kind = engine.dialect.name, migrations
+    if kind not in _SCHEMAS:
+        metadata = MetaData()
+        metadata.reflect(engine)
+        _SCHEMAS[kind] = metadata
+    return engine, _SCHEMAS[kind].tables
 
 
 def sqlite_url(path: Path) -> str:

@@ -11,7 +11,7 @@ class SequentialTest(LossTest):
     """Decide whether the loss on T is above ``low`` or below ``high``, looking after every batch.
 
     Whatever the loss is and whenever one looks, a false verdict has probability at most ``beta`` (Ville's
-    inequality for two mixture e-processes, :mod:`common.statistics.evidence`; docs/errata.md,
+    inequality for two mixture e-processes, :mod:`common.statistics.evidence`; docs/corrections.md,
     "Sequential test"). If both hold (``low`` < loss < ``high``), either verdict is true. The test always
     ends by ``worst_case`` answers.
 

@@ -8,6 +8,8 @@ is none. There is exactly one encoding of given answers: padding bits and the an
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +21,8 @@ from common.core.errors import BadMessage
 AnswerKind = Literal["bit", "real"] | int
 """What an answer is: a bit, a double, or one of so many symbols 0, 1, ..., from 3 to :data:`MAX_SYMBOLS`."""
 MAX_SYMBOLS = 1 << 16
+_ANSWERED = b"\x80"
+"""The mask of one agent that answers; also the bit 1 of one agent."""
 
 
 def mask_bytes(people: int) -> int:
@@ -57,13 +61,29 @@ def unpack_answers(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[
         raise BadMessage(f"{people} packed answers take {expected} bytes, found {len(body)}")
     answered = _bits(body[:head], people).astype(np.bool_)
     answers: AnyArray = _bits(body[head:], people) if kind == "bit" else np.frombuffer(body[head:], dtype)
-    if kind == "real" and not np.isfinite(answers).all():
-        raise BadMessage("packed answers hold NaN or an infinity; every answer must be finite")
-    if isinstance(kind, int) and answers.max(initial=0) >= kind:
-        raise BadMessage(f"packed answers hold {int(answers.max())}; the symbols are 0 to {kind - 1}")
-    if np.any(answers[~answered] != 0):
-        raise BadMessage("packed answers hold an answer of an agent that is marked silent")
+    _check_answers(answered, answers, kind)
     return answered, answers
+
+
+def unpack_each(bodies: Sequence[bytes], kind: AnswerKind) -> tuple[NDArray[np.bool_], AnyArray]:
+    """Decode many packed answers of one agent each, as :func:`unpack_answers` decodes one.
+
+    Raises
+    ------
+    BadMessage
+        If one of them is not the answer of one agent.
+    """
+    size = 1 + (1 if kind == "bit" else answer_type(kind).itemsize)
+    if any(len(body) != size for body in bodies):
+        raise BadMessage(f"one packed answer takes {size} bytes")
+    rows = np.frombuffer(b"".join(bodies), dtype=np.uint8).reshape(-1, size)
+    # In the bytes of one answer after the other nothing is padded with other than zeros, and the mask is one bit.
+    if np.any(rows[:, 0] & 0x7F) or (kind == "bit" and np.any(rows[:, 1] & 0x7F)):
+        raise BadMessage("the padding bits of packed answers must be zero")
+    answered = (rows[:, 0] >> 7).astype(np.bool_)
+    raw = rows[:, 1] >> 7 if kind == "bit" else np.ascontiguousarray(rows[:, 1:]).reshape(-1).view(answer_type(kind))
+    _check_answers(answered, raw, kind)
+    return answered, raw
 
 
 def pack_one(answer: float, kind: AnswerKind) -> bytes:
@@ -74,10 +94,21 @@ def pack_one(answer: float, kind: AnswerKind) -> bytes:
     BadMessage
         If it is none of the kind.
     """
+    if kind == "real":
+        return _ANSWERED + struct.pack("<d", answer)
     symbols = kind if isinstance(kind, int) else 2
-    if kind != "real" and answer not in range(symbols):
+    if answer not in range(symbols):
         raise BadMessage(f"answer must be one of 0 to {symbols - 1} under this run's mechanism, found {answer:g}")
-    return pack_answers(np.ones(1, dtype=np.bool_), np.array([answer]), kind)
+    if kind == "bit":
+        return _ANSWERED + (_ANSWERED if answer else b"\x00")
+    return _ANSWERED + int(answer).to_bytes(answer_type(kind).itemsize, "little")
+
+
+def unpack_one(body: bytes, kind: AnswerKind) -> float:
+    """Decode :func:`pack_one`."""
+    if kind == "real":
+        return float(struct.unpack_from("<d", body, 1)[0])
+    return float(body[1] >> 7 if kind == "bit" else int.from_bytes(body[1:], "little"))
 
 
 def answer_type(kind: AnswerKind) -> np.dtype[Any]:
@@ -85,6 +116,15 @@ def answer_type(kind: AnswerKind) -> np.dtype[Any]:
     if isinstance(kind, int):
         return np.dtype(np.uint8 if kind <= 256 else "<u2")
     return np.dtype(np.uint8 if kind == "bit" else "<f8")
+
+
+def _check_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerKind) -> None:
+    if kind == "real" and not np.isfinite(answers).all():
+        raise BadMessage("packed answers hold NaN or an infinity; every answer must be finite")
+    if isinstance(kind, int) and answers.max(initial=0) >= kind:
+        raise BadMessage(f"packed answers hold {int(answers.max())}; the symbols are 0 to {kind - 1}")
+    if np.any(answers[~answered] != 0):
+        raise BadMessage("packed answers hold an answer of an agent that is marked silent")
 
 
 def _bits(raw: bytes, people: int) -> NDArray[np.uint8]:

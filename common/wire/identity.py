@@ -65,16 +65,22 @@ class Identity:
 
     def sign(self, kind: str, message: dict[str, Any]) -> Signed:
         """Sign a message of a kind."""
-        return Signed(
-            kind=kind,
-            message=message,
-            key=self.public,
-            signature=self.sign_bytes(kind, canonical.encode(message)),
-        )
+        signature = self.sign_bytes(kind, canonical.encode(message))
+        return Signed(kind=kind, message=message, key=self.public, signature=signature)
+
+    def envelope(self, kind: str, payload: bytes) -> bytes:
+        """Sign a message that is there in canonical JSON; return the :class:`Signed` in JSON."""
+        key, signature = self.public.encode(), self.sign_bytes(kind, payload).encode()
+        return b'{"kind":"%s","message":%s,"key":"%s","signature":"%s"}' % (kind.encode(), payload, key, signature)
 
     def sign_bytes(self, kind: str, payload: bytes) -> str:
         """Sign raw bytes under a kind; hex."""
-        return self._private.sign(_DOMAIN + kind.encode() + b"\x00" + payload).hex()
+        return self._private.sign(covered(kind, payload)).hex()
+
+
+def covered(kind: str, payload: bytes) -> bytes:
+    """Return what the signature of a message covers, given its kind and canonical JSON."""
+    return _DOMAIN + kind.encode() + b"\x00" + payload
 
 
 def verify(signed: Signed, kind: str, key: str | None = None) -> dict[str, Any]:
@@ -103,6 +109,6 @@ def verify_bytes(key: str, kind: str, payload: bytes, signature: str) -> None:
     """
     try:
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
-        public.verify(bytes.fromhex(signature), _DOMAIN + kind.encode() + b"\x00" + payload)
+        public.verify(bytes.fromhex(signature), covered(kind, payload))
     except (InvalidSignature, ValueError):
         raise Forged(f"the signature of this {kind!r} does not verify under key {key[:16]}...") from None

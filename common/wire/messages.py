@@ -7,7 +7,6 @@ of its immutable configuration; whoever receives another digest than its own ref
 from __future__ import annotations
 
 import base64
-import math
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -16,6 +15,7 @@ from pydantic import Field
 from common.core.arrays import Indices
 from common.core.errors import BadMessage
 from common.core.values import Value
+from common.privacy.guarantee import Guarantee
 from common.vocabulary.queries.base import AnyQuery
 from common.wire.identity import KEY_PATTERN
 
@@ -59,14 +59,16 @@ class Configuration(Value):
 
 
 class Terms(Value):
-    """The curator's answer to a configuration: what it guarantees its people for any behaviour of the referee."""
+    """The curator's answer to a configuration: what it guarantees its people for any behaviour of the referee.
+
+    ``n`` is the public number of its people.
+    """
 
     KIND: ClassVar[str] = "terms"
     run: str = Field(pattern=RUN)
     digest: str = Field(pattern=DIGEST)
     n: int
-    epsilon: float | None
-    delta: float | None
+    guarantee: Guarantee
 
 
 class Perform(Value):
@@ -159,13 +161,6 @@ class PackedReport(Value):
     people: int = Field(ge=1, le=MAX_AGENTS_PER_QUESTION)
     assignment: str = Field(pattern=DIGEST)
     body_sha256: str = Field(pattern=DIGEST)
-
-
-def guarantee(pair: tuple[float, float]) -> dict[str, float | None]:
-    """Return an (epsilon, delta) as JSON: null where there is no guarantee."""
-    epsilon, delta = pair
-    private = math.isfinite(epsilon)
-    return {"epsilon": epsilon if private else None, "delta": delta if private else None}
 
 
 def pack_indices(values: Indices) -> str:

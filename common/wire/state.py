@@ -100,8 +100,13 @@ def claim_people(folder: Path, fingerprint: str | None, name: str = "people") ->
         )
 
 
-def durable_secret(path: Path) -> RandomSource:
-    """Return a cryptographic source under the 32-byte secret at ``path``, drawn and written durably the first time."""
+def durable_key(path: Path) -> bytes:
+    """Return the 32-byte secret at ``path``, drawn from the operating system and written durably the first time."""
     if not path.exists():
         write_durably(path, os.urandom(32), mode=0o600)
-    return RandomSource(path.read_bytes(), simulated=False)
+    return path.read_bytes()
+
+
+def durable_secret(path: Path) -> RandomSource:
+    """Return a cryptographic source under the secret of :func:`durable_key`."""
+    return RandomSource(durable_key(path), simulated=False)

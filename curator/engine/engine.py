@@ -15,10 +15,11 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
 from common.vocabulary.operations.base import Operation, R, parse_operation
 from common.vocabulary.records import Records
+from curator.engine.failures import constant_failure
 from curator.engine.history import History
 from curator.engine.policy import Policy
+from curator.engine.silence import silence
 from curator.engine.workspace import Finished, KeptWeights, replayed
-from curator.operations.base import HANDLERS
 from curator.sample.base import Sample
 
 
@@ -104,31 +105,45 @@ class Engine:
         Raises
         ------
         PolicyRefused
-            If records lack features that it needs, the policy's rounds are used up, or its handler refuses it.
+            If the agreed protocol does not use it, records lack features that it needs, the policy's rounds are used
+            up, or its handler refuses it.
         """
         self._check_settled()
+        self._policy.check_agreed(operation.kind)
         least, dimension = operation.min_features, self._sample.dimension
         if least > dimension:
             raise PolicyRefused(f"{operation.kind} needs {least} features, records have {dimension}")
-        handler = HANDLERS[operation.kind]()
-        event: Event = handler.event(operation, self.workspace)
+        event = self.workspace.event(operation)
         afford(event)
         done, rounds = self._history.count(operation.kind), self._policy.rounds
         if done >= rounds:
             raise PolicyRefused(f"the policy allows {rounds} rounds, {done} {operation.kind!r} operations are done")
-        handler.check(operation, self.workspace)
+        self.workspace.check(operation)
         return event
 
-    def run(self, number: str, operation: Operation[R]) -> R:
+    def run(self, number: str, operation: Operation[R], event: Event) -> R:
         """Carry out an operation that was admitted, under a number of its own; return what it releases.
 
         Until :meth:`advance` the engine takes no other. Should the operation fail, or not be stored, memory may be
         ahead of what has happened: then this engine is of no use any more, and another one is built from the past.
+
+        Parameters
+        ----------
+        event
+            What was charged: the operation gets no more of the sample than this pays for.
+
+        Raises
+        ------
+        OperationFailed
+            If its code fails, or asks for more: the same sentence whatever happened, since texts of errors, like where
+            they come from, may depend on records. The operator finds the type and the line in the curator's log.
         """
         self._check_settled()
         lineage = self._history.enter(number, operation.wire())
         self._running = True
-        result: R = HANDLERS[operation.kind]().run(operation, self.workspace, self._randomness.derive(lineage))
+        with constant_failure(operation.kind), silence():
+            result = self.workspace.run(operation, event, self._randomness.derive(lineage))
+            self.workspace.advance(operation, result)
         return result
 
     def advance(self) -> None:
@@ -137,8 +152,8 @@ class Engine:
 
     def perform(self, number: str, operation: Operation[R]) -> R:
         """Admit an operation, carry it out and go on: for simulated people, whose operations nobody charges."""
-        self.admit(operation)
-        result = self.run(number, operation)
+        event = self.admit(operation)
+        result = self.run(number, operation, event)
         self.advance()
         return result
 

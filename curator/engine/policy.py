@@ -7,6 +7,7 @@ from typing import Any
 
 from common.core.errors import BadData, PolicyRefused
 from common.scenario.resolved import ResolvedScenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
 from common.vocabulary.operations.base import Operation, parse_operation
 from common.vocabulary.records import Records
@@ -28,6 +29,8 @@ class Policy:
         Most operations of each kind.
     learner
         None where nothing is learned.
+    protocol, operations
+        The protocol that was agreed to, and the kinds of operations that it may ask this curator for.
     """
 
     n: int
@@ -35,6 +38,8 @@ class Policy:
     eta: float
     rounds: int
     learner: Learner | None
+    protocol: str
+    operations: frozenset[str]
 
     @classmethod
     def of(cls, scenario: ResolvedScenario, sample: Sample, public: Records | None) -> Policy:
@@ -58,7 +63,25 @@ class Policy:
                 learner.check(sample.dtype, sample.dimension)
             learner.check_public(public)
             learner.check_people(n)
-        return cls(n, kappa, eta, rounds, learner)
+        protocol, alone = scenario.protocol, scenario.alone
+        operations = pattern_of(protocol, alone).kinds("curator")
+        name = protocol if alone is None else f"{protocol}, {alone} alone"
+        return cls(n, kappa, eta, rounds, learner, name, operations)
+
+    def check_agreed(self, kind: str) -> None:
+        """Refuse an operation that the agreed protocol does not use.
+
+        Raises
+        ------
+        PolicyRefused
+            Saying which ones it does.
+        """
+        if kind not in self.operations:
+            allowed = " and ".join(map(repr, sorted(self.operations))) or "no operation"
+            raise PolicyRefused(
+                f"this curator agreed to protocol {self.protocol!r}, which asks it for {allowed}, not for {kind!r}; "
+                f"nothing was charged"
+            )
 
     def read(self, wire: Any) -> Operation[Any]:
         """Return the operation that a message holds (JSON).
@@ -66,7 +89,8 @@ class Policy:
         Raises
         ------
         PolicyRefused
-            If its hypothesis is of a kind that is taken only if the policy's own learner gives it.
+            If its hypothesis is of a kind that is taken only if the policy's own learner gives it, or if the agreed
+            protocol does not use it.
         BadMessage
             If it is no operation.
         """
@@ -75,4 +99,6 @@ class Policy:
         if kind is not None and kind not in ordinary_kinds() | by_choice:
             # Before it is parsed: parsing is what this curator has not agreed to.
             raise PolicyRefused(f"this curator's learner gives no hypothesis of kind {kind!r}, so it takes none")
-        return parse_operation(wire)
+        operation = parse_operation(wire)
+        self.check_agreed(operation.kind)
+        return operation

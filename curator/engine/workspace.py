@@ -1,15 +1,23 @@
-"""Bring a workspace to where finished operations have led."""
+"""What the engine works with, and how an operation is carried out on it and leads on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from common.core.arrays import AnyArray
-from common.vocabulary.operations.base import Operation, Result
+from common.core.errors import BadScenario, PolicyRefused
+from common.numerics.randomness import RandomSource
+from common.privacy.events import Event, NoEvent
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.losses import Loss
+from common.vocabulary.operations.base import Operation, R, Result
 from common.vocabulary.records import Records
 from curator.engine.policy import Policy
-from curator.operations.base import HANDLERS, Workspace
+from curator.learners.base import Learner
+from curator.metering.access import Access
+from curator.operations.base import HANDLERS, Standing
 from curator.sample.base import Sample
 from curator.weights.reweighing import Reweighing
 
@@ -23,6 +31,86 @@ class Finished(NamedTuple):
 
 KeptWeights = tuple[int, list[AnyArray]]
 """The weights as they were after the first so many reweighs: that number, and each shard's cumulative losses."""
+
+
+@dataclass
+class Workspace:
+    """The engine's own: its sample, the law of its weights, its learner, and what it released last.
+
+    ``learner`` is None where the policy has none, ``public`` where the scenario has no public sample.
+    """
+
+    sample: Sample
+    reweighing: Reweighing
+    learner: Learner | None
+    previous: Hypothesis | None = None
+    public: Records | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """Where the curator stands: what is public."""
+        return Standing(
+            people=len(self.sample),
+            dimension=self.sample.dimension,
+            dtype=self.sample.dtype,
+            tv_bound=self.reweighing.sampling_bound(),
+            learner=self.learner,
+            previous=self.previous,
+            public=self.public,
+            check_room=self._check_room,
+        )
+
+    def _check_room(self, loss: Loss) -> None:
+        grown = self.reweighing.widening(loss)
+        if grown:
+            try:
+                self.sample.check_room(grown)
+            except BadScenario as full:
+                raise PolicyRefused(full.detail) from None
+
+    def event(self, operation: Operation[Any]) -> Event:
+        """Return what an operation costs now."""
+        event: Event = HANDLERS[operation.kind]().event(operation, self.standing)
+        return event
+
+    def check(self, operation: Operation[Any]) -> None:
+        """Refuse what could not be carried out.
+
+        Raises
+        ------
+        PolicyRefused
+            Saying what is missing.
+        """
+        HANDLERS[operation.kind]().check(operation, self.standing)
+
+    def run(self, operation: Operation[R], event: Event, source: RandomSource) -> R:
+        """Carry out an operation by what an event pays for, and return what it releases; changes nothing here.
+
+        Raises
+        ------
+        Overdrawn
+            If its code asked for more than that, even if it caught the error.
+        """
+        sampler = None if isinstance(event, NoEvent) else self.reweighing.sampler(self.sample)
+        access = Access(event, sampler, source, 0 if self.learner is None else self.learner.shown_features)
+        result: R = HANDLERS[operation.kind]().run(operation, access, self.standing)
+        access.close()
+        return result
+
+    def advance(self, operation: Operation[R], result: R) -> None:
+        """Go on to where an operation leads that released this: new weights, and a hypothesis to begin with."""
+        if operation.reweighs_by is not None:
+            hypothesis: Hypothesis = operation.hypothesis  # type: ignore[attr-defined]
+            self.reweighing.update(self.sample, hypothesis, operation.reweighs_by)
+        learned = HANDLERS[operation.kind]().learned(result)
+        if learned is not None:
+            self.previous = learned
+
+    def perform(self, operation: Operation[R], source: RandomSource) -> R:
+        """Run an operation by what it declares itself, and go on."""
+        result = self.run(operation, self.event(operation), source)
+        self.advance(operation, result)
+        return result
 
 
 def replayed(
@@ -45,5 +133,5 @@ def replayed(
         if operation.reweighs_by is not None and done > 0:
             done -= 1
         else:
-            HANDLERS[operation.kind]().replay(operation, result, workspace)
+            workspace.advance(operation, result)
     return workspace

@@ -13,6 +13,7 @@ from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.learners.base import LearnerSettings
 from common.vocabulary.records import Records
+from curator.metering.access import Access
 from curator.weights.sampling import Sampler
 
 
@@ -45,8 +46,8 @@ class Sizes(NamedTuple):
 class Learner(LearnerSettings):
     """A learner: its public settings, and how it learns with them. Its class derives from that of the settings.
 
-    A learner sees records only through draws from mu (a :class:`~curator.weights.sampling.Sampler`), so that the
-    subsampling lemmas apply to everything it does.
+    A learner never holds the sample. It works through an :class:`~curator.metering.access.Access`, which pays for what
+    the event of its settings declares, and stops it where it asks for more.
     """
 
     @classmethod
@@ -94,22 +95,47 @@ class Learner(LearnerSettings):
         return 0
 
     @abstractmethod
-    def learn(
-        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
-    ) -> Hypothesis:
-        """Learn from draws of mu.
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
+        """Learn by what the event of this call pays for.
 
         Parameters
         ----------
-        sampler
-            Draws records from mu.
-        source
-            All randomness of this call, draws included.
+        access
+            The curator's people, as far as the charged event pays for them.
         previous
             The hypothesis that the previous call *released* (public), for a warm start; None in the first round.
         public
             The scenario's public sample, if there is one.
         """
+
+
+def learn_from(
+    learner: Learner,
+    sampler: Sampler,
+    source: RandomSource,
+    previous: Hypothesis | None = None,
+    public: Records | None = None,
+    *,
+    tv_bound: float = 1e-3,
+) -> Hypothesis:
+    """Have a learner learn from a sampler by what its own event pays for: as an engine does, without its sample.
+
+    Parameters
+    ----------
+    sampler, source
+        The draws, and all randomness.
+    tv_bound
+        Declared for them.
+
+    Raises
+    ------
+    Overdrawn
+        If it asks for more than its event pays for.
+    """
+    access = Access(learner.event(tv_bound), sampler, source, learner.shown_features)
+    learned = learner.learn(access, previous, public)
+    access.close()
+    return learned
 
 
 LEARNERS: Vocabulary[Learner] = Vocabulary("learner", __name__, "name")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadScenario
-from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.learners.chosen import ChosenSettings
 from common.vocabulary.losses import count, grain
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes, parse_learner
-from curator.mechanisms.gaussian import noisy_sum
-from curator.mechanisms.random_stopping import choose
-from curator.weights.reweighing import Reweighing
-from curator.weights.sampling import Sampler
+from curator.mechanisms.sums import LossSum
+from curator.metering.access import Access
 
 
 @LEARNERS.register("chosen")
@@ -89,38 +86,33 @@ class ChosenLearner(ChosenSettings, Learner):
         edges = np.floor(np.arange(begin, begin + size + 1) * self.validation)
         return np.asarray(edges[1:] > edges[:-1])
 
-    def learn(
-        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
-    ) -> Hypothesis:
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Choose; the weights play no part."""
-        everybody: Iterator[Records] = sampler.everybody()
-        if self.judges == "public":
-            if public is None:
-                raise BadScenario("judges: public needs a public sample: give the scenario a section public")
-            training, (public, validation) = Records.joined(list(everybody)), self._split([public])
-        else:
-            training, validation = self._split(everybody)
-        part = Reweighing(len(training), None, 1.0).sampler(training)
         parts = max(1, round(self.cut * grain(self.loss)))
 
-        def fit(settings: dict[str, Any], randomness: RandomSource) -> Hypothesis:
-            candidate: Learner = settings["candidate"]
-            return candidate.learn(part, randomness, previous, public)
+        def losses(hypothesis: Hypothesis, records: Records) -> AnyArray:
+            return np.minimum(count(self.loss, hypothesis, records), parts)
 
-        def score(hypothesis: Hypothesis, randomness: RandomSource) -> int:
-            losses = np.minimum(count(self.loss, hypothesis, validation), parts)
-            total = int(losses.sum(dtype=np.int64))
-            return -total if self.judges == "public" else -noisy_sum(total, parts, self.mu, randomness)
+        if self.judges == "held-out":
 
-        return choose(fit, score, {"candidate": self._candidates()}, self.law, source).output
+            def noisy(hypothesis: Hypothesis, part: Access) -> int:
+                return -part.release(LossSum(parts, self.mu), partial(losses, hypothesis))
 
-    def _split(self, pieces: Iterable[Records]) -> tuple[Records, Records]:
+            return access.choose(self._candidates(), partial(self._fit, previous, public), noisy, self._held)
+        if public is None:
+            raise BadScenario("judges: public needs a public sample: give the scenario a section public")
+        training, validation = self._split(public)
+
+        def exact(hypothesis: Hypothesis, part: Access) -> int:
+            return -int(losses(hypothesis, validation).sum(dtype=np.int64))
+
+        return access.choose(self._candidates(), partial(self._fit, previous, training), exact)
+
+    @staticmethod
+    def _fit(previous: Hypothesis | None, public: Records | None, candidate: Learner, part: Access) -> Hypothesis:
+        return candidate.learn(part, previous, public)
+
+    def _split(self, records: Records) -> tuple[Records, Records]:
         """Return the training and the validation part of records in their fixed order."""
-        parts: tuple[list[Records], list[Records]] = ([], [])
-        begin = 0
-        for records in pieces:
-            held = self._held(begin, len(records))
-            parts[0].append(records.take(np.flatnonzero(~held)))
-            parts[1].append(records.take(np.flatnonzero(held)))
-            begin += len(records)
-        return Records.joined(parts[0]), Records.joined(parts[1])
+        held = self._held(0, len(records))
+        return records.take(np.flatnonzero(~held)), records.take(np.flatnonzero(held))

@@ -7,15 +7,14 @@ from typing import Self
 import numpy as np
 
 from common.core.arrays import Floats
-from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.regressor import Regressor
 from common.vocabulary.learners.adaptation import CnvxAdapSettings
 from common.vocabulary.records import Records
-from curator.learners.adaptation.convex import ConvexSettings, fit_convex
+from curator.learners.adaptation.convex import ConvexSettings
 from curator.learners.adaptation.learning import AdaptationLearner
 from curator.learners.base import LEARNERS
-from curator.weights.sampling import Sampler
+from curator.metering.access import Access
 
 
 @LEARNERS.register("cnvx-adap")
@@ -41,11 +40,9 @@ class CnvxAdap(CnvxAdapSettings, AdaptationLearner):
             return super().responses(records)
         return 2.0 * np.clip(records.features[:, self.response].astype(np.float64), 0.0, 1.0) - 1.0
 
-    def learn(
-        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
-    ) -> Hypothesis:
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Learn from everybody and the public sample; only w is released."""
-        found = fit_convex(self.domains(sampler, public, self.norm), self.settings(ConvexSettings), self.mu, source)
+        found = self.adapted(access, public, self.settings(ConvexSettings))
         if self.response is None:
             return self.half_space(found)
         weights, constant = self.affine(found)

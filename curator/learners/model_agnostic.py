@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 
@@ -10,31 +11,16 @@ from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.learners.aggregation import SparseVector
 from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.learners.scikit import Classifier
-from curator.learners.teachers.aggregation import say
-from curator.learners.teachers.chunks import chunk_of
+from curator.learners.teachers.answers import MAX_SET_ASIDE, TeacherAnswers
 from curator.learners.teachers.classes import Classes, ColumnClasses, LabelClasses
-from curator.learners.teachers.counts import count_votes
-from curator.learners.teachers.mistakes import estimated_mistakes
-from curator.learners.teachers.teachers import votes
-from curator.weights.sampling import Sampler
+from curator.metering.access import Access, Stream
 
-MAX_SET_ASIDE = 1 << 12
-"""People set aside to estimate the teachers' mistakes; more would tell hardly more."""
 _TRIED, _MAX_TRIED = 1000, 1 << 14
 """Random records on which classifiers are tried before anything is charged."""
-
-
-class Taught(NamedTuple):
-    """Who teaches: the private records, and the chunk of each; and who is set aside, if anybody."""
-
-    records: Records
-    chunk: Indices
-    aside: Records | None
 
 
 @LEARNERS.register("model-agnostic")
@@ -80,7 +66,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         """Try both classifiers on random records: the teacher must learn, the student's model must be data."""
         dimension = self._classes.before(dimension)
         points, classes = _random(min(self.queries, _MAX_TRIED), dtype, dimension, self._classes.number)
-        self.transfer(points, classes, RandomSource.seeded(0, "trial"))
+        self.transfer(points, classes, RandomSource.seeded(0, "trial").derive)
         self.teacher.tried(*_random(_TRIED, dtype, dimension, self._classes.number))
 
     def check_public(self, public: Records | None) -> None:
@@ -115,9 +101,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
     # The work -------------------------------------------------------------------------------------------------------
 
-    def learn(
-        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
-    ) -> Hypothesis:
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Label the public points and train the student on them.
 
         Raises
@@ -125,8 +109,8 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         BadScenario
             If the student's model turns out too large.
         """
-        points = self.points(sampler, public, 0, self.queries)
-        return self.transfer(points, self.answers(sampler, points, source), source)
+        points = self.points(access, public, 0, self.queries)
+        return self.transfer(points, self.answers(access, points), access.coins)
 
     def points_of(self, people: int, public: Records | None) -> int:
         """Return how many public points there are, for a sample of so many people."""
@@ -134,64 +118,48 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
             return people // 2
         return 0 if public is None else len(public)
 
-    def points(self, sampler: Sampler, public: Records | None, first: int, count: int) -> AnyArray:
+    def points(self, access: Access, public: Records | None, first: int, count: int) -> AnyArray:
         """Return what teachers look at of ``count`` public points from number ``first`` on, shape (count, d)."""
         if self.protects == "labels":
-            records = _everybody(sampler)
-            return self._classes.inputs(records.features[: len(records) // 2][first : first + count])
+            last = min(first + count, access.people // 2)
+            return self._classes.inputs(access.features(first, last - first))
         if public is None:
             raise AssertionError("a public sample was checked for")
         return self._classes.inputs(public.features[first : first + count])
 
-    def answers(self, sampler: Sampler, points: AnyArray, source: RandomSource) -> Indices:
+    def answers(self, access: Access, points: AnyArray) -> Indices:
         """Return the private classes of points, shape (m,), int64 in [0, C); negative where none is said."""
-        kinds, taught = self._classes, self._taught(sampler, source)
-        asked = points if taught.aside is None else np.concatenate([points, kinds.inputs(taught.aside.features)])
-        cast = votes(
-            self.teacher,
-            Records(kinds.inputs(taught.records.features), taught.records.labels),
-            taught.chunk,
-            self.chunks,
-            asked,
-            source.derive("votes"),
-            classes=kinds.of(taught.records),
-        )
-        return say(
+        return access.release(self.mechanism(points), draws=self.draws)
+
+    def mechanism(self, points: AnyArray) -> TeacherAnswers:
+        """Return the mechanism that answers these points."""
+        return TeacherAnswers(
             self.aggregation,
-            count_votes(cast[:, : len(points)], kinds.number),
+            self.teacher,
+            self._classes,
+            self.chunks,
+            self.by,
             self.queries,
-            self.touched,
-            self._mistakes(cast[:, len(points) :], taught.aside, source),
-            source.derive("said"),
+            points,
+            drawn=self.draws is not None,
+            second_half=self.protects == "labels",
         )
 
     def told(self, answers: Indices) -> list[int | None]:
         """Return answers as they are released: labels -1 and +1, or numbers of classes; None where nothing is said."""
         return [self._classes.told(int(answer)) for answer in answers]
 
-    def transfer(self, points: AnyArray, answers: Indices, source: RandomSource) -> Hypothesis:
-        """Train the student on answered points; chance fills in where nothing was said (a negative answer)."""
-        chance = source.derive("coins").integers(self._classes.number, len(answers))
+    def transfer(self, points: AnyArray, answers: Indices, coins: Callable[[Stream], RandomSource]) -> Hypothesis:
+        """Train the student on answered points; chance fills in where nothing was said (a negative answer).
+
+        Parameters
+        ----------
+        coins
+            Randomness for what is released already; see :meth:`curator.metering.access.Access.coins`.
+        """
+        chance = coins("coins").integers(self._classes.number, len(answers))
         classes = np.where(answers < 0, chance, answers)
-        return self._classes.taught(self.student, points, classes, source.derive("student"))
-
-    def _taught(self, sampler: Sampler, source: RandomSource) -> Taught:
-        records = _everybody(sampler) if self.draws is None else sampler.draws(self.draws, source.derive("draws"))
-        if self.protects == "labels":
-            records = Records(records.features[len(records) // 2 :], records.labels[len(records) // 2 :])
-        aside, teaching = None, self.teaching(len(records))
-        if self.sets_aside:
-            last = teaching + min(len(records) - teaching, self.chunks, MAX_SET_ASIDE)
-            aside = Records(records.features[teaching:last], records.labels[teaching:last])
-            records = Records(records.features[:teaching], records.labels[:teaching])
-        return Taught(records, chunk_of(records, self.chunks, self.by), aside)
-
-    def _mistakes(self, cast: AnyArray, aside: Records | None, source: RandomSource) -> float | None:
-        if aside is None or not isinstance(self.aggregation, SparseVector):
-            return None
-        classes = self._classes.of(aside)
-        epsilon = self.aggregation.estimate_epsilon
-        return estimated_mistakes(cast, classes, self.touched, epsilon, source.derive("mistakes"))
+        return self._classes.taught(self.student, points, classes, coins("student"))
 
 
 def _random(count: int, dtype: np.dtype[Any], dimension: int, classes: int) -> tuple[AnyArray, Indices]:
@@ -200,7 +168,3 @@ def _random(count: int, dtype: np.dtype[Any], dimension: int, classes: int) -> t
     uniform = source.derive("features").uniforms(count * dimension).reshape(count, dimension)
     features = np.ascontiguousarray((uniform < 0.5) if dtype == np.uint8 else 2.0 * uniform - 1.0, dtype=dtype)
     return features, source.derive("labels").integers(classes, count)
-
-
-def _everybody(sampler: Sampler) -> Records:
-    return Records.joined(list(sampler.everybody()))

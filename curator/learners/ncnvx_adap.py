@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Self
 
-from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.learners.adaptation import NcnvxAdapSettings
 from common.vocabulary.records import Records
 from curator.learners.adaptation.learning import AdaptationLearner
-from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
+from curator.learners.adaptation.nonconvex import NonconvexSettings
 from curator.learners.base import LEARNERS
-from curator.weights.sampling import Sampler
+from curator.metering.access import Access
 
 
 @LEARNERS.register("ncnvx-adap")
@@ -26,9 +25,6 @@ class NcnvxAdap(NcnvxAdapSettings, AdaptationLearner):
         """Return one that adapts a half-space."""
         return (cls(alpha=0.3, mu=2.0, iterations=300, output="average", features=3, norm=1.8, radius=3.0),)
 
-    def learn(
-        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
-    ) -> Hypothesis:
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Learn from everybody and the public sample; only w is released."""
-        settings = self.settings(NonconvexSettings)
-        return self.half_space(fit_nonconvex(self.domains(sampler, public, self.norm), settings, self.mu, source))
+        return self.half_space(self.adapted(access, public, self.settings(NonconvexSettings)))

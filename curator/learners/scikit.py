@@ -19,15 +19,13 @@ from common.vocabulary.learners import scikit as settings
 from common.vocabulary.records import Records
 from curator.export.hypotheses import as_hypothesis
 from curator.learners.base import LEARNERS, Learner, Sizes
-from curator.weights.sampling import Sampler
+from curator.metering.access import Access
 
 MIN_AGREEMENT = 0.999
 """Share of the draws on which the hypothesis must predict as the fitted model does."""
 
 MIN_BESIDE_TIES = 0.9
 """The same share where neighbours may be equally near, if a twin without such ties reaches the one above."""
-
-SEVERAL = ("ClassifierChain", "MultiOutputClassifier")
 
 
 @cache
@@ -117,13 +115,11 @@ def build(classifier: settings.Classifier, seed: int) -> Any:
     Raises
     ------
     ValueError
-        If scikit-learn has none of that name, or with these arguments; or one that predicts several labels.
+        If the installed scikit-learn has none of that name, or with these arguments.
     """
     name = classifier.classifier
     if name not in classifiers():
         raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(classifiers()))}")
-    if name in SEVERAL:
-        raise ValueError(f"{name} predicts several labels at once; people have one")
     arguments = {key: _argument(value, seed) for key, value in classifier.parameters.items()}
     if isinstance(arguments.get("estimators"), list):
         arguments["estimators"] = [(f"e{place}", inner) for place, inner in enumerate(arguments["estimators"])]
@@ -168,9 +164,7 @@ class Scikit(settings.ScikitSettings, Classifier, Learner):
         """
         return self.draws * (2 * sizes.width + 8 * sizes.dimension + 64)
 
-    def learn(
-        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
-    ) -> Hypothesis:
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Fit on m fresh draws; if all have one label, that label is the hypothesis.
 
         Raises
@@ -179,7 +173,7 @@ class Scikit(settings.ScikitSettings, Classifier, Learner):
             If the classifier refuses its parameters or the draws, or its model cannot be written down as
             data.
         """
-        return self.written(sampler.draws(self.draws, source.derive("draws")), source)
+        return self.written(access.records(self.draws), access.source)
 
 
 def _agreement(hypothesis: Hypothesis, model: Any, features: Singles) -> float:

@@ -7,14 +7,13 @@ from typing import Self
 import numpy as np
 
 from common.core.arrays import Floats
-from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.svm import SvmSettings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
+from curator.metering.access import Access
 from curator.numerics.squared_hinge import half_space, minimize
-from curator.weights.sampling import Sampler
 
 
 @LEARNERS.register("svm")
@@ -37,19 +36,17 @@ class Svm(SvmSettings, Learner):
         margins = 32 * min(sizes.people, 8 * self.draws)
         return 16 * self.draws + margins + distinct * (sizes.width + 4 * sizes.dimension + 96)
 
-    def learn(
-        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
-    ) -> Hypothesis:
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Separate the distinct ones among the draws, which are not held but looked up again."""
-        drawn = sampler.distinct(self.draws, source.derive("draws"))
+        drawn = access.distinct(self.draws)
         weights = minimize(
             drawn,
-            self._first(sampler.dimension, previous),
+            self._first(access.dimension, previous),
             self.penalty,
             self.intercept,
             separate=self.until == "separated",
         )
-        return half_space(weights, sampler.dimension, self.intercept)
+        return half_space(weights, access.dimension, self.intercept)
 
     def _first(self, dimension: int, previous: Hypothesis | None) -> Floats:
         if not (isinstance(previous, Linear) and len(previous.weights) == dimension):

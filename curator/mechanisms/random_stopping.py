@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from common.core.errors import BadInput
@@ -15,6 +14,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.theorems.private_selection import AnyLaw
 from common.privacy.theorems.stopping import weights
 from common.vocabulary.learners.grids import combinations
+from curator.mechanisms.whole_numbers import below, place_of
 
 Output = TypeVar("Output")
 
@@ -87,18 +87,8 @@ def choose(
 def draw_count(law: AnyLaw, source: RandomSource) -> int:
     """Draw K, exactly: the law's probabilities are ratios of integers.
 
-    Nobody but the caller may learn it, from the time that the runs take least of all.
+    Nobody but the caller may learn it, from the time that the runs take least of all; so all probabilities are gone
+    through, whichever K it is.
     """
-    cumulative = list(accumulate(weights(law)))
-    point = _below(cumulative[-1], source)
-    return 1 + next(place for place, bound in enumerate(cumulative) if point < bound)
-
-
-def _below(bound: int, source: RandomSource) -> int:
-    """Draw an integer uniform on 0..bound-1, of any size, exactly."""
-    bits = bound.bit_length()
-    while True:
-        words = source.words(-(-bits // 64))
-        point = int.from_bytes(words.astype("<u8").tobytes(), "little") >> (-bits % 64)
-        if point < bound:
-            return point
+    shares = weights(law)
+    return 1 + place_of(below(sum(shares), source), shares)

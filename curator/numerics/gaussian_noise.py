@@ -5,183 +5,215 @@ that no proof about real numbers covers (Mironov, "On significance of the least 
 privacy", 2012). So the curator works on a grid. With the gradient g rounded to integers q (multiples of a public
 unit, its norm still within the bound), z exact standard normals and k = round(z / unit),
 
-    q + k = round((q + z unit^-1)),
+    q + k = round(q + z / unit),
 
 a function of what the exact Gaussian mechanism releases for q: post-processing. Nothing else of g survives.
 
-What is computed is Box-Muller on 24-bit radius and angle words, in single precision with lanes side by side:
+**The law.** k is drawn from tables of whole numbers (:mod:`curator.numerics.rounded_normal`), whose law is within
+2^-184 of the rounded normal's in total variation. The core of the law takes one 32-bit word: eleven bits for a slot,
+eighteen for the choice of slot or alias, two within the block, one for the sign. Three words in two thousand name the
+rest, which takes 207 further bits. There is room for 80 of these among 4,096 numbers; more come with probability below
+2^-200, and what is then wrong is part of the distance. One number is thus within :data:`EXACT_BITS` bits of the exact
+law, and the distances of several add up; :mod:`common.privacy.sampling_error` adds them to delta.
 
-    k = round(sqrt(-2 ln u) cos(a) / unit),  round(sqrt(-2 ln u) sin(a) / unit)
-
-so the claim above holds up to the sampler's accuracy. Each cell of each *pair* of numbers has its probability to one
-part in ten thousand (tests count the words that lead to a cell). Cells along the axes, one pair in a thousand, have it
-to one part in a thousand, as their sides lie along the grid of the angles; the few cells at the origin, where one pair
-in a million falls, are coarser. Such errors add up as their squares: 200 coordinates of a gradient half as long as
-sigma gain less than 1e-5 of their chi-squared. The signs of both are exact bits, so the law is symmetric exactly. One
-radius in 2^14 would be too coarse for the tail: it gets 64 further bits and double precision. The tail then ends at
-|z| = 11.1, beyond which a normal has 1e-28 of its mass, and int16 at 15.99: nothing is cut that could be missed.
-
-The words are a ChaCha8 keystream (:mod:`common.numerics.chacha`) under a key that the source gives, made in the
-first-level cache just before they are used.
+**The time.** All loops have a fixed length and no branch depends on a word: also the draws of the rest are 80 for each
+4,096 numbers, whether they are needed or not. The words are a ChaCha8 keystream (:mod:`common.numerics.chacha`) under a
+key that the source gives, made in the first-level cache just before they are used.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from common.core.arrays import AnyArray
+from common.core.arrays import AnyArray, Indices
+from common.core.errors import BadInput
 from common.numerics.chacha import BLOCK_WORDS, KEY_WORDS, fill
-from common.numerics.elementary import HIGH, LOW
-from common.numerics.elementary_compiled import log, turned
-from common.numerics.kernels import bits_of, njit_inlined, single_of
-from common.numerics.lanes import fma
+from common.numerics.kernels import njit_inlined, prefetch
 from common.numerics.randomness import RandomSource
+from common.privacy.rounding import up
+from curator.numerics.rounded_normal import BLOCK_BITS, CORE_BITS, GRID, MAGNITUDE_BITS, tables
 
 Shorts = NDArray[np.int16]
 Integers = NDArray[np.int32]
 
-GRID = 1 << 11
-"""Cells per standard deviation of :func:`normals`."""
 FINE_GRID = 1 << 26
-"""Cells per standard deviation of :func:`fine_normals`."""
-LANES = 512
-"""Three 32-bit words each make two pairs; so many are worked on at a time, in the first-level cache."""
-_BLOCKS = 3 * LANES // BLOCK_WORDS
-_SPARE_BLOCKS = 16
-"""Blocks of further bits for the radii of a chunk that need them: one chunk in sixteen needs any, a block has eight."""
-_COARSE = 1 << 10
-"""Radius words below this are refined."""
-_LN_2 = HIGH + LOW
-_EVEN = np.float32(3 << 22)
-"""Added to a single up to 2^22, it leaves the nearest integer in the lowest bits."""
+"""Cells per standard deviation of :func:`fine_normals`, at least."""
+EXACT_BITS = 180
+"""The law of each number of every function here is within 2^-180 of the exact one, in total variation."""
+LANES = 4096
+"""Numbers of a chunk: they, their words and the core's table stay in the first-level cache."""
+ROOM = 80
+"""Draws of the rest for each chunk."""
+_GROUPS = LANES // 8
+_PIECE = 512
+REST_WORDS = 7
+REST_FROM = ((1 << CORE_BITS) - 1) << BLOCK_BITS
+"""Least magnitude of the last block, which stands for the rest."""
+_FINE_STEPS = (1 << 15, 1 << 7, 1)
+_OVERLAP = 4
+"""A step is at most a quarter of the standard deviation of all smaller ones together."""
+_TARGET = 40
+MAX_FINER = 60
+MAX_DEVIATION = 2.0**58
 
 
 def normals(count: int, source: RandomSource) -> Shorts:
     """Draw ``count`` independent standard normals, rounded to multiples of 1/GRID: the multiples, int16."""
-    drawn = np.empty((-(-count // (4 * LANES)), 4, LANES), dtype=np.int16)
-    _draw(source.words(KEY_WORDS // 2).view(np.uint32), drawn)
+    drawn = np.empty((-(-count // LANES), LANES), dtype=np.int16)
+    _draw(source.words(KEY_WORDS // 2).view(np.uint32), *tables(), drawn)
     return drawn.reshape(-1)[:count]
 
 
 def fine_normals(count: int, source: RandomSource) -> Integers:
-    """Draw ``count`` independent standard normals in multiples of 1/FINE_GRID, int32: slow, for large noise.
+    """Draw normals of standard deviation FINE_GRID (a little more), rounded: whole numbers, int32, for large noise."""
+    return _summed(_FINE_STEPS, count, source, np.dtype(np.int32))
 
-    In double precision; |z| <= 8.6, beyond which a normal has 8e-18 of its mass.
+
+def whole_normals(deviation: float, count: int, source: RandomSource) -> Indices:
+    """Draw ``count`` independent whole numbers: a normal of at least this standard deviation, rounded, int64.
+
+    Added to whole numbers, they are a function of what the Gaussian mechanism releases, as above. The deviation is
+    greater than asked for by a share of 2^-18 at most (where it is at least 2^-20).
+
+    Parameters
+    ----------
+    deviation
+        Positive, at most 2^58.
+
+    Raises
+    ------
+    BadInput
+        If it is not.
     """
-    return np.asarray(np.rint(source.normals(count) * FINE_GRID), dtype=np.int32)
+    if not 0.0 < deviation <= MAX_DEVIATION:
+        raise BadInput(f"the noise's standard deviation must be positive and at most 2^58 units, found {deviation}")
+    finer = min(max(_TARGET - math.frexp(deviation)[1], 0), MAX_FINER)
+    steps = [math.ceil(up(math.ldexp(deviation, finer)) / GRID)]
+    while steps[-1] > 1:
+        steps.append(-(-_OVERLAP * steps[-1] // GRID))
+    noise = _summed(steps, count, source, np.dtype(np.int64))
+    return noise if finer == 0 else np.asarray((noise + (1 << finer - 1)) >> finer, dtype=np.int64)
+
+
+def _summed(steps: Sequence[int], count: int, source: RandomSource, kind: np.dtype[Any]) -> AnyArray:
+    """Return sum_i s_i k_i of independent rounded normals k_i, shape (count,); the last step is 1.
+
+    Its law is within 2^-182 of that of round(Z + V), V independent of Z and Z normal with variance GRID^2 sum_i s_i^2:
+    post-processing of the Gaussian mechanism's Z, as rounding is.
+
+    *Proof*, for the greatest step s and the sum Y of the others, Y = round(y + V') with y normal of standard deviation
+    tau >= 4 s. s k_1 + Y is c with chance sum_j f(s j) s for f(x) = F(x) P(Y = c - x), where s F(s j) = P(k_1 = j) and
+    F is the density of s (z + U), U uniform on [-1/2, 1/2] and z normal of standard deviation GRID. The integral of f
+    is the chance of round(s z + s U + y + V'). By Poisson's formula, sum and integral differ by the values of the
+    Fourier transform of f at n/s, n != 0. With r = GRID s, those of F and of P(Y = c - .) at a frequency w are at most
+    e^{-2 pi^2 r^2 w^2} and e^{-2 pi^2 tau^2 w^2}; so that of f at n/s is at most
+    e^{-2 pi^2 (n/s)^2 r^2 tau^2/(r^2 + tau^2)} < e^{-300 n^2}. The distance is at most the sum of these over the values
+    that c has, 2^17 s of them, each less than 2^-430/s, and what lies beyond 16 standard deviations.
+    """
+    drawn = normals(len(steps) * count, source).reshape(len(steps), count)
+    return reduce(add, (row.astype(kind) * kind.type(step) for row, step in zip(drawn, steps, strict=True)))
 
 
 @njit_inlined
-def _draw(key: AnyArray, drawn: Shorts) -> None:
-    """Fill ``drawn``, shape (chunks, 4, LANES): each chunk from a nonce of its own."""
-    blocks = np.empty((BLOCK_WORDS, _BLOCKS), dtype=np.uint32)
-    spare = np.empty((BLOCK_WORDS, _SPARE_BLOCKS), dtype=np.uint32)
-    words = blocks.reshape((3, LANES))
+def _draw(key: AnyArray, core: AnyArray, rest: AnyArray, rest_alias: AnyArray, drawn: Shorts) -> None:
+    """Fill ``drawn``, shape (chunks, LANES): each chunk from a nonce of its own."""
+    words = np.empty((BLOCK_WORDS, LANES // BLOCK_WORDS), dtype=np.uint32)
+    further = np.empty((BLOCK_WORDS, REST_WORDS * ROOM // BLOCK_WORDS), dtype=np.uint32)
+    slots = np.empty(_PIECE, dtype=np.uint32)
+    flags = np.empty(_GROUPS, dtype=np.uint32)
+    groups, places = np.zeros(_GROUPS + 1, dtype=np.int64), np.zeros(8 * ROOM + 1, dtype=np.int64)
     for chunk in range(len(drawn)):
-        fill(key, chunk, 0, blocks)
-        if _box_muller(words, drawn[chunk]) < _COARSE:
-            fill(key, chunk, 1, spare)
-            _refine(words, spare.reshape(spare.size), drawn[chunk])
+        fill(key, chunk, 0, words)
+        fill(key, chunk, 1, further)
+        _ask_ahead(further.reshape(further.size), rest, rest_alias)
+        _draw_core(words.reshape(words.size), core, slots, drawn[chunk])
+        found = _find_rest(drawn[chunk], flags, groups, places)
+        _draw_rest(further.reshape(further.size), rest, rest_alias, places, found, drawn[chunk])
 
 
 @njit_inlined
-def _box_muller(words: AnyArray, drawn: Shorts) -> Any:
-    """Make four normals of each three words, shapes (4, LANES) and (3, LANES); return the least radius word.
+def _ask_ahead(words: AnyArray, rest: AnyArray, rest_alias: AnyArray) -> None:
+    """Ask memory for what the draws of the rest will read, before the core is drawn."""
+    for t in range(ROOM):
+        slot = np.int64(words[t] >> np.uint32(32 - MAGNITUDE_BITS))
+        prefetch(rest, 3 * slot)
+        prefetch(rest_alias, slot)
 
-    One loop without branches, which the compiler turns into vector instructions. For the same reason every number has
-    its type written down: a stray promotion to 64 bits halves the lanes.
+
+@njit_inlined
+def _draw_core(words: AnyArray, core: AnyArray, slots: AnyArray, row: Shorts) -> None:
+    """Make a number of each word: bits 0-10 are the slot, 11-12 the place in the block, 13 the sign, 14-31 the chance.
+
+    Two loops, of which the second becomes vector instructions; so every number has its type written down.
     """
-    least = np.int32(1 << 24)
-    for i in range(words.shape[1]):
-        radius, angle, other_radius, other_angle = _unpacked(words[0, i], words[1, i], words[2, i])
-        least = min(least, radius, other_radius)
-        drawn[0, i], drawn[1, i] = _pair(radius, angle)
-        drawn[2, i], drawn[3, i] = _pair(other_radius, other_angle)
-    return least
+    low = np.uint32((1 << CORE_BITS) - 1)
+    for begin in range(0, LANES, _PIECE):
+        for i in range(_PIECE):
+            slots[i] = core[np.int64(words[begin + i] & low)]
+        _look_up(words[begin : begin + _PIECE], slots, row[begin : begin + _PIECE])
 
 
 @njit_inlined
-def _unpacked(one: Any, two: Any, three: Any) -> tuple[Any, Any, Any, Any]:
-    """Make two radius words, 24 bits, and two angle words, the upper 24 of 32, of three words: 8 bits of each go last.
+def _look_up(words: AnyArray, slots: AnyArray, row: Shorts) -> None:
+    low = np.uint32((1 << CORE_BITS) - 1)
+    for i in range(_PIECE):
+        word, slot = words[i], slots[i]
+        own = np.int32(word >> np.uint32(14)) < np.int32(slot >> np.uint32(CORE_BITS))
+        block = np.uint32(word & low) if own else np.uint32(slot & low)
+        within = np.uint32(np.uint32(word >> np.uint32(CORE_BITS)) & np.uint32((1 << BLOCK_BITS) - 1))
+        magnitude = np.int32(np.uint32(block << np.uint32(BLOCK_BITS)) | within)
+        sign = np.int32(-np.int32(np.uint32(word >> np.uint32(13)) & np.uint32(1)))
+        row[i] = np.int16(np.int32(magnitude ^ sign) - sign)
 
-    The eight lowest bits of an angle word mean nothing.
+
+@njit_inlined
+def _find_rest(row: Shorts, flags: AnyArray, groups: AnyArray, places: AnyArray) -> Any:
+    """Put the places of the first ROOM numbers of the rest, or a few more, into ``places``; return how many there are.
+
+    Columns of eight numbers are looked through first. What lies behind the places found means nothing.
     """
-    byte = np.uint32(255)
-    low = np.uint32(np.uint32(two & byte) << np.uint32(16)) | np.uint32(np.uint32(three & byte) << np.uint32(8))
-    last = np.int32(np.uint32(one << np.uint32(24)) | np.uint32(low))
-    return np.int32(one >> np.uint32(8)), np.int32(three), np.int32(two >> np.uint32(8)), last
+    for g in range(_GROUPS):
+        flag = np.uint32(0)
+        for j in range(8):
+            flag |= np.uint32(np.abs(np.int32(row[g + j * _GROUPS])) >= np.int32(REST_FROM))
+        flags[g] = flag
+    columns: Any = 0
+    for g in range(_GROUPS):
+        groups[columns] = g
+        columns += np.int64(flags[g])
+    found: Any = 0
+    for c in range(ROOM):
+        for j in range(8):
+            place = groups[c] + j * _GROUPS
+            places[found] = place
+            found += np.int64(np.abs(np.int32(row[place])) >= REST_FROM) & np.int64(c < columns)
+    return found
 
 
 @njit_inlined
-def _pair(radius_word: Any, angle_word: Any) -> tuple[Any, Any]:
-    """Return both numbers of a pair; the radius word must not be one to refine."""
-    radius = _radius(radius_word)
-    cosine, sine = _turn(angle_word)
-    return np.int16(bits_of(fma(radius, cosine, _EVEN))), np.int16(bits_of(fma(radius, sine, _EVEN)))
+def _draw_rest(
+    words: AnyArray, rest: AnyArray, rest_alias: AnyArray, places: AnyArray, found: Any, row: Shorts
+) -> None:
+    """Draw ROOM magnitudes of the rest, and put as many as were found where they belong, with the signs there."""
+    for t in range(ROOM):
+        slot = np.int64(words[t] >> np.uint32(32 - MAGNITUDE_BITS))
+        upper, middle, lower = _joined(words, 1, t), _joined(words, 3, t), _joined(words, 5, t)
+        own = (middle < rest[slot, 1]) | ((middle == rest[slot, 1]) & (lower < rest[slot, 2]))
+        own = (upper < rest[slot, 0]) | ((upper == rest[slot, 0]) & own)
+        magnitude = slot if own else np.int64(rest_alias[slot])
+        before = np.int64(row[places[t]])
+        after = magnitude if before > 0 else -magnitude
+        row[places[t]] = np.int16(after if t < found else before)
 
 
 @njit_inlined
-def _radius(word: Any) -> Any:
-    """Return GRID sqrt(-2 ln u) for u = (word + 1/2) / 2^24.
-
-    u = (1 - x) 2^-e with x in (0, 1/2], so -ln u = e ln 2 - ln(1 - x). The polynomial for the latter is the one whose
-    *slope* is closest to the true one, 9e-6 of it at most: that is what changes the mass of a cell. Its error is 0 at
-    both ends, so that nothing jumps where e changes.
-    """
-    bits = bits_of(np.float32(word) + np.float32(0.5))
-    exponent = np.float32(np.int32(np.int32(150) - np.int32(bits >> np.int32(23))))
-    x = np.float32(1.0) - single_of(np.int32(np.int32(bits & np.int32(0x7FFFFF)) | np.int32(0x3F000000)))
-    scale = 2.0 * GRID * GRID
-    p = fma(x, np.float32(1.31133606 * scale), np.float32(-1.14786461 * scale))
-    p = fma(p, x, np.float32(0.83241674 * scale))
-    p = fma(p, x, np.float32(0.09832123 * scale))
-    p = fma(p, x, np.float32(0.35111591 * scale))
-    p = fma(p, x, np.float32(0.49914305 * scale))
-    p = fma(p, x, np.float32(1.0000088 * scale))
-    return np.sqrt(fma(exponent, np.float32(_LN_2 * scale), x * p))
-
-
-@njit_inlined
-def _turn(word: Any) -> tuple[Any, Any]:
-    """Return cosine and sine of an angle: the cosine's sign and the angle t pi/2 in its half are bits of the word.
-
-    t = (k + 1/2) / 2^22 in (-1, 1) from the upper 23 bits, k the integer that they are in two's complement. Both
-    polynomials are closest in the largest error, 6e-7; the cosine's has the factor 1 - t^2, so that nothing jumps where
-    its sign changes.
-    """
-    t = fma(np.float32(np.int32(word >> np.int32(9))), np.float32(2.0**-22), np.float32(2.0**-23))
-    y = t * t
-    p = fma(fma(y, np.float32(-0.0043331), np.float32(0.07943434)), y, np.float32(-0.64589285))
-    q = fma(fma(y, np.float32(-8.56702302e-4), np.float32(1.99512897e-2)), y, np.float32(-0.233698027))
-    q = fma(q, y, np.float32(1.0))
-    sign = np.int32(np.int32(word << np.int32(23)) & np.int32(-(1 << 31)))
-    cosine = single_of(np.int32(bits_of(fma(-q, y, q)) ^ sign))
-    return cosine, t * fma(p, y, np.float32(1.57079101))
-
-
-@njit_inlined
-def _refine(words: AnyArray, spare: AnyArray, drawn: Shorts) -> None:
-    """Compute again, in double precision and with 64 more bits of the radius, the pairs that need it."""
-    used = 0
-    for i in range(words.shape[1]):
-        radius, angle, other_radius, other_angle = _unpacked(words[0, i], words[1, i], words[2, i])
-        if radius < _COARSE:
-            drawn[0, i], drawn[1, i] = _fine_pair(radius, angle, spare[used], spare[used + 1])
-            used += 2
-        if other_radius < _COARSE:
-            drawn[2, i], drawn[3, i] = _fine_pair(other_radius, other_angle, spare[used], spare[used + 1])
-            used += 2
-        if used + 4 > len(spare):
-            break
-
-
-@njit_inlined
-def _fine_pair(radius_word: Any, angle_word: Any, high: Any, low: Any) -> tuple[Any, Any]:
-    more = (float(high) + (float(low) + 0.5) * 2.0**-32) * 2.0**-32
-    radius = GRID * np.sqrt(-2.0 * log((float(radius_word) + more) * 2.0**-24))
-    cosine, sine = turned((float(angle_word >> 9) + 0.5) * 2.0**-24)
-    sign = -1.0 if angle_word & 256 else 1.0
-    return np.int16(np.rint(sign * radius * cosine)), np.int16(np.rint(radius * sine))
+def _joined(words: AnyArray, row: int, t: int) -> Any:
+    """Return 64 bits of two rows of words, the upper half first."""
+    return np.uint64(np.uint64(words[row * ROOM + t]) << np.uint64(32)) | np.uint64(words[(row + 1) * ROOM + t])

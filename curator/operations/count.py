@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Release
 from common.vocabulary.operations.count import Count, NoisyCount
-from curator.mechanisms.geometric import geometric_noise
-from curator.operations.base import HANDLERS, OperationHandler, Workspace
-from curator.sample.shard import BLOCK
+from curator.mechanisms import counts
+from curator.metering.access import Access
+from curator.operations.base import HANDLERS, OperationHandler, Standing
 
 
 @HANDLERS.register("count")
 class CountHandler(OperationHandler[Count, NoisyCount]):
-    """A count with two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009), exact on the integers.
+    """A noisy count (:class:`curator.mechanisms.counts.NoisyCount`) on the sample itself, weights or not."""
 
-    The count changes by at most 1 when a record is replaced: pure epsilon-DP on the sample itself, weights or not.
-    """
-
-    def event(self, operation: Count, workspace: Workspace) -> Event:
+    def event(self, operation: Count, standing: Standing) -> Event:
         """One pure release from the sample itself."""
         return Release(epsilon=operation.epsilon)
 
-    def run(self, operation: Count, workspace: Workspace, source: RandomSource) -> NoisyCount:
+    def run(self, operation: Count, access: Access, standing: Standing) -> NoisyCount:
         """Release the noisy count: an integer, which may lie outside 0..n."""
-        ones = sum(
-            int(np.count_nonzero(records.features[:, operation.feature] > 0))
-            for records in workspace.sample.blocks(BLOCK)
+        counted = access.release(
+            counts.NoisyCount(operation.epsilon), lambda records: records.features[:, operation.feature] > 0
         )
-        return NoisyCount(count=ones + int(geometric_noise(1, operation.epsilon, source)[0]))
+        return NoisyCount(count=counted)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from common.core.errors import PolicyRefused
-from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
 from common.vocabulary.operations.label import Label, Labelled
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.operations.base import HANDLERS, OperationHandler, Workspace
+from curator.metering.access import Access
+from curator.operations.base import HANDLERS, OperationHandler, Standing
 
 
 @HANDLERS.register("label")
@@ -19,14 +19,14 @@ class LabelHandler(OperationHandler[Label, Labelled]):
     asked for at once. Teachers are trained again for each operation: they are functions of their chunks and of seeds.
     """
 
-    def event(self, operation: Label, workspace: Workspace) -> Event:
+    def event(self, operation: Label, standing: Standing) -> Event:
         """Return the event of so many answers."""
-        return _learner(workspace).answers_event(operation.count)
+        return _learner(standing).answers_event(operation.count)
 
-    def check(self, operation: Label, workspace: Workspace) -> None:
+    def check(self, operation: Label, standing: Standing) -> None:
         """Refuse points that do not exist, and part of a sequence."""
-        learner = _learner(workspace)
-        last, known = operation.first + operation.count, learner.points_of(len(workspace.sample), workspace.public)
+        learner = _learner(standing)
+        last, known = operation.first + operation.count, learner.points_of(standing.people, standing.public)
         if last > known:
             raise PolicyRefused(f"points up to number {last} are to be labelled, there are {known}")
         whole = operation.first == 0 and operation.count == learner.queries
@@ -36,19 +36,18 @@ class LabelHandler(OperationHandler[Label, Labelled]):
                 f"{operation.count} from number {operation.first} on"
             )
 
-    def run(self, operation: Label, workspace: Workspace, source: RandomSource) -> Labelled:
+    def run(self, operation: Label, access: Access, standing: Standing) -> Labelled:
         """Release a label (or number of a class) a point, or null; and the student's model, if it is asked for."""
-        learner = _learner(workspace)
-        sampler = workspace.reweighing.sampler(workspace.sample)
-        points = learner.points(sampler, workspace.public, operation.first, operation.count)
-        answers = learner.answers(sampler, points, source)
-        student = learner.transfer(points, answers, source) if operation.transfer else None
+        learner = _learner(standing)
+        points = learner.points(access, standing.public, operation.first, operation.count)
+        answers = learner.answers(access, points)
+        student = learner.transfer(points, answers, access.coins) if operation.transfer else None
         return Labelled(labels=tuple(learner.told(answers)), protects=learner.protects, hypothesis=student)
 
 
-def _learner(workspace: Workspace) -> ModelAgnostic:
-    if not isinstance(workspace.learner, ModelAgnostic):
+def _learner(standing: Standing) -> ModelAgnostic:
+    if not isinstance(standing.learner, ModelAgnostic):
         raise PolicyRefused("labelling takes a curator whose learner is model-agnostic")
-    if workspace.learner.draws is not None:
+    if standing.learner.draws is not None:
         raise PolicyRefused("labels are answers of the sample itself: the policy's learner wants draws of it")
-    return workspace.learner
+    return standing.learner

@@ -3,45 +3,41 @@
 from __future__ import annotations
 
 from common.core.errors import BadScenario, PolicyRefused
-from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
+from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations.learn import Learn, Learned
 from curator.learners.base import Learner
-from curator.operations.base import HANDLERS, OperationHandler, Workspace
-from curator.weights.task_views import TaskSampler
+from curator.metering.access import Access
+from curator.operations.base import HANDLERS, OperationHandler, Standing
 
 
 @HANDLERS.register("learn")
 class LearnHandler(OperationHandler[Learn, Learned]):
     """Algorithm 2 of Kohen & Sheffet, "apply M to draws from mu^t"; costs what the learner declares at s_t."""
 
-    def event(self, operation: Learn, workspace: Workspace) -> Event:
+    def event(self, operation: Learn, standing: Standing) -> Event:
         """Return the learner's event at the present sampling bound."""
-        return _learner(workspace).event(workspace.reweighing.sampling_bound())
+        return _learner(standing).event(standing.tv_bound)
 
-    def check(self, operation: Learn, workspace: Workspace) -> None:
+    def check(self, operation: Learn, standing: Standing) -> None:
         """Refuse a view that the learner cannot learn from."""
-        seen = workspace.sample.dimension if operation.task is None else operation.task.features
+        seen = standing.dimension if operation.task is None else operation.task.features
         try:
-            _learner(workspace).check(workspace.sample.dtype, seen)
+            _learner(standing).check(standing.dtype, seen)
         except BadScenario as unfit:
             raise PolicyRefused(unfit.detail) from None
 
-    def run(self, operation: Learn, workspace: Workspace, source: RandomSource) -> Learned:
+    def run(self, operation: Learn, access: Access, standing: Standing) -> Learned:
         """Learn, warm-started at the last released hypothesis."""
-        sampler = workspace.reweighing.sampler(workspace.sample)
-        if operation.task is not None:
-            sampler = TaskSampler(workspace.sample, workspace.reweighing.density(), operation.task)
-        hypothesis = _learner(workspace).learn(sampler, source, workspace.previous, workspace.public)
-        workspace.previous = hypothesis
-        return Learned(hypothesis=hypothesis)
+        seen = access if operation.task is None else access.through(operation.task)
+        return Learned(hypothesis=_learner(standing).learn(seen, standing.previous, standing.public))
 
-    def replay(self, operation: Learn, result: Learned, workspace: Workspace) -> None:
-        """Remember what was released."""
-        workspace.previous = result.hypothesis
+    def learned(self, result: Learned) -> Hypothesis:
+        """Return what was released."""
+        return result.hypothesis
 
 
-def _learner(workspace: Workspace) -> Learner:
-    if workspace.learner is None:
+def _learner(standing: Standing) -> Learner:
+    if standing.learner is None:
         raise PolicyRefused("this curator's policy has no learner")
-    return workspace.learner
+    return standing.learner

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from common.core.errors import BadScenario, PolicyRefused
-from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NoEvent
 from common.vocabulary.operations.reweigh import Reweigh, Reweighed
-from curator.operations.base import HANDLERS, OperationHandler, Workspace
+from curator.metering.access import Access
+from curator.operations.base import HANDLERS, OperationHandler, Standing
 
 
 @HANDLERS.register("reweigh")
@@ -14,27 +13,18 @@ class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
     """Algorithm 2 of Kohen & Sheffet, "w_i <- w_i exp(-eta [1 - L(h(x_i), l(x_i))])".
 
     Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,
-    also if the hypothesis is one that this curator never released (docs/errata.md, "Arbitrary reweigh hypotheses").
+    also if this curator never released the hypothesis (docs/corrections.md, "Arbitrary reweigh hypotheses").
+    The engine changes them (:meth:`curator.engine.workspace.Workspace.advance`).
     """
 
-    def event(self, operation: Reweigh, workspace: Workspace) -> Event:
+    def event(self, operation: Reweigh, standing: Standing) -> Event:
         """Return the empty event."""
         return NoEvent()
 
-    def check(self, operation: Reweigh, workspace: Workspace) -> None:
+    def check(self, operation: Reweigh, standing: Standing) -> None:
         """Refuse counts that there is no room for: real losses widen them sooner than was planned."""
-        grown = workspace.reweighing.widening(operation.loss)
-        if grown:
-            try:
-                workspace.sample.check_room(grown)
-            except BadScenario as full:
-                raise PolicyRefused(full.detail) from None
+        standing.check_room(operation.loss)
 
-    def run(self, operation: Reweigh, workspace: Workspace, source: RandomSource) -> Reweighed:
-        """Update the weights; the result is empty."""
-        workspace.reweighing.update(workspace.sample, operation.hypothesis, operation.loss)
+    def run(self, operation: Reweigh, access: Access, standing: Standing) -> Reweighed:
+        """Return nothing."""
         return Reweighed()
-
-    def replay(self, operation: Reweigh, result: Reweighed, workspace: Workspace) -> None:
-        """Update the weights again."""
-        workspace.reweighing.update(workspace.sample, operation.hypothesis, operation.loss)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
-from common.wire.state import claim_people, hold
+from common.wire.state import claim_people, durable_key, hold
 from curator.sample.base import Sample
 from curator.sample.keeping import OnProgress
 from curator.sample.local import LocalSample
@@ -43,7 +43,7 @@ def open_sample(scenario: ResolvedScenario, folder: Path, seed: int, on_progress
     folder
         The curator's state directory.
     seed
-        Public seed that decides who the people are.
+        Public seed that decides who the people are. A durable secret of the directory decides the slots of real ones.
     on_progress
         Called with a line of progress where it takes long.
 
@@ -54,7 +54,8 @@ def open_sample(scenario: ResolvedScenario, folder: Path, seed: int, on_progress
     BadInput
         If another process works on the same directory, or it is about other people.
     """
-    source = _source(scenario, folder, seed)
+    secret = durable_key(folder / "order.key") if scenario.people == "real" else None
+    source = _source(scenario, folder, seed, secret)
     population = source.population()
     claim_people(folder, population.fingerprint())
     storage, n = scenario.curator.storage, source.size
@@ -72,6 +73,6 @@ def open_sample(scenario: ResolvedScenario, folder: Path, seed: int, on_progress
     return sample
 
 
-def _source(scenario: ResolvedScenario, folder: Path, seed: int) -> Source:
+def _source(scenario: ResolvedScenario, folder: Path, seed: int, order: bytes | None = None) -> Source:
     data = data_folder(scenario)
-    return Source(scenario, seed, (folder / "rows").absolute(), data and data.absolute())
+    return Source(scenario, seed, (folder / "rows").absolute(), data and data.absolute(), order)

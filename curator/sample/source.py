@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from common.core import canonical
 from common.core.errors import BadInput
+from common.numerics.randomness import RandomSource
 from common.people.spec import RecordSource, open_records
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.sections import Storage
@@ -47,12 +48,15 @@ class Source:
         Where files of records are kept.
     data
         Directory of the table files, absolute; None where there are none.
+    order
+        Secret key of the order of a table's people; None where they are simulated.
     """
 
     scenario: ResolvedScenario
     seed: int
     folder: Path
     data: Path | None
+    order: bytes | None = field(default=None, repr=False)
 
     @property
     def size(self) -> int:
@@ -61,7 +65,8 @@ class Source:
 
     def population(self) -> RecordSource:
         """Return the people."""
-        return open_records(self.scenario.source, self.data, self.seed, self.size)
+        order = None if self.order is None else RandomSource(self.order, simulated=False)
+        return open_records(self.scenario.source, self.data, self.seed, self.size, order)
 
     def layout(self, population: RecordSource) -> Layout:
         """Return how their records are laid out."""

@@ -12,7 +12,9 @@ from fastapi.responses import JSONResponse
 
 from common.core.errors import BadMessage
 from common.core.values import Value
+from common.privacy.guarantee import Guarantee
 from common.service.app import create_app, read_signed, signed_body
+from common.service.edge import LARGE
 from common.wire import messages
 from common.wire.identity import Signed
 from curator.service.curator import Curator
@@ -28,19 +30,22 @@ class About(Value):
     """Who this curator is and what it guarantees its people."""
 
     key: str
-    epsilon: float | None
-    delta: float | None
+    guarantee: Guarantee
 
 
 def curator_app(curator: Curator) -> FastAPI:
     """Return the service of a curator."""
-    app = create_app("Tandem curator", "Holds a private sample; answers a fixed vocabulary within a fixed budget.")
+    app = create_app(
+        "Tandem curator",
+        "Holds a private sample; answers a fixed vocabulary within a fixed budget.",
+        limits={"/v1/": LARGE},
+    )
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="operation")
     running: dict[str, Future[Signed]] = {}
 
     @app.get("/v1/curator", summary="Who is this curator, and what does it guarantee?")
     def about() -> About:
-        return About(key=curator.key, **messages.guarantee(curator.guarantee))
+        return About(key=curator.key, guarantee=curator.guarantee)
 
     @app.put(
         "/v1/runs/{run}",

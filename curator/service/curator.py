@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded, ConfigurationMismatch, Conflict, Forged
+from common.core.schedule import Schedule
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
+from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
@@ -34,6 +36,9 @@ from curator.sample.base import Sample
 from curator.state.ledger import Charge, Holder, Ledger
 from curator.state.ledger_index import LedgerIndex
 from curator.state.state_directory import StateDirectory
+
+RELEASE_UNIT = 1 / 16
+"""Seconds after which a release of real people leaves at the earliest; later, after this times a power of two."""
 
 
 def planned_events(
@@ -66,6 +71,8 @@ class Curator:
         Public seed, for simulated people only.
     referee
         The referee's public key that it obeys; None pins the first that opens a run.
+    schedule
+        With which clock real people's releases are held until :data:`RELEASE_UNIT` times a power of two has passed.
 
     Raises
     ------
@@ -86,6 +93,7 @@ class Curator:
         public: Records | None = None,
         seed: int | None = None,
         referee: str | None = None,
+        schedule: Schedule | None = None,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
@@ -96,7 +104,10 @@ class Curator:
         share = None if section.epsilon is None else section.share
         planned = planned_events(policy.learner, share, policy.n, policy.kappa, policy.eta, policy.rounds)
         self._budget = open_budget(section.epsilon, section.delta, planned)
+        self._guarantee = of_curator(self._budget.guarantee, section.guarantee.protects)
         self._lock = threading.Lock()
+        self._schedule = schedule or Schedule()
+        self._unit = RELEASE_UNIT if scenario.people == "real" else None
         self._sample = sample
         self._public = public
         self._digest = policy_digest(scenario)
@@ -132,9 +143,9 @@ class Curator:
         return self._directory.identity.public
 
     @property
-    def guarantee(self) -> tuple[float, float]:
-        """The (epsilon, delta) that holds for every person in the sample and any behaviour of the referee."""
-        return self._budget.guarantee
+    def guarantee(self) -> Guarantee:
+        """What holds for every person in the sample and any behaviour of the referee."""
+        return self._guarantee
 
     # Messages -------------------------------------------------------------------------------------------------------
 
@@ -165,7 +176,7 @@ class Curator:
                     raise Forged("another referee was pinned meanwhile")
                 self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key))
             elif (holder.run, holder.digest) != (configuration.run, digest):
-                epsilon, delta = self.guarantee
+                epsilon, delta = self.guarantee.pair
                 raise BudgetExceeded(
                     f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) belongs to run {holder.run!r}; "
                     f"a further run needs new people or a new budget",
@@ -178,7 +189,7 @@ class Curator:
             run=configuration.run,
             digest=digest,
             n=len(self._sample),
-            **messages.guarantee(self.guarantee),
+            guarantee=self.guarantee,
         )
         return self._directory.identity.sign(terms.KIND, terms.wire())
 
@@ -213,6 +224,8 @@ class Curator:
         PolicyRefused
             If the policy's rounds are used up, a hypothesis needs features that the records lack, or is of a kind that
             a curator takes only if its own learner gives it; if memory does not suffice.
+        OperationFailed
+            If its code failed after the charge; says nothing about why.
         """
         request, operation = self.admit(signed)
         with self._lock:
@@ -243,7 +256,8 @@ class Curator:
             event = self._engine.admit(operation, lambda event: self._budget.admit(self._index.events, event))
             known = Charge(request.operation_id, wanted, operation.wire(), event, None)
             self._index.charge(request.run, known)
-        return self._carry_out(request.run, known, operation)
+        with self._schedule.held(self._unit):
+            return self._carry_out(request.run, known, operation)
 
     def _carry_out(self, run: str, charge: Charge, operation: Operation[Any]) -> dict[str, Any]:
         """Run what was charged, and store what it releases."""
@@ -253,7 +267,7 @@ class Curator:
         began = time.monotonic()
         try:
             # Keys and run names stay out of its randomness: a seeded run is the same run in every deployment.
-            result = release_of(self._engine.run(number, operation), charge.event)
+            result = release_of(self._engine.run(number, operation, charge.event), charge.event)
             self._index.finish(run, number, result)
             self._engine.advance()
         except BaseException:

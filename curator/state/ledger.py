@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Engine, MetaData, Table, func, insert, select, update
+from sqlalchemy import func, insert, select, update
 
 from common.privacy.events import Event, parse_event
-from common.service.database import open_database
+from common.service.database import open_tables
 from curator.state import migrations
 
 
@@ -44,11 +44,8 @@ class Ledger:
     """
 
     def __init__(self, url: str) -> None:
-        self._engine: Engine = open_database(url, migrations.__name__)
-        metadata = MetaData()
-        metadata.reflect(self._engine)
-        self._runs: Table = metadata.tables["runs"]
-        self._operations: Table = metadata.tables["operations"]
+        self._engine, tables = open_tables(url, migrations.__name__)
+        self._runs, self._operations = tables["runs"], tables["operations"]
 
     def close(self) -> None:
         """Release every connection."""

@@ -45,7 +45,7 @@ class Reweighing:
     The weights are *lazy*: the projection is computed from them and never written back. That is a privacy
     requirement: with neighbouring samples (one record replaced) lazy weights differ in one entry, which
     moves all other mu_j in one common direction, and so TV(mu, mu') = max(mu_i, mu'_i) <= 1/(kappa n).
-    Reweighing the projected weights instead reaches several times that (9 times in benchmarks/audit.py).
+    Reweighing the projected weights instead reaches several times that (9 times in docs/corrections.md).
 
     Parameters
     ----------

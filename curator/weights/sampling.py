@@ -172,6 +172,10 @@ class Sampler:
     def __repr__(self) -> str:
         return f"Sampler({self._sample!r})"
 
+    def __len__(self) -> int:
+        """Return the number of records of the sample."""
+        return len(self._sample)
+
     @property
     def dimension(self) -> int:
         """Number of features d."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 from common.core.arrays import Indices, Singles
 from common.numerics.randomness import RandomSource
@@ -32,6 +33,11 @@ class TaskSampler(Sampler):
     def __init__(self, sample: Sample, density: Density, task: Task) -> None:
         super().__init__(sample, density)
         self._task = task
+
+    @classmethod
+    def of(cls, sampler: Sampler, task: Task) -> Self:
+        """Return what a task sees of a sampler's draws."""
+        return cls(sampler._sample, sampler._density, task)
 
     @property
     def dimension(self) -> int:

@@ -9,7 +9,8 @@ from common.wire.messages import Configuration
 from referee.audit.place import Place
 from referee.collection.batches import Batch, form_batch
 from referee.collection.order import commitment
-from referee.state.values import Cohort, Part, Participant
+from referee.collection.roster import Roster, participants_root
+from referee.state.values import Cohort, Part
 
 
 class Agents:
@@ -19,8 +20,10 @@ class Agents:
     ----------
     configuration
         The run's, with the commitments to the orders.
-    participants
-        Key, first agent and number of agents of each, as the transcript lists them.
+    listed
+        Counts and root of the list of participants, as the transcript signs them.
+    raw
+        The list itself (:meth:`referee.collection.roster.Roster.encode`).
     seeds
         The seed of each order, by its first agent, as published when the run ended.
     place
@@ -29,12 +32,19 @@ class Agents:
     Raises
     ------
     AuditFailed
-        If an agent has several numbers, owners or places, or a seed is not the one committed to.
+        If an agent has several numbers, owners or places, the list is another one than was signed, or a seed is not the
+        one committed to.
     """
 
-    def __init__(self, configuration: Configuration, participants: Any, seeds: dict[str, str], place: Place) -> None:
+    def __init__(
+        self, configuration: Configuration, listed: dict[str, Any], raw: bytes, seeds: dict[str, str], place: Place
+    ) -> None:
         self._place = place
-        self._participants = tuple(Participant(k, int(f), int(a)) for k, f, a in participants)
+        place.words = "the list of participants"
+        self._roster = Roster.decode(raw)
+        found = {"count": len(self._roster), "agents": self._roster.agents, "root": participants_root(raw)}
+        if found != listed:
+            raise AuditFailed(f"the list of participants is not the one that was signed: {listed} against {found}")
         place.words = "the numbers of agents"
         self._check_numbers(configuration)
         place.words = "the order of agents"
@@ -46,15 +56,9 @@ class Agents:
             self._cohorts[promised.first] = Cohort(promised.first, promised.agents, seed, promised.used)
 
     def _check_numbers(self, configuration: Configuration) -> None:
-        after = 0
-        for participant in self._participants:
-            if participant.first != after or participant.agents < 1:
-                raise AuditFailed(f"agent {after} does not belong to exactly one participant")
-            after += participant.agents
-        if len({participant.key for participant in self._participants}) != len(self._participants):
-            raise AuditFailed("a participant is listed twice")
         orders = sorted(configuration.order, key=lambda promised: promised.first)
-        for promised, limit in zip(orders, [*(p.first for p in orders[1:]), after], strict=True):
+        limits = [*(p.first for p in orders[1:]), self._roster.agents]
+        for promised, limit in zip(orders, limits, strict=True):
             if promised.first + promised.agents > limit:
                 raise AuditFailed(f"agents {promised.first}... are in two orders, or not enrolled")
 
@@ -75,4 +79,4 @@ class Agents:
         left = sum(c.agents - c.used for c in self._cohorts.values())
         if asked > wanted or (asked < wanted and left > 0):
             raise self._place.failed(f"{wanted} agents were to be asked, {asked} were")
-        return form_batch(parts, self._cohorts.__getitem__, self._participants)
+        return form_batch(parts, self._cohorts.__getitem__, self._roster)

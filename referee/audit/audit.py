@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.core.errors import AuditFailed
+from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import parse_resolved
 from common.wire.identity import Signed
 from common.wire.messages import Configuration, Terms
@@ -24,20 +25,27 @@ from referee.audit.ending import check_cost, check_files, check_result
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.runs.operations import check_terms
+from referee.runs.results import promises
 from referee.state.runfolder import read_file
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found: how much was checked, and the cost recomputed from the events."""
+    """What an audit found: how much was checked, and what the run promises.
+
+    Attributes
+    ----------
+    promises
+        By whom they are made (:func:`referee.runs.results.promises`). What the declared events cost is within that of
+        the curator.
+    """
 
     entries: int
     reports: int
     answers: int
     operations: int
     status: str
-    epsilon: float
-    delta: float
+    promises: dict[str, Guarantee]
 
 
 def audit(folder: Path, referee_key: str | None = None, curator_key: str | None = None) -> Audit:
@@ -70,7 +78,8 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
     if configuration.referee != first.body["referee"]:
         raise AuditFailed("the configuration names another referee than the transcript")
     chosen = parse_resolved(configuration.scenario)
-    agents = Agents(configuration, first.body["participants"], last.body["order"], place)
+    listed = read_file(folder, "participants")
+    agents = Agents(configuration, first.body["participants"], listed, last.body["order"], place)
     place.words = "the curator's terms"
     terms, curator = _terms(entries, configuration, curator_key)
     published = last.body["result"]
@@ -87,10 +96,15 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
     place.words = "the result"
     check_result(chosen, published, outcome, terms, replay)
     place.words = "the privacy cost"
-    epsilon, delta = check_cost(replay.events, terms)
+    check_cost(replay.events, terms)
     check_files(folder, chosen, published, place)
     return Audit(
-        len(entries), replay.reports, replay.answers, replay.operations, str(published["status"]), epsilon, delta
+        len(entries),
+        replay.reports,
+        replay.answers,
+        replay.operations,
+        str(published["status"]),
+        promises(chosen, terms),
     )
 
 

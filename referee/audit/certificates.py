@@ -264,9 +264,9 @@ def by_optimal_composition(rows: list[Row], epsilon: float, delta: float, number
 
 
 def by_selection(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """One choice among K runs, rank by rank: the mean over z ~ N(0, 1) of max_G (r(z) f'(1 - G) - e^eps f'(1 - T(G)))_+.
+    """One choice among K runs, rank by rank: the mean over z ~ N(0, 1) of max_G (r f'(1 - G) - e^eps f'(1 - T(G)))_+.
 
-    r(z) = e^{mu z - mu^2/2}; G = Phi(x) is the chance that a run is better, T(G) = Phi(x + mu); f' = sum k P(K = k) q^{k-1}.
+    r = e^{mu z - mu^2/2}; G = Phi(x), the chance that a run is better; T(G) = Phi(x + mu); f' = sum k P(K = k) q^{k-1}.
     """
     if len(rows) != 1 or rows[0][1] != 1:
         raise AuditFailed("a certificate of one choice is about several")

@@ -56,8 +56,10 @@ def check_result(
             raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
 
 
-def check_cost(events: list[Event], terms: Terms | None) -> tuple[float, float]:
-    """Recompute what the declared events cost; return the curator's published guarantee, which must hold it.
+def check_cost(events: list[Event], terms: Terms | None) -> None:
+    """Recompute what the declared events cost: at most what the curator promised.
+
+    What a run that stopped by itself has spent is no guarantee, so nothing is returned; the promise is one.
 
     The accountants' certificate is then worked out again by other code (:mod:`referee.audit.certificates`).
 
@@ -66,17 +68,14 @@ def check_cost(events: list[Event], terms: Terms | None) -> tuple[float, float]:
     AuditFailed
         If they cost more, or the two do not agree.
     """
-    if terms is None:
-        return 0.0, 0.0
-    if terms.epsilon is None or terms.delta is None:
-        return math.inf, 1.0
-    certificate = certify(grouped(events), terms.delta)
+    if terms is None or not terms.guarantee.private:
+        return
+    epsilon, delta = terms.guarantee.pair
+    certificate = certify(grouped(events), delta)
     spent = math.inf if certificate is None else certificate.epsilon
-    if certificate is None or spent > terms.epsilon:
-        raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {terms.epsilon:g}")
-    recheck(certificate.wire(), [event.wire() for event in events], terms.epsilon, terms.delta)
-    # What a run that stopped by itself has spent is no guarantee; the cap is.
-    return terms.epsilon, terms.delta
+    if certificate is None or spent > epsilon:
+        raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {epsilon:g}")
+    recheck(certificate.wire(), [event.wire() for event in events], epsilon, delta)
 
 
 def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:

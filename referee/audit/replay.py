@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from common.core.errors import AuditFailed
@@ -15,14 +15,16 @@ from common.wire.messages import MAX_AGENTS_PER_QUESTION, Configuration, Perform
 from common.wire.transcript import Entry
 from referee.audit.agents import Agents
 from referee.audit.place import Place
-from referee.audit.reports import read_reports
+from referee.audit.reports import checked
+from referee.collection.adding_up import add_up
 from referee.collection.asked import Asked
-from referee.collection.batches import Batch, assemble, report_root
+from referee.collection.batches import Batch
 from referee.collection.order import public_randomness
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.runs.operations import check_release, operation_request
-from referee.state.values import Part
+from referee.state.runfolder import unpack_reports
+from referee.state.values import Part, StoredReport
 
 
 class _Over(Exception):
@@ -146,20 +148,24 @@ class Replay:
         answered = self._next("answers", number)
         kind = self._scenario.agents.mechanism.answer_kind(step.query.domain)
         asked = Asked(self._configuration.run, self._digest, number, step.query, kind, lambda: batch)
-        reports = read_reports(self._read(number), asked, self._place)
-        self.reports += len(reports)
-        answers = assemble(batch, reports, kind)
+        reports = checked(unpack_reports(self._read(number)), asked, self._place)
+        answers, root = add_up(asked, self._counted(reports))
         claimed = {name: answered.body[name] for name in ("question", "asked", "answered", "root")}
         actual = {
             "question": number,
             "asked": len(batch.members),
             "answered": len(answers.values),
-            "root": report_root(reports),
+            "root": root,
         }
         if claimed != actual:
             raise self._place.failed(f"the reports of question {number} do not match: {claimed} against {actual}")
         self.answers += len(answers.values)
         return answers
+
+    def _counted(self, reports: Iterator[StoredReport]) -> Iterator[StoredReport]:
+        for report in reports:
+            self.reports += 1
+            yield report
 
     def _batch(self, entry: Entry, number: int, step: AskAgents) -> Batch:
         """Check a question, and return the agents that it goes to."""

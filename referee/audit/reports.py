@@ -1,41 +1,66 @@
-"""The reports on a question, read again: the judge is the referee's own."""
+"""The reports on a question, read again: what they say is rebuilt from the question, the judge is the referee's own."""
 
 from __future__ import annotations
 
-from common.wire.identity import Signed
-from common.wire.messages import Report
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from common.core import canonical
+from common.wire.identity import Signed, covered
+from common.wire.messages import PackedReport, Report
 from referee.audit.place import Place
 from referee.collection.asked import Asked
-from referee.collection.judging import Refusal, judge, read_individual, read_packed
-from referee.state.runfolder import unpack_reports
+from referee.collection.judging import Refusal, judge, payload, read
+from referee.collection.signatures import verified
 from referee.state.values import StoredReport
 
+GROUP = 4096
+"""Reports whose signatures are verified together."""
 
-def read_reports(raw: bytes, asked: Asked, place: Place) -> list[StoredReport]:
-    """Return the reports on a question by participant; each is signed, for exactly it, by whom it counts for.
+
+def checked(reports: Iterable[StoredReport], asked: Asked, place: Place) -> Iterator[StoredReport]:
+    """Go through the reports on a question by slot; each is signed, for exactly it, by whom it counts for.
 
     Raises
     ------
-    AuditFailed, Forged, BadMessage
-        If one is not acceptable, or somebody reports twice.
+    AuditFailed, BadMessage
+        If one is not acceptable, somebody reports twice, or they are not in the order of their slots.
     """
-    found: dict[str, StoredReport] = {}
-    for header, body in unpack_reports(raw):
-        signed = Signed.parse(header)
+    last, rest = -1, iter(reports)
+    while group := list(islice(rest, GROUP)):
+        for report in group:
+            if not 0 <= report.slot < len(asked.batch.members):
+                raise place.failed(f"a report is for slot {report.slot}, {len(asked.batch.members)} agents were asked")
+            key = asked.batch.owner(report.slot).key
+            if report.slot != int(asked.slots(key)[0]):
+                raise place.failed(f"{key[:16]}... reports for a slot that is not its first")
+            if report.slot <= last:
+                again = report.slot == last
+                raise place.failed(f"{key[:16]}... reports twice" if again else "the reports are not in order")
+            last = report.slot
+        yield from _judged(group, asked, place)
+
+
+def _judged(group: list[StoredReport], asked: Asked, place: Place) -> list[StoredReport]:
+    keys = [asked.batch.owner(report.slot).key for report in group]
+    kinds = [Report.KIND if report.individual else PackedReport.KIND for report in group]
+    said = [payload(report, asked) for report in group]
+    good = verified(
+        [bytes.fromhex(key) for key in keys],
+        [covered(kind, what) for kind, what in zip(kinds, said, strict=True)],
+        [report.signature for report in group],
+    )
+    for report, key, kind, what, fine in zip(group, keys, kinds, said, good.tolist(), strict=True):
+        if not fine:
+            raise place.failed(
+                f"{key[:16]}... did not sign this answer to this question: it was asked something else than the "
+                f"transcript says, or its report was changed"
+            )
+        signed = Signed(kind=kind, message=canonical.decode(what), key=key, signature=report.signature.hex())
         try:
-            claim = read_individual(signed, body) if signed.kind == Report.KIND else read_packed(signed, body)
-            if claim.key in found:
-                raise place.failed(f"{claim.key[:16]}... reports twice")
-            found[claim.key] = judge(claim, asked)
+            accepted = judge(read(signed, what, None if report.individual else report.body), asked)
         except Refusal as refusal:
-            raise place.failed(_words(refusal, signed.key)) from None
-    return [found[key] for key in sorted(found)]
-
-
-def _words(refusal: Refusal, key: str) -> str:
-    """Say what a refusal means to an auditor, who suspects the referee rather than the participant."""
-    if refusal.reason == "another assignment":
-        return f"{key[:16]}... was asked something else than the transcript says"
-    if refusal.reason == "not asked":
-        return f"of the agents that {key[:16]}... reports for, 0 were asked"
-    return refusal.problem.detail
+            raise place.failed(refusal.problem.detail) from None
+        if accepted != report:
+            raise place.failed(f"the report of {key[:16]}... is not stored as it was signed")
+    return group

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
+from common.core import canonical
+from common.core.arrays import Indices
 from common.vocabulary.packing import AnswerKind
 from common.vocabulary.queries.base import Query
-from common.wire.messages import Assignment
+from common.wire.messages import Assignment, pack_indices
 from referee.collection.batches import Batch, assign
 
-MAX_REMEMBERED = 1 << 16
-"""Most participants of one question whose assignment's digest is kept; others' are computed when they report."""
+MAX_REMEMBERED = 1 << 10
+"""Most hosts of one question whose assignment's digest is kept; others' are computed when they report."""
+_END = b'"}'
+"""What stands behind an assignment's slots in canonical JSON."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,18 +53,34 @@ class Asked:
         """The agents that were asked."""
         return self.form()
 
-    def agents(self, key: str) -> int:
-        """Return how many agents of a participant were asked."""
-        return len(self.batch.slots(key))
+    def slots(self, key: str) -> Indices:
+        """Return the slots of a participant's agents that were asked."""
+        return self.batch.slots(key)
 
-    def assignment(self, key: str) -> Assignment:
-        """Return what a participant is asked."""
-        found = assign(self.batch, key, self.run, self.digest, self.number, self.query)
+    def assignment(self, key: str) -> bytes:
+        """Return what a participant is asked: an :class:`~common.wire.messages.Assignment` in canonical JSON."""
+        slots = self.slots(key)
+        if len(slots) == 1 and self.batch.owner(int(slots[0])).agents == 1:
+            return self._individual + pack_indices(slots).encode() + _END
+        wire = assign(self.batch, key, self.run, self.digest, self.number, self.query).wire()
+        encoded = canonical.encode(wire)
         if len(self._fingerprints) < MAX_REMEMBERED:
-            self._fingerprints[key] = found.fingerprint()
-        return found
+            self._fingerprints[key] = hashlib.sha256(encoded).hexdigest()
+        return encoded
 
     def fingerprint(self, key: str) -> str:
         """Return the digest of what a participant is asked."""
-        known = self._fingerprints.get(key)
-        return self.assignment(key).fingerprint() if known is None else known
+        return self._fingerprints.get(key) or hashlib.sha256(self.assignment(key)).hexdigest()
+
+    @cached_property
+    def _individual(self) -> bytes:
+        """The beginning of what every individual is asked; what differs is its slot, which comes last."""
+        nobody = pack_indices(np.zeros(1, dtype=np.int64))
+        asked = Assignment(
+            run=self.run, digest=self.digest, question=self.number, query=self.query, people=nobody, slots=nobody
+        )
+        encoded = canonical.encode(asked.wire())
+        end = nobody.encode() + _END
+        if not encoded.endswith(end):
+            raise AssertionError("an assignment's slots are not its last field")
+        return encoded[: -len(end)]

@@ -1,4 +1,4 @@
-"""Which agents a question goes to, and what their reports add up to: pure functions, the same live and in the audit."""
+"""Which agents a question goes to: pure functions, the same live and in the audit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from common.core.arrays import AnyArray, Indices
-from common.vocabulary.packing import AnswerKind, answer_type, unpack_answers
+from common.core.arrays import Indices
 from common.vocabulary.queries.base import Query
-from common.vocabulary.steps import Answers
 from common.wire.messages import Assignment, pack_indices
-from common.wire.transcript import merkle_root
 from referee.collection.order import Order
-from referee.state.values import Cohort, Part, Participant, StoredReport
+from referee.collection.roster import Roster
+from referee.state.values import Cohort, Part, Participant
 
 
 def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
@@ -36,51 +34,60 @@ class Batch:
     ----------
     members
         Shape (asked,): agent numbers by slot.
-    participants
-        All enrolled participants, by ascending ``first``.
+    roster
+        Everybody who is enrolled. Who comes later has no agent here.
     """
 
     members: Indices
-    participants: tuple[Participant, ...]
+    roster: Roster
 
     @cached_property
     def _owners(self) -> tuple[Indices, Indices, Indices]:
-        """Slots sorted by owner, and where each owner's slots begin and end."""
-        firsts = np.array([p.first for p in self.participants], dtype=np.int64)
+        """The owner of each slot, slots sorted by owner, and where each owner's slots begin, and the last one's end."""
+        firsts = self.roster.firsts
         owner = np.searchsorted(firsts, self.members, side="right") - 1
         slots = np.argsort(owner, kind="stable")
         edges = np.searchsorted(owner[slots], np.arange(len(firsts) + 1))
-        return slots.astype(np.int64), edges[:-1].astype(np.int64), edges[1:].astype(np.int64)
+        return owner, slots.astype(np.int64), edges.astype(np.int64)
 
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {p.key: i for i, p in enumerate(self.participants)}
+    def sort(self) -> None:
+        """Work out who owns which slots, which everything else here needs: once, before several threads ask."""
+        _ = self._owners
 
     def slots(self, key: str) -> Indices:
         """Return the slots that belong to a participant, ascending (empty if none)."""
-        position = self._positions.get(key)
-        if position is None:
+        position = self.roster.position(key)
+        _, slots, edges = self._owners
+        if position is None or position + 1 >= len(edges):
             return np.empty(0, dtype=np.int64)
-        slots, begin, end = self._owners
-        return slots[begin[position] : end[position]]
+        return slots[edges[position] : edges[position + 1]]
+
+    def position(self, slot: int) -> int:
+        """Return the place in the roster of the participant to whom a slot belongs."""
+        return int(self._owners[0][slot])
+
+    def owner(self, slot: int) -> Participant:
+        """Return the participant to whom a slot belongs."""
+        return self.roster.at(self.position(slot))
+
+    def slots_from(self, slot: int) -> Indices:
+        """Return the slots of the participant to whom a slot belongs, ascending."""
+        owners, slots, edges = self._owners
+        return slots[edges[owners[slot]] : edges[owners[slot] + 1]]
 
     def people(self, key: str) -> Indices:
         """Return the participant's own indices (0-based) of its agents that are asked, in the order of their slots."""
-        return self.members[self.slots(key)] - self.participants[self._positions[key]].first
-
-    def owners(self) -> set[str]:
-        """Return the keys of all participants that have at least one agent in the batch."""
-        _, begin, end = self._owners
-        return {p.key for p, a, b in zip(self.participants, begin, end, strict=True) if b > a}
+        slots = self.slots(key)
+        return self.members[slots] - (self.owner(int(slots[0])).first if len(slots) else 0)
 
 
-def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], participants: tuple[Participant, ...]) -> Batch:
+def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Roster) -> Batch:
     """Work out the members of a question from its parts of the committed orders."""
     pieces = [np.empty(0, dtype=np.int64)]
     for part in parts:
         source = cohort(part.cohort)
         pieces.append(source.first + Order(source.seed, source.agents).slice(part.start, part.stop - part.start))
-    return Batch(np.concatenate(pieces), participants)
+    return Batch(np.concatenate(pieces), roster)
 
 
 def assign(batch: Batch, key: str, run: str, digest: str, number: int, query: Query) -> Assignment:
@@ -93,20 +100,3 @@ def assign(batch: Batch, key: str, run: str, digest: str, number: int, query: Qu
         people=pack_indices(batch.people(key)),
         slots=pack_indices(batch.slots(key)),
     )
-
-
-def assemble(batch: Batch, reports: Iterable[StoredReport], kind: AnswerKind) -> Answers:
-    """Put the answers of all reports into the order of their slots."""
-    answered = np.zeros(len(batch.members), dtype=np.bool_)
-    values: AnyArray = np.zeros(len(batch.members), dtype=answer_type(kind))
-    for report in reports:
-        slots = batch.slots(report.participant)
-        answered[slots], values[slots] = unpack_answers(report.body, len(slots), kind)
-    slots = np.flatnonzero(answered)
-    return Answers(len(batch.members), values[slots], slots.astype(np.int64))
-
-
-def report_root(reports: Iterable[StoredReport]) -> str:
-    """Return the Merkle root over the reports of a question (signature of the header and the body), by participant."""
-    ordered = sorted(reports, key=lambda r: r.participant)
-    return merkle_root(bytes.fromhex(r.header["signature"]) + r.body for r in ordered)

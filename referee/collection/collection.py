@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from common.core.errors import Conflict, NotFound, PeerUnavailable
+from common.core.errors import Forged, NotFound, PeerUnavailable, TandemError
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.queries.base import Query, parse_query
@@ -16,24 +16,29 @@ from common.vocabulary.steps import Answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
+from referee.collection.adding_up import add_up
 from referee.collection.asked import Asked
-from referee.collection.batches import Batch, assemble, form_batch, report_root, take
-from referee.collection.judging import (
-    Claim,
-    Refusal,
-    check_configuration,
-    closed,
-    judge,
-    read_individual,
-    read_packed,
-)
+from referee.collection.batches import Batch, form_batch, take
+from referee.collection.judging import Claim, Refusal, check_configuration, judge, read
+from referee.collection.reading import payloads
+from referee.collection.roster import Roster
+from referee.collection.taking import Taking
 from referee.state.store import Store
-from referee.state.values import Question
+from referee.state.values import Question, StoredReport
 
 GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
 PATIENCE = 10
 """How many deadlines to wait for the first report of a question before the run fails."""
+REMEMBERED = 4
+"""Questions that are kept in memory: those that are open, and the ones that were asked about last."""
+
+
+class Sent(NamedTuple):
+    """A report as it came: a signed message, and the packed answers of a hosted population (None: an individual)."""
+
+    signed: Signed
+    body: bytes | None = None
 
 
 class Collection:
@@ -45,25 +50,34 @@ class Collection:
         Durable memory.
     identity
         Signs assignments.
+    roster
+        Everybody who is enrolled.
     clock
         Seconds since some moment, never fewer than before: by it questions are closed.
     """
 
-    def __init__(self, store: Store, identity: Identity, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, store: Store, identity: Identity, roster: Roster, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._store = store
         self._identity = identity
+        self._roster = roster
         self.clock = clock
+        self._lock = threading.RLock()
         self._arrived = threading.Condition()
-        self._asked: dict[tuple[str, int], Asked] = {}
+        self._taking: OrderedDict[tuple[str, int], Taking] = OrderedDict()
         self._runs: dict[str, tuple[str, LocalRandomizer]] = {}
+        self._newest = store.last_report()
+        self._open = [(question.run, question.question) for question in store.open_questions()]
         self.rejected: Counter[str] = Counter()
-        self.opened = 0
+        self.on_question: Callable[[], None] = lambda: None
+        """Called when a question was opened."""
 
     # The protocol's side --------------------------------------------------------------------------------------------
 
     def ask(
         self, run: str, number: int, query: Query, count: int, deadline: float, wait: Callable[[float], None]
-    ) -> Answers:
+    ) -> tuple[Answers, str]:
         """Ask ``count`` fresh agents and collect their answers until all are in or the deadline has passed.
 
         A question that is already open (this referee was restarted) is taken up where it was.
@@ -73,6 +87,10 @@ class Collection:
         wait
             Called with the seconds left; returns when something may have arrived.
 
+        Returns
+        -------
+        The answers, and the root over all reports.
+
         Raises
         ------
         PolicyRefused
@@ -81,20 +99,21 @@ class Collection:
             If not one report came within ``PATIENCE`` deadlines.
         """
         self._agreed(run)[1].answer_kind(query.domain)  # refuses before anybody is asked
-        question = self._store.question(run, number) or self._open(run, number, query, count)
-        asked = self._parsed(question)
-        waiting = asked.batch.owners() if question.open else set()
+        if self._store.question(run, number) is None:
+            self._ask(run, number, query, count)
+        taking = self._question(run, number)
+        if taking is None:
+            raise NotFound(f"run {run!r} has no question {number}")
         began = self.clock()
-        while waiting and not waiting <= (reported := self._store.reported(run, number)):
-            left = deadline * (1 if reported else PATIENCE) - (self.clock() - began)
+        while taking.open and not taking.complete:
+            left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:
-                if not reported:
+                if not taking.heard:
                     raise PeerUnavailable(f"no agent answered question {number} within {deadline * PATIENCE:g} s")
                 break
             wait(left)
-        self._store.close_question(run, number)
-        self._asked.pop((run, number), None)
-        return assemble(asked.batch, self._store.reports(run, number), asked.kind)
+        self._close(taking)
+        return add_up(taking.asked, self._store.reports(taking.question))
 
     def wait(self, seconds: float) -> None:
         """Sleep until reports arrive, at most that long."""
@@ -104,17 +123,21 @@ class Collection:
             # Very many individuals report one by one: look at them together, not at all of them for each.
             time.sleep(GATHER)
 
-    def summary(self, run: str, number: int) -> dict[str, object]:
-        """Describe the answers of a closed question for the transcript: counts and the root over all reports."""
-        question = self._store.question(run, number)
-        reports = self._store.reports(run, number)
-        return {
-            "asked": question.asked if question else 0,
-            "answered": sum(r.answered for r in reports),
-            "root": report_root(reports),
-        }
+    def close(self, run: str) -> None:
+        """Close what is still open of a run."""
+        for question in self._store.questions(run):
+            taking = self._question(run, question.question) if question.open else None
+            if taking is not None:
+                self._close(taking)
 
-    def _open(self, run: str, number: int, query: Query, count: int) -> Question:
+    def _close(self, taking: Taking) -> None:
+        with self._lock:
+            taking.open = False
+            self._store.close_question(taking.question)
+            key = (taking.question.run, taking.question.question)
+            self._open = [other for other in self._open if other != key]
+
+    def _ask(self, run: str, number: int, query: Query, count: int) -> None:
         parts = take(self._store.cohorts(), min(count, messages.MAX_AGENTS_PER_QUESTION))
         asked = sum(p.stop - p.start for p in parts)
         question = Question(run, number, query.wire(), parts, asked, asked > 0)
@@ -123,64 +146,38 @@ class Collection:
             "query": query.wire(),
             "parts": [[p.cohort, p.start, p.stop] for p in parts],
         }
-        self._asked = {}
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
-        self.opened += 1
-        return question
+        if asked:
+            with self._lock:
+                self._question(run, number)
+                self._open = [*self._open, (run, number)]
+        self.on_question()
 
-    def _question(self, run: str, number: int) -> Asked | None:
-        """Return a question of a run as it was asked."""
-        known = self._asked.get((run, number))
+    def _question(self, run: str, number: int) -> Taking | None:
+        """Return a question of a run, and who has reported on it; one thread at a time reads it from the store."""
+        key = (run, number)
+        known = self._taking.get(key)
         if known is not None:
             return known
-        question = self._store.question(run, number)
-        return None if question is None else self._parsed(question)
+        with self._lock:
+            known = self._taking.get(key)
+            question = None if known is not None else self._store.question(run, number)
+            if known is None and question is not None:
+                known = Taking(question, self._asked(question), self._store.slots(question))
+                self._taking[key] = known
+                for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
+                    del self._taking[old]
+            return known
 
-    def _parsed(self, question: Question) -> Asked:
-        """Return a question as it was asked; kept while it takes answers, so that it is parsed once for all reports."""
-        key = (question.run, question.question)
+    def _asked(self, question: Question) -> Asked:
         digest, mechanism = self._agreed(question.run)
         query = parse_query(question.query)
         kind = mechanism.answer_kind(query.domain)
-        asked = Asked(question.run, digest, question.question, query, kind, lambda: self._batch(question))
-        return self._asked.setdefault(key, asked) if question.open else asked
+        return Asked(question.run, digest, question.question, query, kind, lambda: self._batch(question))
 
     def _batch(self, question: Question) -> Batch:
         cohorts = {c.first: c for c in self._store.cohorts()}
-        return form_batch(question.parts, cohorts.__getitem__, tuple(self._store.participants()))
-
-    # The agents' side -----------------------------------------------------------------------------------------------
-
-    def assignment(self, participant: str) -> Signed | None:
-        """Return the open question for a participant that it has not answered yet, if there is one."""
-        for run, number in self._store.open_questions():
-            asked = self._question(run, number)
-            if asked and asked.agents(participant) and self._store.report(run, number, participant) is None:
-                assignment = asked.assignment(participant)
-                return self._identity.sign(assignment.KIND, assignment.wire())
-        return None
-
-    def accept(self, signed: Signed) -> None:
-        """Take an individual agent's report; the same report again is accepted again.
-
-        Raises
-        ------
-        Refused, Forged, BadMessage, NotFound
-            If it is not acceptable; nothing is changed and the reason is counted.
-        """
-        with _problems():
-            self._take(read_individual(signed))
-
-    def accept_packed(self, signed: Signed, body: bytes) -> None:
-        """Take a hosted population's report: signed header and packed body.
-
-        Raises
-        ------
-        Refused, Forged, BadMessage, NotFound
-            If it is not acceptable; nothing is changed and the reason is counted.
-        """
-        with _problems():
-            self._take(read_packed(signed, body))
+        return form_batch(question.parts, cohorts.__getitem__, self._roster)
 
     def _agreed(self, run: str) -> tuple[str, LocalRandomizer]:
         """Return the digest of a run's configuration, and how its agents randomize; also right after a restart."""
@@ -192,32 +189,99 @@ class Collection:
             self._runs[run] = (configuration.fingerprint(), parse_resolved(configuration.scenario).agents.mechanism)
         return self._runs[run]
 
-    def _take(self, claim: Claim) -> None:
+    # The agents' side -----------------------------------------------------------------------------------------------
+
+    def poll(self, polls: Sequence[Signed]) -> list[bytes | TandemError | None]:
+        """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.
+
+        A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled.
+        """
+        found: list[bytes | TandemError | None] = []
+        for signed, checked in zip(polls, payloads(polls, messages.Poll.KIND), strict=True):
+            try:
+                if isinstance(checked, Forged):
+                    raise checked
+                if str(signed.message.get("participant")) != signed.key:
+                    raise Forged("somebody else signed this poll than the participant that it names")
+                found.append(self.assignment(messages.Poll.parse(signed.message).participant))
+            except TandemError as error:
+                found.append(error)
+        return found
+
+    def assignment(self, participant: str) -> bytes | None:
+        """Return the open question for a participant that it has not answered yet, signed, in JSON, if there is one.
+
+        Raises
+        ------
+        NotFound
+            If the participant is not enrolled.
+        """
+        position = self._roster.position(participant)
+        if position is None:
+            raise NotFound("this participant is not enrolled here")
+        for run, number in self._open:
+            taking = self._question(run, number)
+            if taking is None or not taking.open or taking.number(position):
+                continue
+            if len(taking.asked.slots(participant)):
+                return self._identity.envelope(messages.Assignment.KIND, taking.asked.assignment(participant))
+        return None
+
+    def accept(self, sent: Sequence[Sent]) -> list[TandemError | None]:
+        """Take reports; those that are acceptable are on disk when this returns.
+
+        The same report again is accepted again. A problem says why one is not acceptable; its reason is counted, and
+        nothing is changed by it.
+        """
+        kinds = [messages.Report.KIND if report.body is None else messages.PackedReport.KIND for report in sent]
+        checked: list[bytes | Forged] = [b""] * len(sent)
+        for kind in set(kinds):
+            places = [i for i, found in enumerate(kinds) if found == kind]
+            for i, payload in zip(places, payloads([sent[i].signed for i in places], kind), strict=True):
+                checked[i] = payload
+        outcomes: list[TandemError | None] = [None] * len(sent)
+        fresh: list[tuple[Taking, StoredReport]] = []
+        with self._lock:
+            earlier: dict[tuple[str, int, str], StoredReport] = {}
+            for i, (report, payload) in enumerate(zip(sent, checked, strict=True)):
+                try:
+                    if isinstance(payload, Forged):
+                        raise payload
+                    claim = read(report.signed, payload, report.body)
+                    taking, accepted, new = self._judge(claim, earlier)
+                    if new:
+                        earlier[claim.report.run, claim.report.question, claim.key] = accepted
+                        fresh.append((taking, accepted))
+                except Refusal as refusal:
+                    outcomes[i] = refusal.problem
+                except TandemError as error:
+                    outcomes[i] = error
+            self._keep(fresh)
+        self.rejected.update(problem.problem for problem in outcomes if problem is not None)
+        return outcomes
+
+    def _judge(
+        self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]
+    ) -> tuple[Taking, StoredReport, bool]:
         run, number = claim.report.run, claim.report.question
         check_configuration(claim.report, self._agreed(run)[0])
-        asked = self._question(run, number)
-        if asked is None:
+        taking = self._question(run, number)
+        if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
-        known = self._store.report(run, number, claim.key)
-        accepted = judge(claim, asked, known, self._store.is_open(run, number))
-        if accepted is known:
+        known = earlier.get((run, number, claim.key))
+        stored = taking.number(self._roster.position(claim.key))
+        if known is None and stored:
+            known = self._store.report(stored)
+        accepted = judge(claim, taking.asked, known, taking.open)
+        return taking, accepted, accepted is not known
+
+    def _keep(self, fresh: list[tuple[Taking, StoredReport]]) -> None:
+        if not fresh:
             return
-        try:
-            if not self._store.add_reports(run, number, [accepted]):
-                raise closed(number)
-        except Conflict:
-            # Perhaps the same report came twice at the same moment.
-            known = self._store.report(run, number, claim.key)
-            if known is None or judge(claim, asked, known) is not known:
-                raise
+        first = self._newest + 1
+        self._store.add_reports(first, [(taking.question.key, report) for taking, report in fresh])
+        self._newest += len(fresh)
+        for number, (taking, report) in enumerate(fresh, start=first):
+            taking.enter(report.slot, number)
         with self._arrived:
             self._arrived.notify_all()
-
-
-@contextmanager
-def _problems() -> Iterator[None]:
-    """Answer a refusal as the problem that it is."""
-    try:
-        yield
-    except Refusal as refusal:
-        raise refusal.problem from None

@@ -7,9 +7,10 @@ an audit accepts exactly what a referee may accept; each says in words of its ow
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from common.core import canonical
 from common.core.errors import (
     AlreadyAnswered,
     BadMessage,
@@ -18,8 +19,8 @@ from common.core.errors import (
     PatternViolation,
     TandemError,
 )
-from common.vocabulary.packing import AnswerKind, pack_one, unpack_answers
-from common.wire.identity import Signed, verify
+from common.vocabulary.packing import AnswerKind, pack_one, unpack_answers, unpack_one
+from common.wire.identity import Signed
 from common.wire.messages import PackedReport, Report
 from referee.collection.asked import Asked
 from referee.state.values import StoredReport
@@ -61,6 +62,8 @@ class Claim:
     ----------
     signed
         As it came.
+    payload
+        What was signed, in canonical JSON.
     report
         What it says.
     body
@@ -68,6 +71,7 @@ class Claim:
     """
 
     signed: Signed
+    payload: bytes
     report: Report | PackedReport
     body: bytes | None
 
@@ -88,43 +92,34 @@ class Claim:
         ------
         BadMessage
             If an individual's is none of the kind.
-        Refusal
-            If a body came with an individual's answer that is another one.
         """
         if isinstance(self.report, PackedReport):
             return self.body or b""
-        packed = pack_one(self.report.answer, kind)
-        if self.body not in (None, packed):
-            raise Refusal("another body", BadMessage("the packed answer is not the one that was signed"))
-        return packed
+        return pack_one(self.report.answer, kind)
 
 
-def read_individual(signed: Signed, body: bytes | None = None) -> Claim:
-    """Return what an individual agent claims; ``body`` is its packed answer, where it was kept.
+def read(signed: Signed, payload: bytes, body: bytes | None) -> Claim:
+    """Return what a message claims whose signature was verified (``payload`` is the message in canonical JSON).
 
-    Raises
-    ------
-    Forged, BadMessage
-        If it is not signed, or no report.
-    """
-    return Claim(signed, Report.parse(verify(signed, Report.KIND)), body)
-
-
-def read_packed(signed: Signed, body: bytes) -> Claim:
-    """Return what a hosted population claims.
+    Parameters
+    ----------
+    body
+        The packed answers of a hosted population; None of an individual.
 
     Raises
     ------
-    Forged, BadMessage
-        If it is not signed, or no packed report.
+    BadMessage
+        If it is no report.
     Refusal
         If the body is another one than was signed.
     """
-    report = PackedReport.parse(verify(signed, PackedReport.KIND))
+    if body is None:
+        return Claim(signed, payload, Report.parse(signed.message), None)
+    report = PackedReport.parse(signed.message)
     if hashlib.sha256(body).hexdigest() != report.body_sha256:
         problem = BadMessage("the packed body does not match the SHA-256 in its signed header")
         raise Refusal("another body", problem)
-    return Claim(signed, report, body)
+    return Claim(signed, payload, report, body)
 
 
 def check_configuration(report: Report | PackedReport, digest: str) -> None:
@@ -148,7 +143,7 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
     Parameters
     ----------
     claim
-        Signed by its participant (:func:`read_individual`, :func:`read_packed`).
+        Signed by its participant (:func:`read`).
     asked
         The question.
     known
@@ -170,23 +165,45 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
         raise Refusal("another question", problem)
     body = claim.packed(asked.kind)
     if known is not None:
-        if known.header != claim.signed.wire() or known.body != body:
+        if (known.signature.hex(), known.body, payload(known, asked)) != (claim.signed.signature, body, claim.payload):
             problem = AlreadyAnswered(f"this agent has already answered question {number}")
             raise Refusal("already answered", problem)
         return known
     if not still_open:
         raise Refusal("closed", closed(number))
-    assigned = asked.agents(key)
-    if assigned == 0:
+    slots = asked.slots(key)
+    if len(slots) == 0:
         raise Refusal("not asked", PatternViolation(f"this agent was not asked question {number}"))
-    if claim.people != assigned:
-        problem = BadMessage(f"question {number} asked {assigned} agents of this participant, found {claim.people}")
+    if claim.people != len(slots):
+        problem = BadMessage(f"question {number} asked {len(slots)} agents of this participant, found {claim.people}")
         raise Refusal("another number of agents", problem)
     if report.assignment != asked.fingerprint(key):
         problem = ConfigurationMismatch(f"the report answers another assignment than that of question {number}")
         raise Refusal("another assignment", problem)
-    answered = int(unpack_answers(body, assigned, asked.kind)[0].sum())
-    return StoredReport(key, report.report_id, answered, claim.signed.wire(), body)
+    individual = isinstance(report, Report)
+    answered = 1 if individual else int(unpack_answers(body, len(slots), asked.kind)[0].sum())
+    report_id, signature = bytes.fromhex(report.report_id), bytes.fromhex(claim.signed.signature)
+    accepted = StoredReport(int(slots[0]), individual, report_id, answered, signature, body)
+    as_usual = payload(accepted, asked) == claim.payload
+    return accepted if as_usual else replace(accepted, message=claim.payload)
+
+
+def payload(stored: StoredReport, asked: Asked) -> bytes:
+    """Return what the participant of a stored report has signed, in canonical JSON: rebuilt from its question."""
+    if stored.message:
+        return stored.message
+    key = asked.batch.owner(stored.slot).key
+    common = {
+        "report_id": stored.report_id.hex(),
+        "run": asked.run,
+        "digest": asked.digest,
+        "question": asked.number,
+        "assignment": asked.fingerprint(key),
+    }
+    if stored.individual:
+        return canonical.encode({**common, "answer": unpack_one(stored.body, asked.kind)})
+    people, digest = len(asked.slots(key)), hashlib.sha256(stored.body).hexdigest()
+    return canonical.encode({**common, "people": people, "body_sha256": digest})
 
 
 def closed(number: int) -> PatternViolation:

@@ -18,8 +18,8 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.patterns import Pattern
 from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
-from referee.protocols.patterns import Pattern
 
 
 @dataclass(frozen=True)

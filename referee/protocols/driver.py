@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from common.core.errors import BadMessage, PeerMisbehaved
+from common.vocabulary.patterns import Party, Pattern
 from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
 from referee.protocols.base import Outcome, Script
-from referee.protocols.patterns import Party, Pattern
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
 """Carry out the exchange with a number: live, from the store, or from a transcript.

@@ -19,6 +19,7 @@ from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
 from referee.collection.collection import Collection
 from referee.collection.order import commitment, public_randomness, simulated
+from referee.collection.roster import Roster, participants_root
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.runs.operations import check_release, check_terms, operation_request
@@ -40,7 +41,7 @@ class Execution:
     ----------
     state
         The run as it stands in the store.
-    store, identity, collection
+    store, identity, roster, collection
         The referee's own.
     curator
         How to reach the curator.
@@ -53,6 +54,7 @@ class Execution:
         state: Run,
         store: Store,
         identity: Identity,
+        roster: Roster,
         collection: Collection,
         curator: CuratorPort,
         wait: Callable[[float], None],
@@ -62,6 +64,7 @@ class Execution:
         self._scenario = parse_resolved(state.scenario)
         self._store = store
         self._identity = identity
+        self._roster = roster
         self._collection = collection
         self._curator = curator
         self._wait = wait
@@ -112,7 +115,9 @@ class Execution:
         self._await_agents(on_progress)
         cohorts = self._store.cohorts()
         sealed = sum(c.agents for c in cohorts)
-        fresh = self._store.enrolled() - sealed
+        enrolled, agents = len(self._roster), self._roster.agents
+        listed = self._roster.encode(enrolled)
+        fresh = agents - sealed
         cohort = Cohort(sealed, fresh, self._order_seed(), 0) if fresh else None
         usable = [c for c in (*cohorts, *([cohort] if cohort else [])) if c.used < c.agents]
         configuration = messages.Configuration(
@@ -127,7 +132,7 @@ class Execution:
         body = {
             "referee": self._identity.public,
             "configuration": configuration.wire(),
-            "participants": [[p.key, p.first, p.agents] for p in self._store.participants()],
+            "participants": {"count": enrolled, "agents": agents, "root": participants_root(listed)},
         }
         entry = append(None, "configuration", body, self._identity)
         self._store.configure(self._run, configuration.wire(), cohort, entry)
@@ -138,7 +143,7 @@ class Execution:
         clock = self._collection.clock
         deadline = clock() + ENROLMENT_PATIENCE
         said = -1
-        while (available := self._store.enrolled() - sum(c.used for c in self._store.cohorts())) < wanted:
+        while (available := self._roster.agents - sum(c.used for c in self._store.cohorts())) < wanted:
             if clock() > deadline:
                 raise PeerUnavailable(
                     f"the scenario wants {wanted} agents that were never asked, {available} are enrolled (each answers "
@@ -169,6 +174,7 @@ class Execution:
         return check_terms(signed, self._configuration), signed.key
 
     def _end(self, outcome: Outcome | None, status: str, reason: str, terms: messages.Terms | None) -> dict[str, Any]:
+        self._collection.close(self._run)
         result = result_document(
             self._scenario,
             outcome,
@@ -176,7 +182,7 @@ class Execution:
             reason=reason,
             terms=terms,
             agents={
-                "enrolled": self._store.enrolled(),
+                "enrolled": self._roster.agents,
                 "asked": sum(q.asked for q in self._store.questions(self._run)),
                 "answered": self._store.answered(self._run),
                 "rejected": sum(self._collection.rejected.values()),
@@ -219,9 +225,10 @@ class Execution:
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:
         """Ask a batch, or find its stored answers."""
         deadline = self._scenario.agents.deadline
-        answers = self._collection.ask(self._run, number, step.query, step.count, deadline, self._wait)
+        answers, root = self._collection.ask(self._run, number, step.query, step.count, deadline, self._wait)
         if self._store.reply_entry(self._run, number) is None:
-            self._record("answers", {"question": number, **self._collection.summary(self._run, number)}, number)
+            counts = {"asked": answers.asked, "answered": len(answers.values)}
+            self._record("answers", {"question": number, **counts, "root": root}, number)
         return answers
 
     def _record(self, kind: str, body: dict[str, Any], step: int) -> None:

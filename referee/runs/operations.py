@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from common.core.errors import PeerMisbehaved
+from common.scenario.resolved import parse_resolved
 from common.vocabulary.operations.base import Operation
 from common.wire import messages
 from common.wire.identity import Signed, verify
@@ -45,7 +46,7 @@ def check_terms(signed: Signed, configuration: messages.Configuration) -> messag
     terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
     if (terms.run, terms.digest) != (configuration.run, configuration.fingerprint()):
         raise PeerMisbehaved("the curator's terms are for another configuration")
-    agreed = configuration.scenario["curator"]
-    if (terms.n, terms.epsilon, terms.delta) != (agreed["n"], agreed["epsilon"], agreed["delta"]):
+    agreed = parse_resolved(configuration.scenario).curator
+    if (terms.n, terms.guarantee) != (agreed.n, agreed.guarantee):
         raise PeerMisbehaved("the curator's terms are not those of the scenario")
     return terms

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from common.privacy.guarantee import NOTHING, Guarantee, together
 from common.scenario.resolved import ResolvedScenario
-from common.wire.messages import Terms, guarantee
+from common.scenario.scenario import Scenario
+from common.wire.messages import Terms
 from referee.protocols.base import Outcome
 
 
@@ -33,12 +35,19 @@ def result_document(
         "estimate": outcome.estimate.wire() if outcome and outcome.estimate else None,
         **several,
         "agents": agents,
-        "privacy": {
-            "curator": {"epsilon": terms.epsilon if terms else None, "delta": terms.delta if terms else None},
-            "agent": guarantee(scenario.agents.mechanism.guarantee),
-        },
+        "privacy": {who: promised.wire() for who, promised in promises(scenario, terms).items()},
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }
+
+
+def promises(scenario: Scenario, terms: Terms | None) -> dict[str, Guarantee]:
+    """Return what a run promises the curator's people and each agent, and a row of a file that both sides read.
+
+    Without the curator's terms it released nothing.
+    """
+    curator, agent = NOTHING if terms is None else terms.guarantee, scenario.agents.guarantee
+    both = {"together": together(curator, agent)} if scenario.shares_a_file and terms is not None else {}
+    return {"curator": curator, "agent": agent, **both}
 
 
 def _task(ended: Outcome) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Query, Request, Response
@@ -13,22 +11,20 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 
 from common.core import canonical
-from common.core.errors import BadMessage, NotFound, TandemError
+from common.core.errors import NotFound
 from common.core.values import Value
-from common.service.app import create_app, read_signed, signed_body
+from common.service.app import create_app, signed_body
+from common.service.edge import LARGE
 from common.wire import messages
 from common.wire.identity import Signed
+from referee.collection.collection import Sent
+from referee.service.agents_edge import AgentsEdge, same_id
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 from referee.state.runfolder import pack_reports
 
-HOLD = 2.0
-"""Seconds for which a poll is held until there is a question."""
 MAX_REPORTS = 1000
 """Individual reports in one batch, at most."""
-GLANCE = 0.01
-"""Seconds between looks at whether there is a new question; a look reads one number in memory."""
-
 RunName = Annotated[str, Path(pattern=messages.RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
@@ -79,7 +75,13 @@ class RunState(Value):
 
 def referee_app(referee: Referee, runner: Runner) -> FastAPI:
     """Return the service of a referee."""
-    app = create_app("Tandem referee", "Drives hybrid-model protocols between a curator and many local agents.")
+    agents = AgentsEdge(referee)
+    app = create_app(
+        "Tandem referee",
+        "Drives hybrid-model protocols between a curator and many local agents.",
+        limits={"/v1/packed-reports/": LARGE, "/v1/report-batches": 2 << 20, "/v1/runs/": 16 << 20},
+        short=agents.handlers,
+    )
 
     def state(run: str, after: int) -> RunState:
         known = referee.store.run(run)
@@ -93,14 +95,15 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
     def about() -> About:
         return About(key=referee.identity.public)
 
+    # These three are answered by the edge; they stand here for their description.
+
     @app.post(
         "/v1/enrolments",
         summary="Enrol an agent or a hosted population",
         openapi_extra=signed_body("enrolment"),
     )
-    async def enrol(request: Request, token: Token) -> Signed:
-        signed = await read_signed(request, messages.Enrolment.KIND)
-        return await run_in_threadpool(referee.enrol, signed, token.credentials if token else "")
+    async def enrol(token: Token) -> Signed:
+        raise NotImplementedError
 
     @app.post(
         "/v1/polls",
@@ -109,18 +112,8 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
         responses={204: {"description": "No; ask again after Retry-After seconds"}},
         openapi_extra=signed_body("poll"),
     )
-    async def poll(request: Request) -> Response:
-        signed = await read_signed(request, messages.Poll.KIND)
-        seen, patience = referee.collection.opened, time.monotonic() + HOLD
-        assignment = await run_in_threadpool(referee.poll, signed)
-        while assignment is None and time.monotonic() < patience:
-            await asyncio.sleep(GLANCE)
-            if referee.collection.opened != seen:
-                seen = referee.collection.opened
-                assignment = await run_in_threadpool(referee.poll, signed)
-        if assignment is None:
-            return Response(status_code=204, headers={"Retry-After": "0"})
-        return Response(assignment.model_dump_json(), media_type="application/json")
+    async def poll() -> Response:
+        raise NotImplementedError
 
     @app.put(
         "/v1/reports/{report_id}",
@@ -128,11 +121,8 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
         status_code=204,
         openapi_extra=signed_body("report"),
     )
-    async def report(report_id: ReportId, request: Request) -> Response:
-        signed = await read_signed(request, messages.Report.KIND)
-        _same_id(report_id, signed)
-        await run_in_threadpool(referee.report, signed)
-        return Response(status_code=204)
+    async def report(report_id: ReportId) -> Response:
+        raise NotImplementedError
 
     @app.post("/v1/report-batches", summary="Hand in many individual answers; those that fail are listed with a reason")
     async def batch(reports: Annotated[list[Signed], Field(max_length=MAX_REPORTS)]) -> BatchOutcome:
@@ -153,7 +143,7 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
     async def packed(report_id: ReportId, request: Request) -> Response:
         header, _, body = (await request.body()).partition(b"\n")
         signed = Signed.parse(canonical.decode(header))
-        _same_id(report_id, signed)
+        same_id(report_id, signed)
         await run_in_threadpool(referee.report_packed, signed, body)
         return Response(status_code=204)
 
@@ -189,13 +179,24 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
     )
     def reports(run: RunName, question: Annotated[int, Path(ge=0, lt=1 << 31)], token: Token) -> Response:
         operator(token)
-        if referee.store.question(run, question) is None:
+        found = referee.store.question(run, question)
+        if found is None:
             raise NotFound(f"run {run!r} has no question {question}")
-        return Response(pack_reports(referee.store.reports(run, question)), media_type="application/octet-stream")
+        return Response(pack_reports(referee.store.reports(found)), media_type="application/octet-stream")
+
+    @app.get(
+        "/v1/runs/{run}/participants",
+        summary="Everybody who was enrolled when a run began: key and number of agents (operator)",
+        response_class=Response,
+        responses={200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}},
+    )
+    def participants(run: RunName, token: Token) -> Response:
+        operator(token)
+        return Response(referee.participants(run), media_type="application/octet-stream")
 
     @app.get("/v1/metrics", summary="Counters, in Prometheus' text format", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:
-        lines = [f"tandem_agents_enrolled {referee.store.enrolled()}"]
+        lines = [f"tandem_agents_enrolled {referee.registrar.roster.agents}"]
         lines += [
             f'tandem_reports_rejected_total{{reason="{reason}"}} {count}'
             for reason, count in sorted(referee.collection.rejected.items())
@@ -206,15 +207,6 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
 
 
 def _take_each(referee: Referee, reports: list[Signed]) -> BatchOutcome:
-    rejected = []
-    for position, signed in enumerate(reports):
-        try:
-            referee.report(signed)
-        except TandemError as error:
-            rejected.append(Rejected(position=position, reason=error.problem))
+    outcomes = referee.collection.accept([Sent(signed) for signed in reports])
+    rejected = [Rejected(position=i, reason=error.problem) for i, error in enumerate(outcomes) if error is not None]
     return BatchOutcome(accepted=len(reports) - len(rejected), rejected=tuple(rejected))
-
-
-def _same_id(report_id: str, signed: Signed) -> None:
-    if signed.message.get("report_id") != report_id:
-        raise BadMessage("the path and the message name different reports")

@@ -6,23 +6,25 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from common.core import canonical
-from common.core.errors import NotFound, TandemError, Unauthorized
+from common.core.errors import NotFound, TandemError
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.service.app import token_hash
 from common.service.database import sqlite_url
 from common.vocabulary.steps import Progress
 from common.wire import messages
-from common.wire.identity import Identity, Signed, verify
+from common.wire.identity import Identity, Signed
 from common.wire.state import hold
-from referee.collection.collection import Collection
+from referee.collection.collection import Collection, Sent
+from referee.collection.registrar import Registrar
 from referee.protocols.base import protocol_of
 from referee.runs.execution import Execution
 from referee.runs.port import CuratorPort
 from referee.state.store import Store
 from referee.state.values import Run
+
+T = TypeVar("T")
 
 
 class Referee:
@@ -62,7 +64,8 @@ class Referee:
             self.store = Store(database or sqlite_url(folder / "referee.sqlite"))
             opened.callback(self.store.close)
             self._opened = opened.pop_all()
-        self.collection = Collection(self.store, self.identity, clock)
+        self.registrar = Registrar(self.store, self.identity)
+        self.collection = Collection(self.store, self.identity, self.registrar.roster, clock)
         self._curator = curator
         self._wait = wait or self.collection.wait
         self._notes: dict[str, list[Progress]] = {}
@@ -78,7 +81,7 @@ class Referee:
 
         ``enrolment`` admits hosts and individuals, ``individual`` only individuals, ``operator`` creates runs.
         """
-        self.store.allow_token(purpose, token_hash(token))
+        self.registrar.allow(purpose, token)
 
     def authorize(self, purpose: str, token: str) -> None:
         """Check a token.
@@ -88,55 +91,36 @@ class Referee:
         Unauthorized
             If it was not allowed for this purpose.
         """
-        if not self.store.token_allowed(purpose, token_hash(token)):
-            raise Unauthorized(f"this needs a valid {purpose} token (Authorization: Bearer ...)")
+        self.registrar.authorize(purpose, token)
 
     def enrol(self, signed: Signed, token: str) -> Signed:
         """Enrol a participant; the same again gets the same numbers.
 
-        A token for individuals admits one agent; how many a host brings is its own word, so a host needs the other one.
-
         Raises
         ------
-        Unauthorized
-            If the token admits no such participant.
+        Forged, BadMessage, Unauthorized, Conflict, Refused
+            As :meth:`referee.collection.registrar.Registrar.enrol`.
         """
-        wanted = messages.Enrolment.parse(verify(signed, messages.Enrolment.KIND))
-        if wanted.agents > 1 or not self.store.token_allowed("individual", token_hash(token)):
-            self.authorize("enrolment", token)
-        participant = self.store.enrol(signed.key, wanted.agents)
-        reply = messages.Enrolled(participant=signed.key, first=participant.first, agents=participant.agents)
-        return self.identity.sign(reply.KIND, reply.wire())
+        return Signed.model_validate_json(_or_raise(self.registrar.enrol([(signed, token)])[0]))
 
     def poll(self, signed: Signed) -> Signed | None:
         """Return the open question for a participant, if there is one.
 
         Raises
         ------
-        Forged
-            If somebody else signed the poll.
-        NotFound
-            If the participant is not enrolled.
+        Forged, NotFound
+            As :meth:`referee.collection.collection.Collection.poll`.
         """
-        poll = messages.Poll.parse(verify(signed, messages.Poll.KIND, str(signed.message.get("participant"))))
-        if self.store.participant(poll.participant) is None:
-            raise NotFound("this participant is not enrolled here")
-        return self.collection.assignment(poll.participant)
+        found = _or_raise(self.collection.poll([signed])[0])
+        return None if found is None else Signed.model_validate_json(found)
 
     def report(self, signed: Signed) -> None:
         """Take an individual report."""
-        self._counted(lambda: self.collection.accept(signed))
+        _or_raise(self.collection.accept([Sent(signed)])[0])
 
     def report_packed(self, signed: Signed, body: bytes) -> None:
         """Take a hosted population's report."""
-        self._counted(lambda: self.collection.accept_packed(signed, body))
-
-    def _counted(self, accept: Callable[[], None]) -> None:
-        try:
-            accept()
-        except TandemError as error:
-            self.collection.rejected[error.problem] += 1
-            raise
+        _or_raise(self.collection.accept([Sent(signed, body)])[0])
 
     # Runs -----------------------------------------------------------------------------------------------------------
 
@@ -168,6 +152,18 @@ class Referee:
             raise NotFound(f"run {run!r} has not begun")
         return self.identity.sign(messages.Configuration.KIND, wire)
 
+    def participants(self, run: str) -> bytes:
+        """Return everybody who was enrolled when a run began (:meth:`referee.collection.roster.Roster.encode`).
+
+        Raises
+        ------
+        NotFound
+            If there is no such run.
+        """
+        self.store.run(run)
+        first = self.store.first_entry(run)
+        return self.registrar.roster.encode(0 if first is None else int(first.body["participants"]["count"]))
+
     def notes(self, run: str) -> list[Progress]:
         """Return what the run has said of its progress so far."""
         return self._notes.get(run, [])
@@ -193,7 +189,14 @@ class Referee:
         return self._execution(self.store.run(run)).give_up(reason)
 
     def _execution(self, state: Run) -> Execution:
-        return Execution(state, self.store, self.identity, self.collection, self._curator, self._wait)
+        parts = (self.store, self.identity, self.registrar.roster, self.collection)
+        return Execution(state, *parts, self._curator, self._wait)
+
+
+def _or_raise(outcome: T | TandemError) -> T:
+    if isinstance(outcome, TandemError):
+        raise outcome
+    return outcome
 
 
 def public(chosen: ResolvedScenario) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, func, insert, select
-from sqlalchemy.exc import IntegrityError
+from collections.abc import Iterator, Sequence
 
-from common.core.errors import Conflict, Refused
-from common.wire.messages import MAX_AGENTS
+from sqlalchemy import delete, insert, select
+
 from referee.state.tables import Tables
 from referee.state.values import Cohort, Participant
+
+_ROWS = 10_000
+"""Rows that are read at a time."""
 
 
 class AgentQueries(Tables):
@@ -23,58 +25,26 @@ class AgentQueries(Tables):
             connection.execute(delete(tokens).where(tokens.c.purpose == purpose))
             connection.execute(insert(tokens).values(purpose=purpose, sha256=sha256))
 
-    def token_allowed(self, purpose: str, sha256: str) -> bool:
-        """Tell whether a token with this hash was allowed."""
-        tokens = self._table("tokens")
+    def tokens(self) -> set[tuple[str, str]]:
+        """Return the purpose and the hash of every token that was allowed."""
         with self._engine.connect() as connection:
-            found = connection.execute(select(tokens).where(tokens.c.purpose == purpose, tokens.c.sha256 == sha256))
-            return found.first() is not None
+            return {(row.purpose, row.sha256) for row in connection.execute(select(self._table("tokens")))}
 
     # Participants ---------------------------------------------------------------------------------------------------
 
-    def enrol(self, key: str, agents: int) -> Participant:
-        """Give a participant's agents the numbers after all others; the same key again gets the numbers it has.
+    def add_participants(self, participants: Sequence[Participant]) -> None:
+        """Record participants, in one transaction."""
+        rows = [(p.first, bytes.fromhex(p.key), p.agents) for p in participants]
+        self._insert_all("participants", ("first", "key", "agents"), rows)
 
-        Raises
-        ------
-        Conflict
-            If the key is enrolled with another number of agents.
-        Refused
-            If there would be more than ``MAX_AGENTS``.
-        """
+    def participants(self) -> Iterator[Participant]:
+        """Go through all, in the order of their numbers."""
         table = self._table("participants")
-        while True:
-            known = self.participant(key)
-            if known is not None:
-                if known.agents != agents:
-                    raise Conflict(f"this key is enrolled with {known.agents} agents, not {agents}")
-                return known
-            try:
-                with self._engine.begin() as connection:
-                    first = int(
-                        connection.execute(
-                            select(func.coalesce(func.max(table.c.first + table.c.agents), 0))
-                        ).scalar_one()
-                    )
-                    if first + agents > MAX_AGENTS:
-                        raise Refused(f"a referee numbers at most {MAX_AGENTS} agents, {first} are enrolled already")
-                    connection.execute(insert(table).values(key=key, first=first, agents=agents))
-            except IntegrityError:
-                continue  # another enrolment took the number: look again
-
-    def participant(self, key: str) -> Participant | None:
-        """Return a participant by its key."""
-        table = self._table("participants")
-        with self._engine.connect() as connection:
-            row = connection.execute(select(table).where(table.c.key == key)).first()
-        return None if row is None else Participant(row.key, int(row.first), int(row.agents))
-
-    def participants(self) -> list[Participant]:
-        """Return all, in the order of their numbers."""
-        table = self._table("participants")
-        with self._engine.connect() as connection:
-            rows = connection.execute(select(table).order_by(table.c.first)).all()
-        return [Participant(row.key, int(row.first), int(row.agents)) for row in rows]
+        with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
+            for first, key, agents in connection.execute(
+                select(table.c.first, table.c.key, table.c.agents).order_by(table.c.first)
+            ):
+                yield Participant(key.hex(), first, agents)
 
     # Cohorts --------------------------------------------------------------------------------------------------------
 
@@ -84,9 +54,3 @@ class AgentQueries(Tables):
         with self._engine.connect() as connection:
             rows = connection.execute(select(table).order_by(table.c.first)).all()
         return [Cohort(int(row.first), int(row.agents), row.seed, int(row.used)) for row in rows]
-
-    def enrolled(self) -> int:
-        """Return how many agents are enrolled."""
-        table = self._table("participants")
-        with self._engine.connect() as connection:
-            return int(connection.execute(select(func.coalesce(func.sum(table.c.agents), 0))).scalar_one())

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Row, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
-from common.core.errors import Conflict
 from common.wire.transcript import Entry
 from referee.state.tables import Tables
 from referee.state.values import Part, Question, StoredReport
+
+_FIELDS = ("slot", "individual", "report_id", "answered", "signature", "body", "message")
+"""Of a stored report, in its own order."""
+_ROWS = 10_000
+"""Rows that are read at a time."""
 
 
 class QuestionQueries(Tables):
@@ -31,7 +34,8 @@ class QuestionQueries(Tables):
                     query=json.dumps(question.query),
                     parts=json.dumps([[p.cohort, p.start, p.stop] for p in question.parts]),
                     asked=question.asked,
-                    open=True,
+                    open=question.open,
+                    answered=0,
                 )
             )
             for part in question.parts:
@@ -52,102 +56,82 @@ class QuestionQueries(Tables):
             rows = connection.execute(select(table).where(table.c.run == run).order_by(table.c.question)).all()
         return [_question(row) for row in rows]
 
-    def open_questions(self) -> list[tuple[str, int]]:
-        """Return run and number of every question that still takes answers."""
+    def open_questions(self) -> list[Question]:
+        """Return every question that still takes answers, oldest first."""
         table = self._table("questions")
         with self._engine.connect() as connection:
-            rows = connection.execute(select(table.c.run, table.c.question).where(table.c.open)).all()
-        return [(row.run, int(row.question)) for row in rows]
+            rows = connection.execute(select(table).where(table.c.open).order_by(table.c.key)).all()
+        return [_question(row) for row in rows]
 
-    def is_open(self, run: str, number: int) -> bool:
-        """Tell whether a question still takes answers."""
-        table = self._table("questions")
-        with self._engine.connect() as connection:
-            query = select(table.c.open).where(table.c.run == run, table.c.question == number)
-            return bool(connection.execute(query).scalar())
-
-    def close_question(self, run: str, number: int) -> None:
-        """Take no more answers."""
-        table = self._table("questions")
+    def close_question(self, question: Question) -> None:
+        """Take no more answers, and remember how many agents have answered."""
+        table, reports = self._table("questions"), self._table("reports")
         with self._engine.begin() as connection:
-            connection.execute(update(table).where(table.c.run == run, table.c.question == number).values(open=False))
+            total = select(func.coalesce(func.sum(reports.c.answered), 0)).where(reports.c.question == question.key)
+            connection.execute(
+                update(table)
+                .where(table.c.key == question.key, table.c.open)
+                .values(open=False, answered=total.scalar_subquery())
+            )
 
     # Reports --------------------------------------------------------------------------------------------------------
 
-    def add_reports(self, run: str, number: int, reports: Sequence[StoredReport]) -> bool:
-        """Store reports in one transaction, if the question is still open; tell whether they were stored.
-
-        Raises
-        ------
-        Conflict
-            If one of the participants has already reported, or a report id is taken.
-        """
-        questions, table = self._table("questions"), self._table("reports")
-        try:
-            with self._engine.begin() as connection:
-                still = connection.execute(
-                    update(questions)
-                    .where(questions.c.run == run, questions.c.question == number, questions.c.open)
-                    .values(open=True)
-                )
-                if still.rowcount == 0:
-                    return False
-                connection.execute(
-                    insert(table),
-                    [
-                        {
-                            "run": run,
-                            "question": number,
-                            "participant": r.participant,
-                            "report_id": r.report_id,
-                            "answered_count": r.answered,
-                            "header": json.dumps(r.header),
-                            "body": r.body,
-                        }
-                        for r in reports
-                    ],
-                )
-        except IntegrityError:
-            raise Conflict("an agent or a report id has already reported on this question") from None
-        return True
-
-    def report(self, run: str, number: int, participant: str) -> StoredReport | None:
-        """Return what a participant reported on a question."""
+    def last_report(self) -> int:
+        """Return the number of the newest report, 0 if there is none."""
         table = self._table("reports")
         with self._engine.connect() as connection:
-            row = connection.execute(
-                select(table).where(table.c.run == run, table.c.question == number, table.c.participant == participant)
-            ).first()
-        return None if row is None else _report(row)
+            return int(connection.execute(select(func.coalesce(func.max(table.c.number), 0))).scalar_one())
 
-    def reports(self, run: str, number: int) -> list[StoredReport]:
-        """Return all reports on a question, by participant key."""
+    def add_reports(self, first: int, reports: Sequence[tuple[int, StoredReport]]) -> None:
+        """Store reports, each with the key of its question, in one transaction, numbered ``first`` and on."""
+        self._insert_all(
+            "reports",
+            ("number", "question", *_FIELDS),
+            [
+                (number, question, r.slot, r.individual, r.report_id, r.answered, r.signature, r.body, r.message)
+                for number, (question, r) in enumerate(reports, start=first)
+            ],
+        )
+
+    def report(self, number: int) -> StoredReport:
+        """Return a report by its number."""
         table = self._table("reports")
         with self._engine.connect() as connection:
-            rows = connection.execute(
-                select(table).where(table.c.run == run, table.c.question == number).order_by(table.c.participant)
-            ).all()
-        return [_report(row) for row in rows]
+            return _report(connection.execute(self._fields().where(table.c.number == number)).one())
 
-    def reported(self, run: str, number: int) -> set[str]:
-        """Return the participants that have reported on a question."""
+    def reports(self, question: Question) -> Iterator[StoredReport]:
+        """Go through all reports on a question, by their slots."""
         table = self._table("reports")
-        with self._engine.connect() as connection:
-            query = select(table.c.participant).where(table.c.run == run, table.c.question == number)
-            return set(connection.execute(query).scalars())
+        query = self._fields().where(table.c.question == question.key).order_by(table.c.slot)
+        with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
+            for row in connection.execute(query):
+                yield _report(row)
+
+    def slots(self, question: Question) -> Iterator[tuple[int, int]]:
+        """Go through slot and number of all reports on a question."""
+        table = self._table("reports")
+        query = select(table.c.slot, table.c.number).where(table.c.question == question.key)
+        with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
+            for slot, number in connection.execute(query):  # noqa: UP028 - pairs, not rows
+                yield slot, number
 
     def answered(self, run: str) -> int:
-        """Return how many agents have answered in a run."""
-        table = self._table("reports")
+        """Return how many agents have answered the closed questions of a run."""
+        table = self._table("questions")
         with self._engine.connect() as connection:
-            query = select(func.coalesce(func.sum(table.c.answered_count), 0)).where(table.c.run == run)
+            query = select(func.coalesce(func.sum(table.c.answered), 0)).where(table.c.run == run)
             return int(connection.execute(query).scalar_one())
+
+    def _fields(self) -> Any:
+        table = self._table("reports")
+        return select(*(table.c[name] for name in _FIELDS))
 
 
 def _question(row: Row[Any]) -> Question:
     parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in json.loads(row.parts))
-    return Question(row.run, int(row.question), json.loads(row.query), parts, int(row.asked), bool(row.open))
+    query = json.loads(row.query)
+    return Question(row.run, int(row.question), query, parts, int(row.asked), bool(row.open), int(row.key))
 
 
 def _report(row: Row[Any]) -> StoredReport:
-    return StoredReport(row.participant, row.report_id, int(row.answered_count), json.loads(row.header), row.body)
+    return StoredReport(*tuple(row))

@@ -3,6 +3,7 @@
 RUN/scenario.yaml   the resolved scenario
 RUN/result.json     the result document
 RUN/transcript.jsonl
+RUN/participants    everybody who was enrolled: key and number of agents (:class:`referee.collection.roster.Roster`)
 RUN/reports/7.reports   the reports on question 7, as they were signed
 """
 
@@ -10,49 +11,51 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from common.core import canonical
-from common.core.errors import AuditFailed, BadMessage, NotFound
+from common.core.errors import AuditFailed, NotFound
 from common.wire.state import write_durably
 from referee.state.values import StoredReport
 
-_LENGTHS = struct.Struct("<QQ")
+_HEAD = struct.Struct("<QQB16s64sQQ")
+"""Of each report: slot, agents that answered, 1 for an individual, id, signature, lengths of body and message."""
 
 
 def pack_reports(reports: Iterable[StoredReport]) -> bytes:
-    """Encode reports: for each the lengths of header and body (two little-endian 64-bit words), header, body."""
-    pieces = []
-    for report in reports:
-        header = canonical.encode(report.header)
-        pieces += [_LENGTHS.pack(len(header), len(report.body)), header, report.body]
-    return b"".join(pieces)
+    """Encode reports: of each the numbers of :data:`_HEAD`, little-endian, the body, the message if there is one."""
+    pieces = bytearray()
+    for r in reports:
+        pieces += _HEAD.pack(r.slot, r.answered, r.individual, r.report_id, r.signature, len(r.body), len(r.message))
+        pieces += r.body
+        pieces += r.message
+    return bytes(pieces)
 
 
-def unpack_reports(raw: bytes) -> list[tuple[dict[str, Any], bytes]]:
-    """Decode :func:`pack_reports` into (header, body) pairs.
+def unpack_reports(raw: bytes) -> Iterator[StoredReport]:
+    """Decode :func:`pack_reports`, one after the other.
 
     Raises
     ------
     AuditFailed
         If the bytes are not such a list.
     """
-    found, at = [], 0
+    at = 0
     while at < len(raw):
         try:
-            header_length, body_length = _LENGTHS.unpack_from(raw, at)
-            middle = at + _LENGTHS.size + header_length
-            if middle + body_length > len(raw):
-                raise AuditFailed(f"the reports end in the middle of one, at byte {at}")
-            found.append((canonical.decode(raw[at + _LENGTHS.size : middle]), raw[middle : middle + body_length]))
-        except (struct.error, BadMessage):
+            slot, answered, individual, report_id, signature, body, message = _HEAD.unpack_from(raw, at)
+        except struct.error:
             raise AuditFailed(f"the reports cannot be read at byte {at}") from None
-        at = middle + body_length
-    return found
+        middle = at + _HEAD.size + body
+        end = middle + message
+        if end > len(raw) or individual > 1:
+            raise AuditFailed(f"the reports end in the middle of one, at byte {at}")
+        parts = raw[at + _HEAD.size : middle], raw[middle:end]
+        yield StoredReport(slot, bool(individual), report_id, answered, signature, *parts)
+        at = end
 
 
 def write_run(
@@ -60,12 +63,14 @@ def write_run(
     scenario: dict[str, Any],
     result: dict[str, Any],
     transcript: str,
+    participants: bytes,
     reports: Iterable[tuple[int, bytes]],
 ) -> None:
     """Write a run folder."""
     (folder / "reports").mkdir(parents=True, exist_ok=True)
     write_durably(folder / "scenario.yaml", yaml.safe_dump(scenario, sort_keys=False).encode())
     write_durably(folder / "transcript.jsonl", transcript.encode())
+    write_durably(folder / "participants", participants)
     for question, raw in reports:
         write_durably(folder / "reports" / f"{question}.reports", raw)
     write_result(folder, result)

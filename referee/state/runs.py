@@ -112,6 +112,13 @@ class RunQueries(Tables):
             line = connection.execute(query).scalar()
         return None if line is None else Entry.parse(json.loads(line))
 
+    def first_entry(self, run: str) -> Entry | None:
+        """Return the oldest entry of a run's transcript: its configuration."""
+        table = self._table("entries")
+        with self._engine.connect() as connection:
+            line = connection.execute(select(table.c.line).where(table.c.run == run, table.c.index == 0)).scalar()
+        return None if line is None else Entry.parse(json.loads(line))
+
     def reply_entry(self, run: str, step: int) -> Entry | None:
         """Return the entry that holds the reply to a step of the protocol, if it was given already."""
         table = self._table("entries")

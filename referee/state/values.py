@@ -36,7 +36,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Question:
-    """A question to a batch of agents."""
+    """A question to a batch of agents; ``key`` is its number among all of the referee's, 0 before it is stored."""
 
     run: str
     question: int
@@ -44,17 +44,38 @@ class Question:
     parts: tuple[Part, ...]
     asked: int
     open: bool
+    key: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StoredReport:
-    """A report as it was accepted: the signed header (JSON) and the packed body."""
+    """A report as it was accepted, without what its question says already.
 
-    participant: str
-    report_id: str
+    Attributes
+    ----------
+    slot
+        The first slot of its participant in the question's batch: this names the participant.
+    individual
+        Whether an individual agent sent it, or a host.
+    report_id
+        16 bytes.
+    answered
+        How many agents answered.
+    signature
+        Of the participant, 64 bytes.
+    body
+        The packed answers.
+    message
+        What was signed, in canonical JSON, if it is written in another way than it is rebuilt; else empty.
+    """
+
+    slot: int
+    individual: bool
+    report_id: bytes
     answered: int
-    header: dict[str, Any]
+    signature: bytes
     body: bytes
+    message: bytes = b""
 
 
 @dataclass(frozen=True)

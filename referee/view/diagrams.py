@@ -9,8 +9,8 @@ import inspect
 import sys
 from collections.abc import Iterator
 
+from common.vocabulary.patterns import END, Either, Many, Messages, Party, Pattern, Sequence
 from referee.protocols.base import ABLATIONS, PROTOCOLS, Protocol
-from referee.protocols.patterns import END, Either, Many, Messages, Party, Pattern, Sequence
 
 _HEAD = (
     "sequenceDiagram",

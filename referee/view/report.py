@@ -7,13 +7,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import ResolvedScenario
+from common.vocabulary.demands.base import demands_of
 from common.wire.state import write_durably
 
 History = list[dict[str, float]]
 """The numbers of each round, as the protocol noted them."""
 TRUTHS = {"loss_on_target": "true loss on T", "correct": "in truth"}
 """How a truth that was left out is called; a baseline is called by its name."""
+PROMISED = {
+    "curator": "each person of the curator has",
+    "agent": "each agent has",
+    "together": "a row of the file that both read has",
+}
+"""To whom a run promises what its result says."""
+SIMULATED = "simulated: whoever knows the run's seed can undo the noise, so nothing of this is promised to real people"
+"""What is said of people whose randomness may come from a seed."""
 
 
 def write_report(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], history: History) -> None:
@@ -43,20 +53,21 @@ def draw(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], round
         numbers, [r["value"] for r in rounds], yerr=[below, above], fmt="o", capsize=3, color="#1f4e79",
         label=f"agents' estimate, {result['estimate']['confidence']:.0%} interval",
     )  # fmt: skip
-    if scenario.mode == "realizable":
+    if halts(scenario):
         level = scenario.accuracy.halt_below * scenario.alpha
         axes.axhline(level, color="#1b7f3b", linestyle="--", label=f"halts when shown to be below {level:g}")
     truth = result["truth"]
     if truth is not None and "loss_on_target" in truth:
         true_loss = truth.get("mean_squared_error", truth["loss_on_target"])
-        axes.axhline(true_loss, color="#b3261e", label=f"true loss of the answer, {true_loss:.3f}")
+        kind = "squared" if "mean_squared_error" in truth else "0/1"
+        axes.axhline(true_loss, color="#b3261e", label=f"true {kind} loss of the answer, {true_loss:.3f}")
         styles = {"curator-only": ":", "agents-only": (0, (1, 4)), "agents-once": (0, (4, 4)), "optimum": "-."}
         for name, found in truth.get("baselines", {}).items():
             value = found["loss_on_target"]
             axes.axhline(value, color="#777777", linestyle=styles[name], label=f"{name}, {value:.3f}")
     axes.set(
         xlabel="round",
-        ylabel=f"{'squared' if scenario.agents.loss == 'squared' else '0/1'} loss on the population T",
+        ylabel=f"{scenario.agents.loss} loss on the population T",
         title=f"{scenario.name}: {result['status']}",
         ylim=(0, None),
     )
@@ -66,8 +77,12 @@ def draw(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], round
         figure.savefig(folder / f"loss.{suffix}", dpi=150, metadata={"Date": None} if suffix == "svg" else None)
 
 
+def halts(scenario: ResolvedScenario) -> bool:
+    """Tell whether a run of the scenario halts where the loss on T is shown to be below a level."""
+    return scenario.mode == "realizable" and scenario.problem is None and demands_of(scenario.protocol).reweighs
+
+
 def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, drawn: bool) -> str:
-    curator, agent = result["privacy"]["curator"], result["privacy"]["agent"]
     lines = [
         f"# {scenario.title}",
         "",
@@ -77,8 +92,8 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
         "",
         "| | |",
         "|---|---|",
-        f"| each person of the curator has | {guarantee(curator)} |",
-        f"| each agent has | {guarantee(agent)} |",
+        *(f"| {PROMISED[who]} | {Guarantee.parse(promised)} |" for who, promised in result["privacy"].items()),
+        *([f"| people | {SIMULATED} |"] if scenario.people == "simulated" else []),
         f"| agents asked, answered, enrolled | {', '.join(format(result['agents'][k], ',') for k in _COUNTS)} |",
         f"| seconds | {result['seconds']['total']} |",
     ]
@@ -114,22 +129,13 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
             f"| {r['round']:.0f} | {r['value']:.4f} | {r['low']:.4f} to {r['high']:.4f} | {r['asked']:,.0f} |"
             for r in rounds
         ]
-    if scenario.mode == "realizable" and scenario.problem is None:
-        lines += [
-            "",
-            "Intervals are two-sided and hold for all rounds together; the run halts by a one-sided sequential test, "
-            "which needs fewer answers.",
-        ]
+    if rounds:
+        lines += ["", "Intervals are two-sided and hold for all rounds together."]
+    if rounds and halts(scenario) and scenario.agents.test == "sequential":
+        lines += ["The run halts by a one-sided sequential test, which needs fewer answers."]
     lines += ["", "`state/` holds the parties' keys and private state: nothing of it is needed to verify the run."]
     lines += ["", f"Verify this run with `referee audit {result['run']}`.", ""]
     return "\n".join(lines)
 
 
 _COUNTS = ("asked", "answered", "enrolled")
-
-
-def guarantee(pair: dict[str, float | None]) -> str:
-    """Say a guarantee in words."""
-    if pair["epsilon"] is None:
-        return "no guarantee (a non-private run)"
-    return f"epsilon = {pair['epsilon']:g}, delta = {pair['delta']:g}"

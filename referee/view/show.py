@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +15,11 @@ from rich.table import Table
 from common.planning.checks import violations
 from common.planning.plan import plan, rows, rows_of
 from common.planning.problems.base import planned_values
+from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
+from common.vocabulary.hypotheses.base import HYPOTHESES
 from referee.audit.audit import Audit
-from referee.view.report import TRUTHS, guarantee
+from referee.view.report import PROMISED, SIMULATED, TRUTHS
 
 _OUT = Console()
 _ERR = Console(stderr=True)
@@ -72,8 +73,8 @@ def _line(text: str, numbers: dict[str, float]) -> str:
     return f"  {text}: loss on T {numbers['value']:.4f} ({interval}), {int(numbers['asked']):,} agents asked"
 
 
-def result(document: dict[str, Any]) -> None:
-    """Print the final table of a run."""
+def result(document: dict[str, Any], *, simulated: bool) -> None:
+    """Print the final table of a run, whose people are simulated or real."""
     table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -87,9 +88,7 @@ def result(document: dict[str, Any]) -> None:
     if document["estimate"]:
         e = document["estimate"]
         table.add_row(
-            "estimate of the agents"
-            if document["truth"] and "correct" in document["truth"]
-            else "loss on T, estimated",
+            "loss on T, estimated" if _about_a_loss(document) else "estimate of the agents",
             f"{e['value']:.4f}, in {e['low']:.4f} to {e['high']:.4f} at {e['confidence']:.0%}",
         )
     if document["truth"] and "loss_on_target" in document["truth"]:
@@ -113,14 +112,22 @@ def result(document: dict[str, Any]) -> None:
         "agents",
         f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled",
     )
-    table.add_row("curator guarantees", guarantee(document["privacy"]["curator"]))
-    table.add_row("each agent has", guarantee(document["privacy"]["agent"]))
+    for who, promised in document["privacy"].items():
+        table.add_row(PROMISED[who], str(Guarantee.parse(promised)))
+    if simulated:
+        table.add_row("people", SIMULATED)
     seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
     table.add_row("seconds", seconds)
     table.add_row("peak memory", f"{document['peak_memory_bytes'] / 2**20:,.0f} MiB (largest process)")
     table.add_row("run folder", document["run"])
     _OUT.print(table)
     _OUT.print(f"Verify it: referee audit {document['run']}", highlight=False)
+
+
+def _about_a_loss(document: dict[str, Any]) -> bool:
+    """Tell whether the agents estimated the loss of a hypothesis, and nothing else about a problem."""
+    judged = bool(document["truth"]) and "correct" in document["truth"]
+    return not judged and document["answer"].get("kind") in HYPOTHESES.names()
 
 
 def plans(scenario: Scenario) -> dict[str, Any]:
@@ -141,6 +148,7 @@ def plans(scenario: Scenario) -> dict[str, Any]:
         "tight": tight,
         "rows": [row.wire() for row in beside],
         "violations": violations(scenario),
+        "privacy": {"curator": scenario.curator.guarantee.wire(), "agent": scenario.agents.guarantee.wire()},
     }
 
 
@@ -173,6 +181,10 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
         _OUT.print(f"  {row['name']} (tight): {row['tight_source']}", highlight=False, style="dim", soft_wrap=True)
         if row["paper_source"] != row["tight_source"]:
             _OUT.print(f"  {row['name']} (paper): {row['paper_source']}", highlight=False, style="dim", soft_wrap=True)
+    for who, promised in document["privacy"].items():
+        _OUT.print(f"{PROMISED[who]}: {Guarantee.parse(promised)}", highlight=False, soft_wrap=True)
+    if scenario.people == "simulated":
+        _OUT.print(f"people: {SIMULATED}", highlight=False, soft_wrap=True)
     for violation in document["violations"]:
         _OUT.print(f"[bold red]violated[/bold red] {violation}", highlight=False, soft_wrap=True)
     if not document["violations"]:
@@ -187,7 +199,6 @@ def _figure(value: float | None) -> str:
 
 def audit_document(found: Audit) -> dict[str, Any]:
     """Return what an audit found as JSON."""
-    private = math.isfinite(found.epsilon)
     return {
         "verified": True,
         "status": found.status,
@@ -195,7 +206,7 @@ def audit_document(found: Audit) -> dict[str, Any]:
         "operations": found.operations,
         "reports": found.reports,
         "answers": found.answers,
-        "guarantee": {"epsilon": found.epsilon, "delta": found.delta} if private else None,
+        "privacy": {who: promised.wire() for who, promised in found.promises.items()},
         "not_covered": list(UNSIGNED),
     }
 
@@ -207,7 +218,8 @@ def audit_table(run: Path, found: Audit) -> None:
     _OUT.print(f"  {found.operations} curator operations, each signed for exactly its request")
     _OUT.print(f"  {found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice")
     _OUT.print("  the protocol, replayed on these answers, asks the same questions and ends with the same result")
-    if math.isfinite(found.epsilon):
-        cap = f"epsilon = {found.epsilon:g}, delta = {found.delta:g}"
-        _OUT.print(f"  the curator's declared events stay within its guarantee of {cap}", highlight=False)
+    if found.promises["curator"].private:
+        _OUT.print("  what the curator's declared events cost is within what it promised", highlight=False)
+    for who, promised in found.promises.items():
+        _OUT.print(f"  {PROMISED[who]}: {promised}", highlight=False, soft_wrap=True)
     _OUT.print(f"  not covered, since nobody signs it: {', '.join(UNSIGNED)}", style="dim", highlight=False)

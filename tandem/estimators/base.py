@@ -19,6 +19,7 @@ from common.core.arrays import AnyArray, Singles
 from common.core.errors import BadFit
 from common.numerics.randomness import RandomSource
 from common.people.tables import TableSource, encode
+from common.privacy.guarantee import Protected
 from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from referee.service.referee import public
@@ -178,12 +179,13 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise BadFit(f"{name} must be a whole number, found {value:g}")
         return int(value)
 
-    def _spending(self, sides: Sides) -> Spending:
+    def _spending(self, sides: Sides, protects: Protected) -> Spending:
         """Return what a fit with these parameters may cost."""
         return Spending(
             epsilon=self._number("epsilon"),
             delta=self._number("delta"),
             agent_epsilon=self._number("agent_epsilon"),
+            protects=protects,
             people=len(sides.curator),
             agents=len(sides.population),
             drawn=sides.drawn,
@@ -232,9 +234,11 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             tables[PUBLIC] = others
         before = getattr(self, "guarantee_", None)
         self.guarantee_ = Guarantee(
-            fits=(*(before.fits if before else ()), self._spending(sides)),
+            fits=(*(before.fits if before else ()), self._spending(sides, chosen.curator.guarantee.protects)),
             simulated=seed is not None or (before is not None and before.simulated),
-            assumptions=self._assumptions(),
+            assumptions=_all(
+                before.assumptions if before else (), self._assumptions(), chosen.curator.guarantee.protects
+            ),
         )
         try:
             finished = run(chosen, tables, seed)
@@ -262,7 +266,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         The folder.
         """
         check_is_fitted(self, "hypothesis_")
-        write_run(Path(folder), self._scenario, self.result_, self._finished.transcript, self._finished.reports)
+        left = self._finished
+        write_run(Path(folder), self._scenario, self.result_, left.transcript, left.participants, left.reports)
         return Path(folder)
 
     # Predicting -----------------------------------------------------------------------------------------------------
@@ -282,6 +287,12 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "hypothesis_")
+
+
+def _all(before: tuple[str, ...], now: tuple[str, ...], protects: Protected) -> tuple[str, ...]:
+    """Return what any fit takes for public, each once."""
+    features = ("every feature of the curator's people",) if protects == "labels" else ()
+    return tuple(dict.fromkeys((*before, *now, *features)))
 
 
 def _apart(X: Any, name: str) -> tuple[Any, AnyArray]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from common.core.values import Value
+from common.privacy.guarantee import Guarantee as Promise
+from common.privacy.guarantee import Protected, of_agent, of_curator
 from common.privacy.rounding import up
 
 
@@ -17,6 +19,8 @@ class Spending(Value):
         A person of the curator's sample: (epsilon, delta)-differential privacy of everything the curator releases.
     agent_epsilon
         A person who answers on their own: epsilon-local differential privacy of the one answer (delta is 0).
+    protects
+        What of the record of a person of the curator's sample epsilon and delta protect.
     people, agents
         How many there are of each; public.
     drawn
@@ -26,13 +30,14 @@ class Spending(Value):
     epsilon: float
     delta: float
     agent_epsilon: float
+    protects: Protected = "records"
     people: int
     agents: int
     drawn: bool = False
 
 
 class Guarantee(Value):
-    """The privacy of all fits of one estimator object; neighbours replace one record, the numbers of people are public.
+    """The privacy of all fits of one estimator object; its text says it in full.
 
     Costs add up by basic composition: (sum of epsilon, sum of delta), rounded up. That is what somebody pays whose
     record is in every fit; for one who is in some of them it is less. Other objects (clones, the candidates of a grid
@@ -46,7 +51,7 @@ class Guarantee(Value):
         Whether the randomness of some fit came from ``random_state``. Whoever knows or guesses that seed can undo
         the noise: then nothing here is promised to real people.
     assumptions
-        What is taken for public, and so not protected.
+        What some fit takes for public, and so does not protect.
     """
 
     fits: tuple[Spending, ...]
@@ -73,12 +78,29 @@ class Guarantee(Value):
         """The (epsilon, delta) of a person in every fit, whichever part they played in each."""
         return _sum([max(fit.epsilon, fit.agent_epsilon) for fit in self.fits]), self.delta
 
+    @property
+    def protects(self) -> Protected:
+        """What of a record of the curator's people is protected in every fit."""
+        return "labels" if any(fit.protects == "labels" for fit in self.fits) else "records"
+
+    @property
+    def curator(self) -> Promise:
+        """What is promised to a person of the curator's sample."""
+        return of_curator((self.epsilon, self.delta), self.protects, "fits")
+
+    @property
+    def agent(self) -> Promise:
+        """What is promised to a person of the population."""
+        return of_agent((self.agent_epsilon, 0.0), "fits and agents")
+
     def __str__(self) -> str:
-        told = (
-            f"({self.epsilon:g}, {self.delta:g})-DP for each of the curator's people, {self.agent_epsilon:g}-local DP "
-            f"for each of the population's, in {len(self.fits)} fit{'s' if len(self.fits) > 1 else ''}"
+        fits = f"in {len(self.fits)} fit{'s' if len(self.fits) > 1 else ''}"
+        seeded = "SIMULATED, whoever knows the seed can undo all of it; " if self.simulated else ""
+        public = f"; taken for public: {'; '.join(self.assumptions)}" if self.assumptions else ""
+        return (
+            f"{fits}: {seeded}each of the curator's people has {self.curator}; "
+            f"each of the population's {self.agent}{public}"
         )
-        return told + (": SIMULATED, the seed undoes it" if self.simulated else "")
 
 
 def _sum(values: list[float]) -> float:

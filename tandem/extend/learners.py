@@ -10,32 +10,38 @@ from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import SETTINGS
-from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
-from curator.weights.sampling import Sampler
+from curator.mechanisms.clipped_steps import ClippedSteps
+from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
+from curator.mechanisms.sums import ClippedSum
+from curator.metering.access import Access
 
 __all__ = [
     "LEARNERS",
     "PLANNINGS",
     "SETTINGS",
+    "Access",
     "AnyArray",
     "BadScenario",
+    "ClippedSteps",
+    "ClippedSum",
     "Constant",
     "Event",
     "Floats",
     "Gaussian",
     "Hypothesis",
     "Indices",
-    "Laplace",
     "Learner",
     "LearnerPlanning",
     "Linear",
+    "MostFrequent",
+    "NoisyCount",
+    "NoisyHistogram",
     "NonPrivate",
     "RandomSource",
     "Records",
     "Release",
-    "Sampler",
     "Sizes",
     "SubsampledRelease",
     "SubsampledSteps",

@@ -4,31 +4,37 @@ from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease
-from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations.base import OPERATIONS, Natural, Operation, Result, Whole
-from curator.operations.base import HANDLERS, OperationHandler, Workspace
-from curator.sample.shard import BLOCK
+from common.vocabulary.records import Records
+from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
+from curator.mechanisms.sums import ClippedSum
+from curator.metering.access import Access
+from curator.operations.base import HANDLERS, OperationHandler, Standing
 
 __all__ = [
-    "BLOCK",
     "HANDLERS",
     "OPERATIONS",
+    "Access",
     "AnyArray",
+    "ClippedSum",
     "Event",
     "Floats",
     "Gaussian",
     "Indices",
-    "Laplace",
+    "MostFrequent",
     "Natural",
     "NoEvent",
+    "NoisyCount",
+    "NoisyHistogram",
     "NonPrivate",
     "Operation",
     "OperationHandler",
     "PolicyRefused",
     "RandomSource",
+    "Records",
     "Release",
     "Result",
+    "Standing",
     "SubsampledRelease",
     "Whole",
-    "Workspace",
 ]

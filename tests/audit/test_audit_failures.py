@@ -18,7 +18,7 @@ from common.vocabulary.hypotheses.trees import Trees
 from common.vocabulary.losses import Loss, count, grain
 from common.vocabulary.queries.gradient import GradientQuery
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from local_agent.answering import evaluate
@@ -53,7 +53,7 @@ def test_no_record_makes_a_learner_fail(settings: dict[str, Any], record: tuple[
     held, mistakes = LocalSample.of(records), np.zeros(N, dtype=np.uint8)
     mistakes[N // 2] = 8
     weights = Reweighing.restore(held, 0.26, 5.0, ["zero-one"] * 8, [mistakes])
-    learned = parse_learner(settings).learn(weights.sampler(held), RandomSource.seeded(1), None)
+    learned = learn_from(parse_learner(settings), weights.sampler(held), RandomSource.seeded(1), None)
     assert set(learned.predict(records.features)) <= {-1, 1}
 
 

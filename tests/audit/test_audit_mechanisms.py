@@ -42,7 +42,7 @@ def test_randomized_response_that_tells_the_truth_too_often_is_caught() -> None:
 
 
 def test_a_fresh_answer_on_every_retry_is_caught() -> None:
-    warner = parse_mechanism({"name": "warner", "epsilon": 1.0})
+    warner: Any = parse_mechanism({"name": "warner", "epsilon": 1.0})
 
     def twin(value: Any, runs: int, source: RandomSource) -> AnyArray:
         return warner.randomize(np.full(2 * runs, value), source).reshape(runs, 2)
@@ -73,7 +73,7 @@ def test_values_that_nobody_clamped_are_caught() -> None:
 
 
 def test_gaussian_noise_passes_at_its_delta_and_half_of_it_is_caught() -> None:
-    right = parse_mechanism({"name": "gaussian", "epsilon": 1.0, "delta": 0.01})
+    right: Any = parse_mechanism({"name": "gaussian", "epsilon": 1.0, "delta": 0.01})
     assert audit(once(right), REALS, RandomSource.seeded(8), runs=RUNS, delta=0.01).epsilon <= 1.0
 
     def twin(value: float, runs: int, source: RandomSource) -> AnyArray:

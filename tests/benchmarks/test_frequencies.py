@@ -36,7 +36,7 @@ def slow(boost: float) -> Rival:
         q = (1 - p) / (k - 1)
 
         def client(items: list[int]) -> list[int]:
-            return [item if generator.random() < p else (item + generator.integers(1, k)) % k for item in items]
+            return [item if generator.random() < p else int(item + generator.integers(1, k)) % k for item in items]
 
         def server(answers: list[int]) -> Any:
             return (np.bincount(answers, minlength=k) / len(answers) - q) / (p - q)

@@ -41,6 +41,12 @@ def test_too_few_people_end_the_run_at_once(tmp_path):
     assert second.transcript == ""
 
 
+def test_no_deadline_passes_while_everybody_is_at_work(tmp_path):
+    """Nobody's answer is on its way: a machine of any speed gives the same run."""
+    agents = Embedded(tmp_path).run(tiny("agents.deadline=1e-9"), 1, "run", quiet).result["agents"]
+    assert agents["answered"] == agents["asked"] == 1200
+
+
 def test_nothing_stays_open_when_a_party_cannot_be_opened(tmp_path):
     Embedded(tmp_path).run(tiny(), 1, "run", quiet)
     with pytest.raises(BadInput, match="another seed"):

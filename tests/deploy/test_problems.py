@@ -37,7 +37,7 @@ def test_a_run_is_audited_and_costs_what_it_says(tmp_path, name, alone):
     # With these seeds the hybrid is right; that it is with probability 1 - beta is measured by the benchmark.
     assert result["truth"]["correct"] or alone is not None
     assert result["privacy"]["curator"]["epsilon"] == pytest.approx(chosen.curator.epsilon)
-    assert result["privacy"]["agent"]["epsilon"] == chosen.agents.mechanism.epsilon
+    assert result["privacy"]["agent"]["epsilon"] == chosen.agents.mechanism.epsilon  # type: ignore[attr-defined]
     assert result["agents"]["asked"] <= chosen.agents.count
     assert (result["agents"]["asked"] == 0) == (alone == "curator")
 

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class Killer:
 
     def _work(self, parties: dict[str, Party]) -> None:
         for name, event in self._plan:
-            until(lambda event=event: event(self._state))
+            until(partial(event, self._state))
             victim = parties[name].process
             os.kill(victim.pid, signal.SIGKILL)
             victim.wait()

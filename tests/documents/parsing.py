@@ -129,6 +129,6 @@ def _of_a_module(module: str, words: list[str]) -> None:
 
 def _of_an_extra(package: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    name, extra = re.fullmatch(r"([\w-]+)\[(\w+)\]", package).groups()  # type: ignore[union-attr]
+    name, extra = re.fullmatch(r"([\w-]+)\[(\w+)\]", package).groups()
     assert name == project["name"]
     assert extra in project["optional-dependencies"]

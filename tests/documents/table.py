@@ -118,6 +118,8 @@ def _two_tables(clone: Clone, done: Done) -> None:
 
 TARGETS = ("install", "check", "format", "test", "test-all", "evidence", "demo", "clean")
 
+CORRECTIONS = sorted(path.stem for path in (ROOT / "benchmarks" / "corrections").glob("[a-z]*.py"))
+
 QUICK: tuple[Job, ...] = (
     job("make help", *(rf"\b{target}\b" for target in TARGETS)),
     job("referee list", "ball A ball that .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
@@ -125,6 +127,7 @@ QUICK: tuple[Job, ...] = (
 )
 
 SLOW: tuple[Job, ...] = (
+    job("referee audit-privacy --only mechanism", "mechanism warner .* holds", "warner twice the epsilon .* caught"),
     Job(
         (
             Step("referee run ball --seed 2", ("status done: ",), check=_as_on_the_front_page),
@@ -211,6 +214,7 @@ SLOW: tuple[Job, ...] = (
     ),
     job("python -m referee.view.diagrams", check=_as_in_the_page),
     job("python -m benchmarks.house", check=_the_same_pictures),
+    Job(tuple(Step(f"python -m benchmarks.corrections.{name}") for name in CORRECTIONS)),
     job(".venv/bin/pytest -n 0 tests/common/vocabulary/mechanisms", r"\d+ passed"),
     job(
         "python -m benchmarks.adaptation [--json] [--table N] [--figures] [--measure] [--data DIR] [--splits 10]",
@@ -236,7 +240,8 @@ PARSED: dict[str, dict[str, str]] = {
     },
     "python -m benchmarks.scaling [--most 1000000000] [--folder DIRECTORY] [--json]": {},
     "python -m benchmarks.cluster [--json]": {},
-    "python -m benchmarks.audit --scale 10": {},
+    "referee audit-privacy": {},
+    "referee audit-privacy --scale 10 --json": {},
     **{
         f"python -m benchmarks.{name}": {}
         for name in (
@@ -282,6 +287,7 @@ RECORDS = {"== in workers: done after 3 rounds": "benchmarks/results/cluster.txt
 
 NO_CODE = {
     "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "engine/          the way of"),
+    "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),
     "docs/extending.md": ("[build-system]",),
     "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),
     "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)", "epsilon = epsilon_G("),

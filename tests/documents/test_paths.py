@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.scenario.scenario import CuratorSection
+from common.scenario.sections import CuratorSection
 from tests.documents.reading import ROOT, pages
 
 SOURCES = ("common", "curator", "local_agent", "referee", "deploy", "tandem", "scenarios")
@@ -23,7 +23,7 @@ FILE = re.compile(r"(?<=`)(?:[\w-]+/)*[\w-]+\.(?:py|md|svg|toml|yml)(?=`)")
 MODULE = re.compile(rf"(?<![\w./-])(?:{_TREE})(?:\.(?!(?:py|md|svg)\b)[A-Za-z_]\w*)+(?![\w/(-])")
 TEST = re.compile(r"(?<![\w./])test_\w+(?![\w.])")
 GROUP = re.compile(
-    r"tandem\.(?:accountants|distributions|hypotheses|learners|mechanisms|operations|problems|protocols|queries)"
+    r"tandem\.(?:accountants|demands|distributions|hypotheses|learners|mechanisms|operations|problems|protocols|queries)"
 )
 """A group of entry points, which is no module."""
 GIVEN = {

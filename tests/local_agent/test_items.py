@@ -121,7 +121,7 @@ def test_items_beyond_the_domain_are_clamped(monkeypatch):
 @pytest.mark.parametrize("mechanism", ORACLES)
 def test_the_public_word_is_that_of_the_question_and_the_slot(mechanism):
     """1000 people together and one by one: own items are supported with p, not q, within 5.5 standard errors."""
-    oracle = parse_mechanism({"name": mechanism, "epsilon": 3.0})
+    oracle: Any = parse_mechanism({"name": mechanism, "epsilon": 3.0})
     query, items = parse_query(ITEM), [5, 6, 0, 7, 3] * 200
     slots, records, source = np.random.default_rng(1).permutation(1000), people(items), RandomSource.seeded(1)
     together = answer_together(query, oracle, TableRecordSource(records), np.arange(1000), slots, source)

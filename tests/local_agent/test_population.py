@@ -97,7 +97,7 @@ def test_a_crash_at_any_write_leads_to_the_same_answers(tmp_path, monkeypatch, w
     undisturbed = whole.answer(asked, ITS)[1]
     whole.close()
 
-    people, calls, real = opened(tmp_path / "cut"), [], population_module.write_durably
+    people, calls, real = opened(tmp_path / "cut"), [], population_module.write_durably  # type: ignore[attr-defined]
 
     def dying(*arguments: Any, **named: Any) -> None:
         calls.append(1)
@@ -124,7 +124,7 @@ def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path, monkeyp
     A referee that knows of the crash may try any number of other questions for the same people: all are refused.
     """
     asked = assignment(AGREED, range(20), range(20))
-    people, real = opened(tmp_path), population_module.write_durably
+    people, real = opened(tmp_path), population_module.write_durably  # type: ignore[attr-defined]
 
     def dying(path: Path, *arguments: Any, **named: Any) -> None:
         if path.suffix == ".report":

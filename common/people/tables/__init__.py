@@ -1,6 +1,7 @@
 """Tables of real records: how they are described in a scenario, read, and encoded by public rules alone.
 
-Describing a table needs nothing; what reads one (:func:`load`, :func:`encode`) is loaded when it is first asked for.
+Describing a table needs nothing; what reads one (:func:`load`, :func:`numbered`, :func:`encode`) is loaded when it is
+first asked for.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from common.people.tables.schema import Schema, parse_schema, read_schema
 from common.people.tables.source import Category, Label, Layout, Number, Selection, TableSource
 
 if TYPE_CHECKING:
-    from common.people.tables.loading import encode, load
+    from common.people.tables.loading import encode, load, numbered
 
 __all__ = [
     "Category",
@@ -21,13 +22,14 @@ __all__ = [
     "TableSource",
     "encode",
     "load",
+    "numbered",
     "parse_schema",
     "read_schema",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("encode", "load"):
+    if name not in ("encode", "load", "numbered"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from common.people.tables import loading
 

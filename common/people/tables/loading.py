@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars
@@ -15,8 +16,28 @@ from common.people.tables.source import Category, Label, Number, Reluctance, Sel
 from common.vocabulary.records import Records
 
 
+class Numbered(NamedTuple):
+    """The records that a source keeps, and the number of each one's row.
+
+    Attributes
+    ----------
+    records
+        m records.
+    rows
+        Ascending, shape (m,): rows are counted from 0 over all files, whether they are kept or not.
+    """
+
+    records: Records
+    rows: Indices
+
+
 def load(data: Path, source: TableSource) -> Records:
-    """Read, filter and encode the records of a source.
+    """Return the records of :func:`numbered`, in the order of the files."""
+    return numbered(data, source).records
+
+
+def numbered(data: Path, source: TableSource) -> Numbered:
+    """Read, filter and encode the records of a source; each row by rules that look at it alone.
 
     Parameters
     ----------
@@ -27,8 +48,8 @@ def load(data: Path, source: TableSource) -> Records:
 
     Returns
     -------
-    Records with float32 features of shape (n, ``source.dimension``) in [0, 1], of L2 norm at most
-    ``source.norm`` where that is given.
+    Records with float32 features of shape (m, ``source.dimension``) in [0, 1], of L2 norm at most
+    ``source.norm`` where that is given; and the numbers of their rows.
 
     Raises
     ------
@@ -38,6 +59,8 @@ def load(data: Path, source: TableSource) -> Records:
     """
     features: list[Singles] = []
     labels: list[Labels] = []
+    numbers: list[Indices] = []
+    passed = 0
     chances = _Chances(source.selection)
     for file in source.files:
         for piece in pieces(data / file, source.layout, source.columns):
@@ -46,9 +69,11 @@ def load(data: Path, source: TableSource) -> Records:
             chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
             features.append(_encode(chosen, source))
             labels.append(_labels(chosen, source.label, source.layout.missing))
+            numbers.append(passed + rows)
+            passed += len(kept)
     if not sum(map(len, labels)):
         raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")
-    return Records(np.concatenate(features), np.concatenate(labels)).check()
+    return Numbered(Records(np.concatenate(features), np.concatenate(labels)).check(), np.concatenate(numbers))
 
 
 def encode(frame: polars.DataFrame, source: TableSource) -> Singles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from posixpath import normpath
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -186,11 +187,17 @@ class Selection(Value):
         return (ratio + 1.0) ** 2 / (4.0 * ratio)
 
 
+def plain_name(file: str) -> str:
+    """Return a file's name whichever way it is compressed, and however its folder is written."""
+    return normpath(file).removesuffix(".xz").removesuffix(".gz")
+
+
 class TableSource(Value):
     """Public description of a table of real records: bounds and value lists are constants, not computed.
 
     Each record becomes one feature vector by rules that look at that record alone, so replacing a person's
-    row changes that person's features and nobody else's. The number of rows kept is treated as public.
+    row changes that person's features and nobody else's. How many rows the files have is public; how many of them are
+    kept is not (:mod:`common.people.tables.sampling`).
 
     Attributes
     ----------
@@ -219,14 +226,35 @@ class TableSource(Value):
     norm: float | None = Field(default=None, gt=0)
     selection: Selection | None = None
 
+    @field_validator("files")
+    @classmethod
+    def _each_once(cls, files: Tokens) -> Tokens:
+        if len({plain_name(file) for file in files}) < len(files):
+            raise ValueError("a file is named twice: everybody in it would be two people")
+        return files
+
     @property
     def dimension(self) -> int:
         """Number of features d."""
         return sum(feature.width for feature in self.features)
 
     @property
+    def plain_names(self) -> frozenset[str]:
+        """The files, each by the name that it has whichever way it is compressed."""
+        return frozenset(plain_name(file) for file in self.files)
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """Names of the columns that decide which rows are kept."""
+        unless = self.selection.unless if self.selection else ()
+        return frozenset(self.where) | frozenset(item.column for item in unless)
+
+    def columns_of(self, first: int, count: int) -> frozenset[str]:
+        """Return the names of the columns that features ``first``, ..., ``first + count - 1`` come from."""
+        names = [feature.column for feature in self.features for _ in range(feature.width)]
+        return frozenset(names[first : first + count])
+
+    @property
     def columns(self) -> frozenset[str]:
         """Names of all columns that are looked at."""
-        conditions = self.selection.unless if self.selection else ()
-        used = [*self.features, *conditions, self.label]
-        return frozenset(item.column for item in used) | frozenset(self.where)
+        return frozenset(item.column for item in (*self.features, self.label)) | self.conditions

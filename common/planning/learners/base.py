@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.planning import formulas
-from common.planning.planned_values import ERRATA, PAPER, PlannedValue, fixed, follow
+from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 from common.privacy.accountants.base import Plan as Events
 from common.privacy.budget import cost, fits
 from common.privacy.calibration import sampling_schedule, smallest_n
@@ -118,7 +118,7 @@ class LearnerPlanning(ABC, Generic[Asked, Settled]):
             given,
             lambda: max(task.sample, smallest_n(epsilon, delta, kappa, events)),
             "max(n of the statistics, least n whose rounds cost at most epsilon)",
-            ERRATA + "curator",
+            CORRECTIONS + "curator",
         )
 
     def paper_people(self, task: Task, learner: Settled) -> PlannedValue | None:
@@ -201,4 +201,4 @@ def lemma(scenario: Scenario, paper: bool) -> PlannedValue:
         value, text = max(value, least), f"max({text}, {name})"
     else:
         text += " only: neither vc_dimension nor hypotheses is given"
-    return fixed(value, text, ERRATA + "sample size")
+    return fixed(value, text, CORRECTIONS + "sample size")

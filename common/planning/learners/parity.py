@@ -49,7 +49,7 @@ class ParityPlanning(LearnerPlanning[OpenParity, ParitySettings]):
         if given != PLAN:
             count, rows = given, spanning.rows_of(chances, bottom, scenario.beta, given)
         text = "R m, m the least with P(sum_i Geometric(p q_i) > m) <= (beta - b^R)/R, q_i = (1 - 2^(i-d))^2/X"
-        return fixed(count * rows, text, PAPER + "Claim B.2, exact tail; docs/errata.md, item 9")
+        return fixed(count * rows, text, PAPER + "Claim B.2, exact tail; docs/corrections.md, K9")
 
     def complete(self, task: Task, n: int | None) -> ParitySettings:
         """Fill in ``rule``, ``epsilon`` and ``blocks``."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from common.core.errors import BadScenario
 from common.planning import formulas
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, affordable
-from common.planning.planned_values import ERRATA, PAPER, PlannedValue, follow
+from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, follow
 from common.vocabulary.learners.sgd import OpenSgd, SgdSettings
 from common.vocabulary.open_values import PLAN
 
@@ -84,13 +84,13 @@ class SgdPlanning(LearnerPlanning[OpenSgd, SgdSettings]):
             self.asked.steps,
             lambda: self._enough(task, learner.noise),
             f"max(9 D^2 (L^2 + sigma^2 d), {tail})/alpha^2",
-            PAPER + "Algorithm 3" if task.paper else ERRATA + "item 4",
+            PAPER + "Algorithm 3" if task.paper else CORRECTIONS + "K4",
         )
         noise = PlannedValue(
             value=learner.noise,
             rule=learner.noise if self.asked.noise == PLAN else None,
             formula="sigma/L: sqrt(20), or the least that the accountant admits for a given n",
-            source=PAPER + "Algorithm 4" if task.paper else ERRATA + "curator, SGD steps",
+            source=PAPER + "Algorithm 4" if task.paper else CORRECTIONS + "curator, SGD steps",
         )
         return {"steps": steps, "noise": noise}
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from common.core.errors import BadScenario
-from common.planning.planned_values import ERRATA, PlannedValue, follow
+from common.planning.planned_values import CORRECTIONS, PlannedValue, follow
 from common.planning.problems.base import PROBLEM_PLANNINGS, ProblemPlanning
 from common.scenario.problems.blender import Blender, threshold
 from common.scenario.scenario import Scenario
@@ -52,8 +52,8 @@ class BlenderPlanning(ProblemPlanning[Blender]):
 
         text = "n h/2 - z sqrt(n h/2 + Var Z) >= threshold, Phi(-z) = beta h/2"
         return {
-            "n": follow(scenario.curator.n, people, text, ERRATA + "synergy"),
+            "n": follow(scenario.curator.n, people, text, CORRECTIONS + "synergy"),
             "agents": follow(
-                scenario.agents.count, answers, "Var (z/precise)^2, Phi(-z) = beta/(4 most)", ERRATA + "synergy"
+                scenario.agents.count, answers, "Var (z/precise)^2, Phi(-z) = beta/(4 most)", CORRECTIONS + "synergy"
             ),
         }

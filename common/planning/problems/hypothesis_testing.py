@@ -7,7 +7,7 @@ import math
 from scipy.special import ndtri
 
 from common.core.errors import BadScenario
-from common.planning.planned_values import ERRATA, PlannedValue, follow
+from common.planning.planned_values import CORRECTIONS, PlannedValue, follow
 from common.planning.problems.base import PROBLEM_PLANNINGS, ProblemPlanning
 from common.scenario.problems.hypothesis_testing import HypothesisTesting
 from common.scenario.scenario import Scenario
@@ -41,9 +41,11 @@ class HypothesisTestingPlanning(ProblemPlanning[HypothesisTesting]):
             return math.ceil(wanted * one.variance / one.shift**2 / (1.0 - scenario.agents.dropout))
 
         return {
-            "n": follow(scenario.curator.n, people, "shift^2/variance = z^2/2, Phi(-z) = beta", ERRATA + "synergy"),
+            "n": follow(
+                scenario.curator.n, people, "shift^2/variance = z^2/2, Phi(-z) = beta", CORRECTIONS + "synergy"
+            ),
             "agents": follow(
-                scenario.agents.count, answers, "shift^2/variance = z^2/2, Phi(-z) = beta", ERRATA + "synergy"
+                scenario.agents.count, answers, "shift^2/variance = z^2/2, Phi(-z) = beta", CORRECTIONS + "synergy"
             ),
         }
 

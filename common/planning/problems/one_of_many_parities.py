@@ -6,7 +6,7 @@ import math
 
 from scipy.special import ndtri
 
-from common.planning.planned_values import ERRATA, PlannedValue, follow
+from common.planning.planned_values import CORRECTIONS, PlannedValue, follow
 from common.planning.problems.base import PROBLEM_PLANNINGS, ProblemPlanning
 from common.planning.problems.parities import parity_figures
 from common.scenario.problems.one_of_many_parities import HOLD, OneOfManyParities
@@ -36,5 +36,5 @@ class OneOfManyParitiesPlanning(ProblemPlanning[OneOfManyParities]):
         text = "2 (2 z (m+1)/(2p-1))^2, Phi(-z) = beta/(2 (m+1) (2^d - 1))"
         return {
             **parity_figures(scenario, problem.c, beta, useful=1.0 - HOLD),
-            "agents": follow(scenario.agents.count, answers, text, ERRATA + "synergy"),
+            "agents": follow(scenario.agents.count, answers, text, CORRECTIONS + "synergy"),
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.core.errors import BadScenario
-from common.planning.planned_values import ERRATA, PlannedValue, fixed, follow
+from common.planning.planned_values import CORRECTIONS, PlannedValue, fixed, follow
 from common.planning.spanning import blocks, escapes, rows_of
 from common.privacy.theorems.klnrs import rates
 from common.scenario.scenario import Scenario
@@ -40,7 +40,7 @@ def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: floa
         rows = rows_of(chances, bottom, beta, count)
     text = "R m, m the least with P(sum_i Geometric(p u q_i) > m) <= (beta' - b^R)/R, q_i = 1 - 2^(i-c)"
     return {
-        "n": follow(curator.n, lambda: count * rows, text, ERRATA + "KLNRS"),
-        "blocks": fixed(count, "R with the fewest records, b^R < beta'", ERRATA + "KLNRS"),
-        "epsilon": fixed(epsilon, "the curator's", ERRATA + "KLNRS"),
+        "n": follow(curator.n, lambda: count * rows, text, CORRECTIONS + "KLNRS"),
+        "blocks": fixed(count, "R with the fewest records, b^R < beta'", CORRECTIONS + "KLNRS"),
+        "epsilon": fixed(epsilon, "the curator's", CORRECTIONS + "KLNRS"),
     }

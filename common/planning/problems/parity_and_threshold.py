@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from common.core.errors import BadScenario
-from common.planning.planned_values import ERRATA, PlannedValue, follow
+from common.planning.planned_values import CORRECTIONS, PlannedValue, follow
 from common.planning.problems.base import PROBLEM_PLANNINGS, ProblemPlanning
 from common.planning.problems.parities import parity_figures
 from common.scenario.problems.parity_and_threshold import ParityAndThreshold
@@ -41,7 +41,7 @@ class ParityAndThresholdPlanning(ProblemPlanning[ParityAndThreshold]):
         text = "ln(8/beta) (1/((2p-1) alpha/4))^2/2 + (b + 4) verdicts"
         return {
             **parity,
-            "agents": follow(scenario.agents.count, answers, text, ERRATA + "synergy"),
+            "agents": follow(scenario.agents.count, answers, text, CORRECTIONS + "synergy"),
         }
 
 
@@ -61,4 +61,4 @@ def _at_once(problem: ParityAndThreshold, scenario: Scenario) -> PlannedValue:
         return math.ceil(wanted / (1.0 - scenario.agents.dropout))
 
     text = "an error of 3/4 alpha at all thresholds, and of alpha/4 for the share below t"
-    return follow(scenario.agents.count, answers, text, ERRATA + "synergy")
+    return follow(scenario.agents.count, answers, text, CORRECTIONS + "synergy")

@@ -6,7 +6,7 @@ import math
 
 from scipy.special import ndtri
 
-from common.planning.planned_values import ERRATA, PlannedValue, follow
+from common.planning.planned_values import CORRECTIONS, PlannedValue, follow
 from common.planning.problems.base import PROBLEM_PLANNINGS, ProblemPlanning
 from common.planning.problems.parities import parity_figures
 from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret
@@ -35,6 +35,6 @@ class ParityChoosesSecretPlanning(ProblemPlanning[ParityChoosesSecret]):
         return {
             **parity_figures(scenario, problem.c, beta),
             "agents": follow(
-                scenario.agents.count, answers, "(z (m+1)/(2p-1))^2, Phi(-z) = beta/(2(m+1))", ERRATA + "synergy"
+                scenario.agents.count, answers, "(z (m+1)/(2p-1))^2, Phi(-z) = beta/(2(m+1))", CORRECTIONS + "synergy"
             ),
         }

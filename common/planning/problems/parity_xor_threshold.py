@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from common.core.errors import BadScenario
-from common.planning.planned_values import ERRATA, PlannedValue, follow
+from common.planning.planned_values import CORRECTIONS, PlannedValue, follow
 from common.planning.problems.base import PROBLEM_PLANNINGS, ProblemPlanning
 from common.planning.spanning import blocks, escapes
 from common.privacy.rounding import down
@@ -55,9 +55,9 @@ class ParityXorThresholdPlanning(ProblemPlanning[ParityXorThreshold]):
 
         text = "R K m, m the least with P(sum_i Geometric(p q_i) > m) <= (beta' - b^R)/R at epsilon/K"
         return {
-            "n": follow(scenario.curator.n, lambda: parts * rows * problem.blocks, text, ERRATA + "synergy"),
+            "n": follow(scenario.curator.n, lambda: parts * rows * problem.blocks, text, CORRECTIONS + "synergy"),
             "agents": follow(
-                scenario.agents.count, answers, "t = (alpha - 1/K)/2 - d at all quantiles", ERRATA + "synergy"
+                scenario.agents.count, answers, "t = (alpha - 1/K)/2 - d at all quantiles", CORRECTIONS + "synergy"
             ),
         }
 

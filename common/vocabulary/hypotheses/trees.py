@@ -97,13 +97,25 @@ class Trees(Hypothesis):
             depth[child] = depth[node] + 1
 
     @cached_property
-    def _arrays(self) -> tuple[Indices, Indices, Floats, Indices, Indices]:
+    def _arrays(self) -> tuple[Indices, Indices, Indices, Floats, Indices, Indices]:
+        """Roots, depths of the trees, and nodes; a leaf is its own child, and looks at feature 0 for nothing.
+
+        So every record goes as deep as the tree, and the time says nothing about its way.
+        """
+        depth = np.zeros(len(self.feature), dtype=np.int64)
+        for node, children in enumerate(zip(self.left, self.right, strict=True)):
+            for child in children:
+                if child != LEAF:
+                    depth[child] = depth[node] + 1
+        nodes = np.arange(len(self.feature))
+        left, right = (np.asarray(side, dtype=np.int64) for side in (self.left, self.right))
         return (
             np.asarray(self.roots, dtype=np.int64),
-            np.asarray(self.feature, dtype=np.int64),
+            np.maximum.reduceat(depth, np.asarray(self.roots, dtype=np.int64)),
+            np.maximum(np.asarray(self.feature, dtype=np.int64), 0),
             np.asarray(self.threshold, dtype=np.float64),
-            np.asarray(self.left, dtype=np.int64),
-            np.asarray(self.right, dtype=np.int64),
+            np.where(left == LEAF, nodes, left),
+            np.where(right == LEAF, nodes, right),
         )
 
     @property
@@ -126,6 +138,7 @@ class Trees(Hypothesis):
 def _walk(
     features: AnyArray,
     roots: Indices,
+    depths: Indices,
     feature: Indices,
     threshold: Floats,
     left: Indices,
@@ -133,8 +146,8 @@ def _walk(
     scores: Floats,
 ) -> None:
     for i in range(len(scores)):
-        for root in roots:
-            node = root
-            while feature[node] >= 0:
+        for k in range(len(roots)):
+            node = roots[k]
+            for _ in range(depths[k]):
                 node = left[node] if features[i, feature[node]] <= threshold[node] else right[node]
             scores[i] += threshold[node]

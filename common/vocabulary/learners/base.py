@@ -12,6 +12,7 @@ from common.core.errors import BadMessage, BadScenario
 from common.core.registry import Vocabulary
 from common.core.values import Value
 from common.privacy.events import Event
+from common.privacy.guarantee import Protected
 from common.vocabulary.open_values import left_open, may_be_open
 
 V = TypeVar("V", bound="OpenSettings")
@@ -34,6 +35,21 @@ class OpenSettings(Value):
     """Whether it learns from draws of mu; if not, it sees the sample as it is, and the weights do not matter."""
 
     _written: dict[str, Any] | None = PrivateAttr(default=None)
+
+    @property
+    def protected(self) -> Protected:
+        """What of a person's record its privacy event speaks of: the whole of it, unless the learner says less."""
+        return "records"
+
+    @property
+    def features_are_public(self) -> bool:
+        """Whether it was said, where labels alone are protected, that everybody may see the features."""
+        return False
+
+    @property
+    def class_columns(self) -> tuple[int, int]:
+        """The features that take the place of the label: the first of them, and how many; none by default."""
+        return 0, 0
 
     @property
     def as_written(self) -> dict[str, Any]:
@@ -82,6 +98,11 @@ class LearnerSettings(OpenSettings):
         tv_bound
             Upper bound s on the total variation between mu and mu' of neighbouring samples (1/(kappa n) at most).
         """
+
+    @property
+    def shown_features(self) -> int | None:
+        """How many features, from the first on, are taken for public: 0 unless it protects labels only; None: all."""
+        return 0
 
 
 SETTINGS: Vocabulary[LearnerSettings] = Vocabulary("learner", __name__, "name")

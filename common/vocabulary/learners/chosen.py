@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -96,7 +97,7 @@ class ChosenSettings(OpenChosen, LearnerSettings):
                 f"{candidate.name} declares {event.kind} events, and only learners with Gaussian releases from the "
                 f"sample itself can be chosen from: take cnvx-adap or ncnvx-adap"
             )
-        if math.sqrt(event.count) * event.mu > self.mu * (1.0 + 1e-12):
+        if event.count * Fraction(event.mu) ** 2 > Fraction(self.mu) ** 2:
             raise ValueError(
                 f"a run of {candidate.name} is {event.count} times {event.mu}-GDP, more than mu = {self.mu}"
             )

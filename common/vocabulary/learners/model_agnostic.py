@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from common.core.values import Value
 from common.privacy.events import Event, SubsampledRelease
+from common.privacy.guarantee import Protected
 from common.vocabulary.hypotheses.argmax import MAX_CLASSES
 from common.vocabulary.learners.aggregation import AnyAggregation, AnyOpenAggregation, SparseVector
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
@@ -59,7 +60,10 @@ class OpenModelAgnostic(OpenSettings):
     draws
         m', or null.
     protects
-        ``records`` or ``labels``.
+        ``records``, or ``labels``: then the features of the curator's people are taken for public, and the student may
+        hold any of them as it is.
+    public_features
+        Real people with ``protects: labels`` only: true says that everybody may see their features.
     classes
         Columns in which the class stands, in the place of the label; null: the label. The student is then one binary
         student a class, released as the ``argmax`` of what they say.
@@ -76,8 +80,24 @@ class OpenModelAgnostic(OpenSettings):
     aggregation: AnyOpenAggregation
     queries: int = Field(ge=1, le=1 << 20)
     draws: int | None = Field(default=None, ge=2, le=10**7)
-    protects: Literal["records", "labels"] = "records"
+    protects: Protected = "records"
+    public_features: bool = False
     classes: ClassColumns | None = None
+
+    @property
+    def protected(self) -> Protected:
+        """What the scenario says: records or labels."""
+        return self.protects
+
+    @property
+    def features_are_public(self) -> bool:
+        """Whether everybody may see the features."""
+        return self.public_features
+
+    @property
+    def class_columns(self) -> tuple[int, int]:
+        """The columns of the classes, if these take the place of the label."""
+        return (0, 0) if self.classes is None else (self.classes.first, self.classes.count)
 
     @property
     def touched(self) -> int:
@@ -124,6 +144,13 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
         if self.draws is None or guarantee is None:
             return self.answers_event(self.queries)
         return SubsampledRelease(draws=self.draws, tv_bound=tv_bound, epsilon=guarantee[0], delta=guarantee[1])
+
+    @property
+    def shown_features(self) -> int | None:
+        """Those before the classes' columns, where labels alone are protected."""
+        if self.protects != "labels":
+            return 0
+        return None if self.classes is None else self.classes.first
 
     def answers_event(self, count: int) -> Event:
         """Declare ``count`` answers asked of the sample itself."""

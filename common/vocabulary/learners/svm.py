@@ -18,7 +18,7 @@ class SvmSettings(LearnerSettings):
     ----------
     draws
         m. A half-space in d dimensions without a mistake on ``(d + ln(T/beta)) / alpha`` draws has loss about alpha on
-        their distribution (Appendix C prints the logarithm with the wrong sign; docs/errata.md, item 8).
+        their distribution (Appendix C prints the logarithm with the wrong sign; docs/corrections.md, K8).
     penalty
         C. Appendix C has 10^30, for "as exact a hyperplane as possible"; 100 separates its draws.
     intercept

@@ -23,7 +23,7 @@ class Gaussian(Mechanism):
 
     (epsilon, delta)-DP for replacing the record, sensitivity 1 (values in [0, 1]). ``calibration: paper``
     has sigma^2 = 2 ln(2/delta)/epsilon^2 and is refused beyond epsilon = 1: its proof ends there, and it
-    fails first at 8.51, 8.99, 9.73, 10.54 for delta = 1e-3, 1e-4, 1e-6, 1e-9 (docs/errata.md, item 3).
+    fails first at 8.51, 8.99, 9.73, 10.54 for delta = 1e-3, 1e-4, 1e-6, 1e-9 (docs/corrections.md, K3).
     ``calibration: analytic`` takes the least sigma there is (Balle and Wang 2018), for every epsilon.
 
     The guarantee is that of real numbers; doubles only come near to it, and their low bits can betray the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
@@ -14,6 +15,13 @@ from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from common.vocabulary.mechanisms.base import GRID, MECHANISMS, Mechanism, bounded
 
+FLAT_BITS = 40
+LIMIT = 2.0 ** (FLAT_BITS - 1)
+"""To which what is released is cut."""
+_WORD, _WORDS = 1 << 64, 1 << 128
+FLAT = Fraction(1, _WORD << FLAT_BITS)
+"""Probability of each number in the flat part."""
+
 
 @MECHANISMS.register("laplace")
 class Laplace(Mechanism):
@@ -22,9 +30,15 @@ class Laplace(Mechanism):
     Textbook Laplace noise is not private as doubles compute it: the set of doubles it can reach depends on
     the value, and one answer can reveal it (Mironov 2012). Here every value can give every integer; the
     ratio of two likelihoods is at most 1/q <= e^eps, pure epsilon-DP for replacing the record (Ghosh,
-    Roughgarden and Sundararajan 2009). q is rounded up to a whole multiple of 1/2^53, and Z is the
-    difference of two numbers of successes before the first failure of coins with bias q, flipped with
-    integers: exact.
+    Roughgarden and Sundararajan 2009). q is rounded up to a whole multiple of 1/2^53.
+
+    How Z is drawn, in a time that depends on epsilon alone: whether it is 0, its sign, and abs(Z) - 1 by its binary
+    digits, which are independent in a geometric law: digit j is 1 with odds q^(2^j). Chances are whole multiples of
+    2^-128, each rounded up as far as the ones before it require (:attr:`chances`), so that q P(z) <= P(z + 1) <= P(z)
+    holds exactly where digits reach. Where they end, P is so small that one draw in 2^64, which takes abs(Z) - 1
+    uniform below 2^40, lets the law go on, flat and without a jump. What is released is cut to +-:data:`LIMIT`, beyond
+    which more mass is left than in any cell of the flat part times e^eps/(e^eps - 1): so both neighbours' ends are
+    alike, too.
 
     The variance of an answer is 2 q/(1-q)^2 given a bit, a little below the 2/eps^2 of Laplace noise: 8.08 at
     epsilon = 1/2 in the worst case, where the textbook has 8.25 and Warner's bit 4.17.
@@ -32,8 +46,7 @@ class Laplace(Mechanism):
     Attributes
     ----------
     epsilon
-        Privacy loss of one answer, in [0.001, 30]: drawing takes time 1/epsilon, and beyond 30 no noise is
-        left.
+        Privacy loss of one answer, in [0.001, 30]: beyond 30 no noise is left.
     """
 
     name: Literal["laplace"] = "laplace"
@@ -55,23 +68,45 @@ class Laplace(Mechanism):
         """(epsilon, 0)."""
         return self.epsilon, 0.0
 
+    @cached_property
+    def chances(self) -> tuple[int, ...]:
+        """Chances in multiples of 2^-128: that Z is not 0, then those of the digits of abs(Z) - 1, lowest first.
+
+        q P(g) <= P(g + 1) for the number g of the digits: where the lowest j digits of g are ones and digit j is 0, the
+        ratio of both is the odds of digit j over the product of the odds of those below. There are enough digits if
+        their greatest number is less likely than (1/q - 1) times a cell of the flat part; q P(0) <= P(1) by the first.
+        """
+        q, digits, product, none, all_ones = Fraction(self.ratio), [], Fraction(1), Fraction(1), Fraction(1)
+        while all_ones > (1 / q - 1) * FLAT:
+            odds = q * product
+            digits.append(math.ceil(_WORDS * odds / (1 + odds)))
+            chance = Fraction(digits[-1], _WORDS)
+            product, none, all_ones = product * chance / (1 - chance), none * (1 - chance), all_ones * chance
+        first = none * (1 - Fraction(1, _WORD)) + FLAT
+        other = math.ceil(_WORDS * q / (q + first / 2))
+        return (other, *digits)
+
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Floats:
         """Answer for each value, shape (n,), float64 holding integers."""
         rounded = source.uniforms(len(values)) < bounded(np.asarray(values, dtype=np.float64))
-        return np.asarray(rounded + self.noise(len(values), source), dtype=np.float64)
+        return np.clip(rounded + self.noise(len(values), source), -LIMIT, LIMIT)
 
     def noise(self, count: int, source: RandomSource) -> Floats:
-        """Draw ``count`` independent Z, float64 holding integers: each hides a change of 1 of an integer."""
-        return self.successes(count, source) - self.successes(count, source)
+        """Draw ``count`` independent Z, float64 holding integers: each hides a change of 1 of an integer.
+
+        What is released of an integer and Z must be cut to +-:data:`LIMIT`.
+        """
+        sign = 1.0 - 2.0 * (source.words(count) & np.uint64(1))
+        other = _coins(self.chances[0], count, source)
+        return np.asarray(other * sign * (1.0 + self.successes(count, source)), dtype=np.float64)
 
     def successes(self, count: int, source: RandomSource) -> Floats:
-        """Draw ``count`` independent numbers of successes of coins with bias q before the first failure."""
-        successes = np.zeros(count, dtype=np.float64)
-        going = np.arange(count)
-        while going.size:
-            going = going[source.bernoullis(self.ratio, going.size) == 1]
-            successes[going] += 1.0
-        return successes
+        """Draw ``count`` independent numbers of successes of coins with bias q before the first failure, by digits."""
+        number = np.zeros(count, dtype=np.float64)
+        for digit, chance in enumerate(self.chances[1:]):
+            number += 2.0**digit * _coins(chance, count, source)
+        flat = source.words(count) == 0
+        return np.where(flat, (source.words(count) >> np.uint64(64 - FLAT_BITS)).astype(np.float64), number)
 
     def unbias(self, answers: AnyArray) -> Floats:
         """Return the answers: the noise is symmetric around 0."""
@@ -88,3 +123,10 @@ class Laplace(Mechanism):
         # (1 - q e^r)(1 - q e^-r) = (1-q)^2 (1 - x), x = 4 q sinh(r/2)^2/(1-q)^2: no cancelling near 0.
         x = 4.0 * self.ratio * math.sinh(rate / 2.0) ** 2 / (1.0 - self.ratio) ** 2
         return math.inf if x >= 1.0 else rate * rate / 8.0 - math.log1p(-x)
+
+
+def _coins(chance: int, count: int, source: RandomSource) -> AnyArray:
+    """Flip coins with a chance in multiples of 2^-128, two words each."""
+    high, low = source.words(count), source.words(count)
+    upper, lower = np.uint64(chance >> 64), np.uint64(chance & _WORD - 1)
+    return np.asarray((high < upper) | ((high == upper) & (low < lower)))

@@ -23,7 +23,7 @@ class Warner(BitMechanism):
     1/2^53, and the coin is flipped with integers. A liar moves the mean of n answers by at most 1/((2p-1) n).
 
     The variance of an unbiased answer is p(1-p)/(2p-1)^2 given a bit, and at most 1/(4 (2p-1)^2) over all
-    values: 4.17 at epsilon = 1/2, where the paper's Gaussian has 79.5 (docs/errata.md, "Agents";
+    values: 4.17 at epsilon = 1/2, where the paper's Gaussian has 79.5 (docs/corrections.md, "Agents";
     Warner 1965).
 
     Attributes

@@ -30,8 +30,10 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
+from common.privacy.rounding import up
 from curator.learners.adaptation.domains import Domains, Side
 from curator.learners.adaptation.trust_region import Greatest, greatest_on_ball
+from curator.numerics.gaussian_noise import whole_normals
 
 Loss = Literal["squared", "logistic"]
 TOLERANCE = 2.0**-26
@@ -113,7 +115,7 @@ def private_discrepancy(
         moved = sensitivity(domains, radius, norm, loss)
         unit = max(_GRID * greatest, moved / mu * 2.0**-48)  # noise in units is exact in a double
         deviation = (moved + unit) / mu
-        noise = np.rint(source.normals(1)[0] * (deviation / unit))
+        noise = float(whole_normals(up(deviation / unit), 1, source)[0])
         value = float(np.rint(value / unit) + noise) * unit
     return min(max(value, 0.0), greatest)
 

@@ -13,10 +13,13 @@ from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.adaptation import AdaptationSettings as PublicSettings
 from common.vocabulary.records import Records
-from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.convex import ConvexSettings
+from curator.learners.adaptation.domains import Side
+from curator.learners.adaptation.mechanism import Adaptation
+from curator.learners.adaptation.nonconvex import NonconvexSettings
 from curator.learners.adaptation.settings import AdaptationSettings
 from curator.learners.base import Learner, Sizes
-from curator.weights.sampling import Sampler
+from curator.metering.access import Access
 
 S = TypeVar("S", bound=AdaptationSettings)
 
@@ -61,17 +64,14 @@ class AdaptationLearner(PublicSettings, Learner):
         given = self.model_dump(include=set(kind.model_fields))
         return kind(**{**given, "norm": math.hypot(given["norm"], 1.0) if self.intercept else given["norm"]})
 
-    def domains(self, sampler: Sampler, public: Records | None, norm: float) -> Domains:
-        """Return the sample and the public one as domains, ||x - center|| <= ``norm``."""
-        other = self._side(self._fitting(public), norm)
-        own = self._side(Records.joined(list(sampler.everybody())), norm)
-        if self.private == "source":
-            return Domains(own, other, "source")
-        return Domains(other, own, "target")
+    def adapted(self, access: Access, public: Records | None, settings: ConvexSettings | NonconvexSettings) -> Floats:
+        """Return w: private for the sample, which is one side, ||x - center|| <= ``norm`` on both."""
+        other = self._side(self._fitting(public))
+        return access.release(Adaptation(settings, other, self.private, self.mu), self._side)
 
-    def _side(self, records: Records, norm: float) -> Side:
+    def _side(self, records: Records) -> Side:
         features = records.features[:, : self.features].astype(np.float64) - self.center
-        side = Side(features, self.responses(records)).bounded(norm)
+        side = Side(features, self.responses(records)).bounded(self.norm)
         if not self.intercept:
             return side
         return Side(np.column_stack([side.features, np.ones(len(side))]), side.responses)

@@ -9,9 +9,11 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
+from common.privacy.rounding import up
 from curator.learners.adaptation.discrepancy import Loss
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.passes import CELLS, LARGEST, LOSSES, Forces, move_rows, whole_sums
+from curator.numerics.gaussian_noise import whole_normals
 
 _ROUNDED = 1.0 + 2.0**-12
 """Records and slopes are kept in single precision: so much longer may a row's part be."""
@@ -168,9 +170,7 @@ def descend(domains: Domains, bounds: Bounds, course: Course, source: RandomSour
     average, average_scales = np.zeros_like(weights), np.zeros_like(scales)
     for iteration in range(course.iterations):
         if course.scales_noise > 0.0:
-            drawn = source.normals(sizes[private])
-            drawn *= course.scales_noise / cell
-            np.rint(drawn, out=noises[private])
+            noises[private][:] = whole_normals(up(course.scales_noise / cell), sizes[private], source)
         euclidean, greatest, level = _shared(course, references, scales)
         sums = np.zeros(domains.dimension, dtype=np.int32)
         single = weights.astype(np.float32)
@@ -193,7 +193,7 @@ def descend(domains: Domains, bounds: Bounds, course: Course, source: RandomSour
             move_rows(*rows[side], single, noises[side], parts[side], sums, forces)
         gradient = whole_sums(sums, sum(sizes))
         if course.gradient_noise > 0.0:
-            gradient += np.rint(source.normals(len(weights)) * (course.gradient_noise / unit))
+            gradient += whole_normals(up(course.gradient_noise / unit), len(weights), source)
         weights -= course.step_weights * unit * gradient
         length = float(np.linalg.norm(weights))
         if length > bounds.radius:

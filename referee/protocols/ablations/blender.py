@@ -5,12 +5,12 @@ from __future__ import annotations
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.heavy_hitters import find, ladder
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import ask, at_once
 from referee.protocols.base import ABLATIONS, Protocol, Script
 from referee.protocols.examples import left_alone
-from referee.protocols.patterns import agents, curator, maybe, sequence
 from referee.protocols.synergy.blender import (
     BlenderProtocol,
     combined,
@@ -27,7 +27,7 @@ class CuratorAlone(Protocol):
 
     title = "Blender: the curator alone"
     problem = "blender"
-    pattern = curator("head")
+    pattern = pattern_of("blender", "curator")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -51,7 +51,7 @@ class AgentsAlone(Protocol):
 
     title = "Blender: the agents alone"
     problem = "blender"
-    pattern = sequence(agents("item"), maybe(agents("listed")))
+    pattern = pattern_of("blender", "agents")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

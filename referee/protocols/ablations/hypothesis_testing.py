@@ -13,11 +13,11 @@ from common.planning.problems.hypothesis_testing import stand_in
 from common.scenario.problems.hypothesis_testing import Evidence, HypothesisTesting
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.mechanisms.laplace import Laplace
 from referee.protocols.asking import problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
 from referee.protocols.examples import left_alone
-from referee.protocols.patterns import agents, curator
 from referee.protocols.synergy.hypothesis_testing import (
     HypothesisTestingProtocol,
     decided,
@@ -33,7 +33,7 @@ class CuratorAlone(Protocol):
 
     title = "Hypothesis testing: the curator alone"
     problem = "hypothesis-testing"
-    pattern = curator("count")
+    pattern = pattern_of("hypothesis-testing", "curator")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -58,7 +58,7 @@ class AgentsAlone(Protocol):
 
     title = "Hypothesis testing: the agents alone"
     problem = "hypothesis-testing"
-    pattern = agents("coordinate")
+    pattern = pattern_of("hypothesis-testing", "agents")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

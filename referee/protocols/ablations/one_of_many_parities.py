@@ -6,10 +6,10 @@ from common.scenario.problems.one_of_many_parities import OneOfManyParities, Wan
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.codes import likeliest_parity
+from common.vocabulary.demands.base import pattern_of
 from referee.protocols.asking import ask_codes, problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
 from referee.protocols.examples import left_alone
-from referee.protocols.patterns import agents, curator, some
 from referee.protocols.synergy.one_of_many_parities import OneOfManyParitiesProtocol, find_wanted, learn_wanted
 
 
@@ -23,7 +23,7 @@ class CuratorAlone(Protocol):
 
     title = "One of many parities: the curator alone"
     problem = "one-of-many-parities"
-    pattern = curator("learn")
+    pattern = pattern_of("one-of-many-parities", "curator")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -42,7 +42,7 @@ class AgentsAlone(Protocol):
 
     title = "One of many parities: the agents alone"
     problem = "one-of-many-parities"
-    pattern = some(agents("code"))
+    pattern = pattern_of("one-of-many-parities", "agents")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

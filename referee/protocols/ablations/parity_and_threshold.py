@@ -7,12 +7,12 @@ from common.scenario.problems.parity_and_threshold import ParityAndThreshold
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.codes import likeliest_parity
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.steps import Answers
 from referee.protocols.asking import ask, ask_codes, parity_of, problem_of
 from referee.protocols.base import ABLATIONS, Protocol, Script
 from referee.protocols.examples import left_alone
-from referee.protocols.patterns import agents, curator, many, sequence, some
 from referee.protocols.synergy.parity_and_threshold import (
     ParityAndThresholdProtocol,
     ended,
@@ -31,7 +31,7 @@ class CuratorAlone(Protocol):
 
     title = "Parity and threshold: the curator alone"
     problem = "parity-and-threshold"
-    pattern = curator("learn")
+    pattern = pattern_of("parity-and-threshold", "curator")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -51,7 +51,7 @@ class AgentsAlone(Protocol):
 
     title = "Parity and threshold: the agents alone"
     problem = "parity-and-threshold"
-    pattern = sequence(some(agents("code")), agents("coordinate"), many(agents("threshold")))
+    pattern = pattern_of("parity-and-threshold", "agents")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

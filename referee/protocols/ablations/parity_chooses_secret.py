@@ -6,12 +6,12 @@ from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, 
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.codes import likeliest_parity
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.steps import Progress
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, learn_parity, problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
 from referee.protocols.examples import left_alone
-from referee.protocols.patterns import agents, curator, some
 from referee.protocols.synergy.parity_chooses_secret import ParityChoosesSecretProtocol, nobody_answered, tell_secret
 
 
@@ -24,7 +24,7 @@ class CuratorAlone(Protocol):
 
     title = "Parity chooses secret: the curator alone"
     problem = "parity-chooses-secret"
-    pattern = curator("learn")
+    pattern = pattern_of("parity-chooses-secret", "curator")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -51,7 +51,7 @@ class AgentsAlone(Protocol):
 
     title = "Parity chooses secret: the agents alone"
     problem = "parity-chooses-secret"
-    pattern = some(agents("code"))
+    pattern = pattern_of("parity-chooses-secret", "agents")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

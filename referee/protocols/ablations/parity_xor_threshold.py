@@ -5,11 +5,11 @@ from __future__ import annotations
 from common.scenario.problems.parity_xor_threshold import Piecewise
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.steps import Answers, AskAgents
 from referee.protocols.asking import ask, at_once
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
 from referee.protocols.examples import left_alone
-from referee.protocols.patterns import agents, curator
 from referee.protocols.synergy.parity_xor_threshold import (
     ParityXorThresholdProtocol,
     given,
@@ -26,7 +26,7 @@ class CuratorAlone(Protocol):
 
     title = "Parity XOR threshold: the curator alone"
     problem = "parity-xor-threshold"
-    pattern = curator("parities")
+    pattern = pattern_of("parity-xor-threshold", "curator")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -47,7 +47,7 @@ class AgentsAlone(Protocol):
 
     title = "Parity XOR threshold: the agents alone"
     problem = "parity-xor-threshold"
-    pattern = agents("item")
+    pattern = pattern_of("parity-xor-threshold", "agents")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -7,13 +7,13 @@ import numpy as np
 from common.scenario.problems.select_then_estimate import SelectThenEstimate
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.operations.count import Count
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import Answers, AskAgents
 from referee.protocols.asking import ask, at_once, problem_of
 from referee.protocols.base import ABLATIONS, Protocol, Script
 from referee.protocols.examples import left_alone
-from referee.protocols.patterns import agents, curator, sequence
 from referee.protocols.synergy.select_then_estimate import SelectThenEstimateProtocol, ended, select
 
 
@@ -23,7 +23,7 @@ class CuratorAlone(Protocol):
 
     title = "Select then estimate: the curator alone"
     problem = "select-then-estimate"
-    pattern = sequence(curator("select"), curator("count"))
+    pattern = pattern_of("select-then-estimate", "curator")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -47,7 +47,7 @@ class AgentsAlone(Protocol):
 
     title = "Select then estimate: the agents alone"
     problem = "select-then-estimate"
-    pattern = agents("coordinate")
+    pattern = pattern_of("select-then-estimate", "agents")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -10,6 +10,7 @@ from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.loss import LossQuery
@@ -19,7 +20,6 @@ from common.wire.messages import MAX_AGENTS_PER_QUESTION
 from referee.protocols.asking import estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
-from referee.protocols.patterns import agents, sequence
 
 TESTED = 0.1
 """Share of the agents kept for estimating the loss of the result."""
@@ -48,7 +48,7 @@ class LocalAverages(Protocol):
     """
 
     title = "Local averages"
-    pattern = sequence(agents("moment"), agents("loss"))
+    pattern = pattern_of("local-averages")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -11,6 +11,7 @@ from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.gradient import GradientQuery
@@ -19,7 +20,6 @@ from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
-from referee.protocols.patterns import agents, sequence, some
 
 MIN_PER_COORDINATE = 400
 """Agents per coordinate and step, at least: below that a step is mostly noise."""
@@ -40,7 +40,7 @@ class LocalGradientDescent(Protocol):
     """
 
     title = "Local gradient descent"
-    pattern = sequence(some(agents("gradient")), agents("loss"))
+    pattern = pattern_of("local-gradient-descent")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

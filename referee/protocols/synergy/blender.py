@@ -12,6 +12,7 @@ from common.scenario.problems.blender import Blender, Head
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import reports
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
 from common.vocabulary.operations.head import CountedHead, HeadList
 from common.vocabulary.queries.listed import ListedQuery
@@ -19,7 +20,6 @@ from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import ask, at_once, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem
-from referee.protocols.patterns import agents, curator, maybe, sequence
 
 Shares = tuple[Floats, Floats]
 """Estimated shares of people, and the variances of these estimates."""
@@ -37,7 +37,7 @@ class BlenderProtocol(Protocol):
 
     title = "Blender"
     problem = "blender"
-    pattern = sequence(curator("head"), maybe(agents("listed")))
+    pattern = pattern_of("blender")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -8,13 +8,13 @@ from typing import Any
 from common.scenario.problems.hypothesis_testing import Decision, Evidence, HypothesisTesting
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.operations.count import Count
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
 from referee.protocols.asking import ask, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem
-from referee.protocols.patterns import agents, curator, sequence
 
 
 @PROTOCOLS.register("hypothesis-testing")
@@ -30,7 +30,7 @@ class HypothesisTestingProtocol(Protocol):
 
     title = "Hypothesis testing"
     problem = "hypothesis-testing"
-    pattern = sequence(curator("count"), agents("coordinate"))
+    pattern = pattern_of("hypothesis-testing")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -11,12 +11,12 @@ from common.scenario.problems.one_of_many_parities import OneOfManyParities, Wan
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.codes import signed_shares
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.steps import AskAgents, AskCurator, Progress
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, learn_parity, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem
-from referee.protocols.patterns import agents, curator, sequence, some
 
 
 @PROTOCOLS.register("one-of-many-parities")
@@ -30,7 +30,7 @@ class OneOfManyParitiesProtocol(Protocol):
 
     title = "One of many parities"
     problem = "one-of-many-parities"
-    pattern = sequence(some(agents("code")), curator("learn"))
+    pattern = pattern_of("one-of-many-parities")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -15,6 +15,7 @@ from common.statistics.cdf import estimate_cdf
 from common.statistics.cdf_levels import ladder
 from common.statistics.frequency import reports
 from common.statistics.quantiles import find_quantile
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.mechanisms.hadamard import HadamardResponse
 from common.vocabulary.operations.learn import Learn
@@ -25,7 +26,6 @@ from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_together, at_once, parity_of, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem
-from referee.protocols.patterns import agents, curator, many, sequence, together
 
 
 @PROTOCOLS.register("parity-and-threshold")
@@ -44,9 +44,7 @@ class ParityAndThresholdProtocol(Protocol):
 
     title = "Parity and threshold"
     problem = "parity-and-threshold"
-    pattern = sequence(together(curator("learn"), agents("coordinate")), many(agents("threshold"))) | together(
-        curator("learn"), agents("item"), agents("item")
-    )
+    pattern = pattern_of("parity-and-threshold")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

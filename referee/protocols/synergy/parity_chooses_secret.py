@@ -11,13 +11,13 @@ from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, 
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.codes import signed_shares
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.mechanisms.base import BitMechanism
 from common.vocabulary.steps import AskAgents, Progress
 from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, learn_parity, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem
-from referee.protocols.patterns import agents, curator, many, sequence
 
 
 @PROTOCOLS.register("parity-chooses-secret")
@@ -32,7 +32,7 @@ class ParityChoosesSecretProtocol(Protocol):
 
     title = "Parity chooses secret"
     problem = "parity-chooses-secret"
-    pattern = sequence(curator("learn"), many(agents("code")))
+    pattern = pattern_of("parity-chooses-secret")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -13,6 +13,7 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.cdf import estimate_cdf
 from common.statistics.cdf_levels import ladder
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.features import FeatureSet
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
 from common.vocabulary.operations.parities import BlockParities, LearnParities
@@ -21,7 +22,6 @@ from common.vocabulary.steps import Answers, AskAgents
 from referee.protocols.asking import ask_together, at_once, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem
-from referee.protocols.patterns import agents, curator, together
 
 Pieces = tuple[FeatureSet | None, ...]
 """The parity of each block, None where nobody answered."""
@@ -39,7 +39,7 @@ class ParityXorThresholdProtocol(Protocol):
 
     title = "Parity XOR threshold"
     problem = "parity-xor-threshold"
-    pattern = together(curator("parities"), agents("item"))
+    pattern = pattern_of("parity-xor-threshold")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -9,13 +9,13 @@ from common.scenario.problems.select_then_estimate import Selected, SelectThenEs
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.operations.select import Select
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import AskCurator, Progress
 from referee.protocols.asking import ask, at_once, estimate_mean, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem
-from referee.protocols.patterns import agents, curator, sequence
 
 
 @PROTOCOLS.register("select-then-estimate")
@@ -29,7 +29,7 @@ class SelectThenEstimateProtocol(Protocol):
 
     title = "Select then estimate"
     problem = "select-then-estimate"
-    pattern = sequence(curator("select"), agents("coordinate"))
+    pattern = pattern_of("select-then-estimate")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

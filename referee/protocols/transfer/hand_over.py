@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.steps import Progress
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
-from referee.protocols.transfer.subsample_test_reweigh import SubsampleTestReweigh, run_rounds
+from referee.protocols.transfer.subsample_test_reweigh import run_rounds
 
 
 @PROTOCOLS.register("hand-over")
@@ -40,7 +41,7 @@ class HandOver(Protocol):
     """
 
     title = "Hand-over"
-    pattern = SubsampleTestReweigh.pattern
+    pattern = pattern_of("hand-over")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

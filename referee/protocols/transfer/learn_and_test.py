@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Progress
 from referee.protocols.asking import ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
-from referee.protocols.patterns import agents, curator, sequence
 
 
 @PROTOCOLS.register("learn-and-test")
@@ -24,7 +24,7 @@ class LearnAndTest(Protocol):
     """
 
     title = "Learn and test"
-    pattern = sequence(curator("learn"), agents("loss"))
+    pattern = pattern_of("learn-and-test")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings
 from common.vocabulary.operations.label import Label, Labelled
@@ -16,7 +17,6 @@ from common.vocabulary.steps import Progress
 from referee.protocols.asking import ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
-from referee.protocols.patterns import agents, curator, sequence
 
 
 @PROTOCOLS.register("model-agnostic")
@@ -29,7 +29,7 @@ class ModelAgnosticProtocol(Protocol):
     """
 
     title = "Model-agnostic private learning"
-    pattern = sequence(curator("label"), agents("loss"))
+    pattern = pattern_of("model-agnostic")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -59,9 +59,10 @@ class ModelAgnosticProtocol(Protocol):
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         found = yield from estimate_mean(loss, scenario, wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
-        words = f"{told:,} of {queries:,} public points were labelled, {found.asked:,} agents tested the student"
+        points = "public points" if labelled.protects == "records" else "points of the sample's first half"
+        words = f"{told:,} of {queries:,} {points} were labelled, {found.asked:,} agents tested the student"
         if labelled.protects == "labels":
-            words += "; the curator protects labels only"
+            words += "; the curator protects labels only, not features"
         return Outcome("done" if found.asked == wanted else "exhausted", 1, hypothesis, found.estimate, words)
 
 

@@ -11,6 +11,7 @@ import math
 from common.core.errors import BadScenario
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.operations.reweigh import Reweigh
 from common.vocabulary.queries.loss import LossQuery
@@ -19,7 +20,6 @@ from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask, estimate_mean, test_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
-from referee.protocols.patterns import agents, curator, many, maybe, sequence, some
 
 
 @PROTOCOLS.register("subsample-test-reweigh")
@@ -28,14 +28,14 @@ class SubsampleTestReweigh(Protocol):
 
     *Realizable* (Theorem 4.3): halt at the first hypothesis whose loss on T is shown to be below the upper level; every
     reweigh is by a hypothesis whose loss on T is shown to be above the lower level, so with probability 1 - 3 beta one
-    of the first T rounds halts. *Agnostic* (no theorem; docs/errata.md, item 11): use every round, return the best by
+    of the first T rounds halts. *Agnostic* (no theorem; docs/corrections.md, K11): use every round, return the best by
     its upper confidence limit, which holds for all rounds together. Out of rounds or agents: ``exhausted``, and the
     best. With mechanism ``none`` and kappa null it is Algorithm 1: the agents' test is the SQ oracle, and its tolerance
     tau is half the distance of the two levels.
     """
 
     title = "Subsample-Test-Reweigh"
-    pattern = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
+    pattern = pattern_of("subsample-test-reweigh")
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -69,7 +69,9 @@ def run_rounds(scenario: ResolvedScenario, task: Task | None, first: int, last: 
             least = found.estimate.high
             best = Outcome("exhausted", t, hypothesis, found.estimate, f"all {rounds} rounds were used")
         if found.verdict == "below":
-            return Outcome("done", t, hypothesis, found.estimate, f"the loss on T is below the level after round {t}")
+            return Outcome(
+                "done", t, hypothesis, found.estimate, f"the loss on T is shown to be below the level after round {t}"
+            )
         if seeks and found.verdict is None:
             return best.ended(t, f"all agents were asked by round {t}")
         if t < last:

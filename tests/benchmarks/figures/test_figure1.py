@@ -22,9 +22,7 @@ MEASURED = {
 def small(monkeypatch):
     sizes = [f"{side}.distribution.d=40" for side in ("source", "target")]
     load = loading.load
-    monkeypatch.setattr(
-        figure1.loading, "load", lambda name, more: load(name, [*more, *sizes, "curator.learner.draws=400"])
-    )
+    monkeypatch.setattr(loading, "load", lambda name, more: load(name, [*more, *sizes, "curator.learner.draws=400"]))
     monkeypatch.setattr(figure1, "ORACLE", 2000)
     monkeypatch.setattr(figure1, "JUDGES", 2000)
     monkeypatch.setattr(figure1, "WINDOW", 10)

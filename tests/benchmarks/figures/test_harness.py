@@ -70,7 +70,7 @@ def test_each_repetition_has_a_seed_of_its_own():
 
 
 def test_processes_measure_what_the_seeds_say():
-    kept = []
+    kept: list[Row] = []
     run(FIGURE, missing(FIGURE, FIGURE.points, 2, []), 2, kept.append)
     assert {(row.point, row.repetition) for row in kept} == {(p, k) for p in FIGURE.points for k in range(2)}
     assert all(row.measured == repeat("quick", FIGURE.seed(row.point, row.repetition)) for row in kept)

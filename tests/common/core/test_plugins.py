@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import pkgutil
 import sys
 import textwrap
 import time
@@ -19,6 +21,7 @@ from common.core.registry import Registry
 from tests.plugins.installing import leave
 
 _numbers = count()
+GROUPS = ("protocols", "demands", "operations", "learners", "mechanisms", "queries", "hypotheses", "distributions")
 Write = Callable[..., None]
 
 
@@ -173,3 +176,16 @@ def test_looking_at_what_is_installed_takes_less_than_20_ms_of_work() -> None:
         plugins._scanned.__wrapped__(tuple(sys.path))
         spent.append(time.process_time() - began)
     assert min(spent) < 0.02
+
+
+def test_an_entry_of_a_documented_group_need_enter_one_registry_only() -> None:
+    """Else it is refused by a registry of which its author never heard."""
+    for room in ("common", "curator", "referee"):
+        for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
+            if module.name.endswith(".base"):
+                import_module(module.name)
+    demanding: dict[str, set[str]] = {group: set() for group in GROUPS}
+    for registry in (found for found in gc.get_objects() if isinstance(found, Registry)):
+        if registry._package.split(".")[0] in ("common", "curator", "referee") and not registry._optional:
+            demanding.setdefault(registry.group, set()).add(registry.noun)
+    assert {group: nouns for group, nouns in demanding.items() if group in GROUPS and len(nouns) != 1} == {}

@@ -16,6 +16,7 @@ from common.people.spec import SimulatedRecordSource
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
 from curator.learners.adaptation.passes import Forces, move_rows
+from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
 from curator.learners.svm import Svm
 from curator.numerics.gaussian_noise import normals
@@ -63,14 +64,14 @@ def noise() -> bytes:
 
 def descend(learner: Sgd, dimension: int, *, fixed: bool) -> bytes:
     """Learn by gradient descent."""
-    learned = learner.learn(sampler(dimension, fixed=fixed), RandomSource.seeded(5), None)
+    learned = learn_from(learner, sampler(dimension, fixed=fixed), RandomSource.seeded(5), None)
     return repr(learned).encode()
 
 
 def separate() -> bytes:
     """Learn by Newton's method."""
     learner = Svm(draws=2000, penalty=1.0)
-    return repr(learner.learn(sampler(19, fixed=False), RandomSource.seeded(6), None)).encode()
+    return repr(learn_from(learner, sampler(19, fixed=False), RandomSource.seeded(6), None)).encode()
 
 
 def margins() -> bytes:

@@ -1,33 +1,40 @@
-"""The source's coin flips are exact: fast sixteen-bit decisions against the definition on 53 bits."""
+"""The source's coin flips are exact, by the definition on 53 bits, and take a word each."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from common.core.arrays import Words
 from common.numerics.randomness import RandomSource
 
 
 class Scripted(RandomSource):
-    """A source whose keystream is written down beforehand."""
+    """A source whose words are written down beforehand."""
 
-    def __init__(self, coarse: list[int], fine: list[int]) -> None:
+    def __init__(self, words: list[int]) -> None:
         super().__init__(bytes(32), simulated=True)
-        self._scripts = [
-            np.array(coarse, dtype=np.uint16).view(np.uint8),
-            np.array(fine, dtype=np.uint64).view(np.uint8),
-        ]
+        self._script = np.array(words, dtype=np.uint64)
 
-    def _keystream(self, size: int) -> np.ndarray:  # type: ignore[type-arg]  # as terse as a stub may be
-        script = self._scripts.pop(0)
-        assert len(script) == size
-        return script
+    def words(self, count: int) -> Words:
+        found, self._script = self._script[:count], self._script[count:]
+        assert len(found) == count
+        return found
 
 
-def test_ties_are_decided_by_the_remaining_bits() -> None:
+def test_the_first_53_bits_of_a_word_decide() -> None:
     threshold = (40_000 << 37) + 12_345
-    source = Scripted([39_999, 40_000, 40_000, 40_001, 40_000], [12_344 << 27, 12_345 << 27, 12_346 << 27])
-    assert source.bernoullis(threshold / 2.0**53, 5).tolist() == [1, 1, 0, 0, 0]
+    source = Scripted([(threshold - 1) << 11 | 2047, threshold << 11, 0, (1 << 64) - 1, (threshold + 1) << 11])
+    assert source.bernoullis(threshold / 2.0**53, 5).tolist() == [1, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("probability", [0.0, 2.0**-20, 0.5, 0.75, 1.0])
+def test_words_are_consumed_by_the_number_of_coins_alone(probability: float) -> None:
+    """Whatever comes: an earlier sampler drew further words where the first sixteen bits tied with the threshold."""
+    source = Scripted([int(probability * 2.0**53) << 11 & (1 << 64) - 1] * 100_000)
+    source.bernoullis(probability, 100_000)
+    with pytest.raises(AssertionError):
+        source.words(1)
 
 
 @pytest.mark.parametrize(("probability", "bit"), [(0.0, 0), (2.0**-54, 0), (1.0, 1)])

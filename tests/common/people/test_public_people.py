@@ -74,9 +74,9 @@ def test_the_curator_agrees_to_the_public_sample_too(tmp_path):
 class TestReal:
     @pytest.fixture
     def file(self, tmp_path):
-        table = {"files": ["people.csv"], "label": {"column": "y", "positive": ["1"], "negative": ["0"]},
+        table = {"label": {"column": "y", "positive": ["1"], "negative": ["0"]},
                  "features": [{"kind": "number", "column": c, "low": 0, "high": 1} for c in "abcd"]}  # fmt: skip
-        real = {side: {"table": table} for side in ("source", "target", "public")}
+        real = {side: {"table": {"files": [f"{side}.csv"], **table}} for side in ("source", "target", "public")}
         path = tmp_path / "both.yaml"
         path.write_text(yaml.safe_dump({**PLAIN, "real": {**real, "alpha": 0.3, "curator": {"n": 40, "epsilon": 1.0}}}))
         return str(path)

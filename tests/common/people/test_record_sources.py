@@ -83,7 +83,7 @@ def test_a_table_has_no_further_people(folder):
 
 
 def test_more_people_than_a_table_has_are_refused(folder):
-    with pytest.raises(BadData, match="101 people are wanted, the table has 100"):
+    with pytest.raises(BadData, match="101 people are wanted, the table has fewer that fit"):
         open_records(TABLE, folder, seed=3, size=101)
 
 

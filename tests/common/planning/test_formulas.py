@@ -116,7 +116,7 @@ def test_multiplicative_weights_halt_in_time_against_an_adversary() -> None:
     assert 0 < used < most
 
 
-def project(weights: np.ndarray, kappa: float) -> np.ndarray:  # type: ignore[type-arg]  # a plain oracle
+def project(weights: np.ndarray, kappa: float) -> np.ndarray:
     """Return min(c w, 1)/(kappa n) by bisection on c."""
     n = len(weights)
     low, high = 0.0, 1.0 / weights.min()

@@ -57,7 +57,7 @@ def test_plans_keep_to_the_budget_and_use_it(name, learner, curator):
     assert event.kind in ("gaussian", "release", "subsampled-release")
 
 
-def test_the_errata_numbers_are_the_plan():
+def test_the_numbers_of_the_corrections_are_the_plan():
     found = plan(scenario())
     assert found.settings["sigma"].value == pytest.approx(188.94, abs=0.01)
     assert found.settings["chunks"].value == 1002
@@ -87,8 +87,8 @@ def test_content_takes_twice_the_noise():
 
 def test_what_is_given_is_kept():
     resolved = resolve(scenario(learner={"chunks": 77, "aggregation": {"name": "gnmax", "noise": 500.0}}))
-    assert resolved.curator.settings.chunks == 77
-    assert resolved.curator.settings.aggregation.noise == 500.0
+    assert resolved.curator.settings.chunks == 77  # type: ignore[attr-defined]
+    assert resolved.curator.settings.aggregation.noise == 500.0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

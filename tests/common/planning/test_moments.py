@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def test_no_bound_by_that_moment_alone_is_better(alpha: float, order: float, lev
     assert truncation(alpha, order, chance * top**order) == pytest.approx(level)
 
 
-def test_order_two_is_the_rule_of_the_errata() -> None:
+def test_order_two_is_the_rule_of_the_corrections() -> None:
     x = 1.3515339910798754
     assert truncation(0.08, 2.0, x) == pytest.approx(x / 0.08)
     assert formulas.density(0.08, x, None) == formulas.density(0.08, x, None, {4.0: 1e9})
@@ -83,7 +84,7 @@ def test_a_wider_target_has_no_supremum_and_gains_by_its_fourth_moment() -> None
 
 @pytest.mark.parametrize(("source", "target", "k"), [(1.0, 0.4, 6), (1.0, 0.02, 10), (0.1, 0.07, 2)])
 def test_second_moments_are_the_known_answers(source: float, target: float, k: int) -> None:
-    ball = parse_distribution(
+    ball: Any = parse_distribution(
         {"name": "gaussian-ball", "side": "source", "d": k, "close": k, "sigma_source": source, "sigma_target": target}
     )
     assert gaussian_moment(2.0, source, target, k) == pytest.approx(ball.chi_squared(), rel=1e-12)

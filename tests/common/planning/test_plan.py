@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
 import pytest
 
@@ -10,7 +11,7 @@ from common.core.errors import BadScenario
 from common.planning.checks import violations
 from common.planning.learners.base import spent
 from common.planning.learners.sgd import MIN_NOISE
-from common.planning.plan import plan, resolve, rows
+from common.planning.plan import Plan, plan, resolve, rows
 from common.scenario import scenario as scenarios
 from common.scenario.scenario import Scenario
 
@@ -45,8 +46,14 @@ def make(**changes: Any) -> Scenario:
 EXPONENTIAL = {"name": "exponential", "hypotheses": "stumps", "draws": "plan", "epsilon": "plan"}
 
 
+@cache
+def planned(bounds: Literal["paper", "tight"]) -> Plan:
+    """Return the plan of the small scenario."""
+    return plan(make(), bounds)
+
+
 def test_known_answers() -> None:
-    paper, tight = plan(make(), "paper"), plan(make(), "tight")
+    paper, tight = planned("paper"), planned("tight")
     assert paper.rounds.value == 141_570
     assert tight.rounds.value == 265
     assert tight.eta.value == pytest.approx(0.12)
@@ -66,7 +73,7 @@ def test_appendix_d() -> None:
     paper, tight = plan(appendix, "paper"), plan(appendix, "tight")
     assert paper.n.value == 324_814_045
     assert paper.answers.value == 74_171
-    # The closed form alone needs 4.65e7 (errata); early rounds, which cost less, save a little more.
+    # The closed form alone needs 4.65e7 (docs/corrections.md); early rounds, which cost less, save a little more.
     assert 4.5e7 < tight.n.value <= 4.65e7
     assert paper.rounds.value == 1000
     assert paper.rounds.rule == 141_570
@@ -110,7 +117,7 @@ def test_what_is_given_is_kept() -> None:
     resolved = resolve(given)
     assert (resolved.curator.n, resolved.curator.rounds) == (3_000_000, 20)
     assert (resolved.curator.eta, resolved.curator.kappa, resolved.agents.count) == (0.3, 0.05, 7)
-    noise = resolved.curator.settings.noise
+    noise = resolved.curator.settings.noise  # type: ignore[attr-defined]
     # The least noise: one percent less does not fit.
     less = resolved.curator.settings.model_copy(update={"noise": 0.99 * noise})
     assert noise > MIN_NOISE
@@ -126,13 +133,13 @@ def test_the_papers_circle_of_sigma_steps_and_n_is_closed() -> None:
 
 
 def test_rows_put_both_beside_each_other() -> None:
-    found = rows(plan(make(), "paper"), plan(make(), "tight"))
+    found = rows(planned("paper"), planned("tight"))
     names = ["rounds", "kappa", "eta", "sample", "n", "steps", "noise", "answers", "answers_clear", "agents"]
     assert [row.name for row in found] == names
     by_name = {row.name: row for row in found}
     assert by_name["rounds"].tight == 265
     assert "Algorithm 2" in by_name["rounds"].paper_source
-    assert "errata" in by_name["rounds"].tight_source
+    assert "corrections" in by_name["rounds"].tight_source
 
 
 SOUND = {

@@ -13,6 +13,7 @@ from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import ACCOUNTANTS
 from common.privacy.budget import Budget, cost, open_budget
 from common.privacy.events import Event, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
+from common.privacy.sampling_error import error_paid
 from common.privacy.theorems.renyi import ORDERS, rho_allowed, step_rdp
 
 STEPS = SubsampledSteps(count=1000, tv_bound=1e-4, ratio=0.447)
@@ -66,7 +67,8 @@ def test_what_is_published_is_the_cap_never_what_was_spent() -> None:
 def test_the_filter_counts_at_the_planned_order_even_where_another_order_has_room() -> None:
     """The unsound filter ("some order still has budget") admits this; the sound one must not."""
     epsilon = 4.0
-    budget = Budget((epsilon, DELTA), "rdp", ACCOUNTANTS["rdp"]().budget_filter([(STEPS, 50)], epsilon, DELTA))
+    budget_filter = ACCOUNTANTS["rdp"]().budget_filter([(STEPS, 50)], epsilon, DELTA)
+    budget = Budget((epsilon, DELTA), "rdp", budget_filter, error_paid([(STEPS, 50)]))
     order = int(budget._filter.unit.rsplit(" ", 1)[1])
     loud = SubsampledSteps(count=1, tv_bound=0.01, ratio=1.0)
 

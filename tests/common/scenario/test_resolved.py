@@ -10,9 +10,9 @@ from common.scenario.agreement import policy_digest
 from common.scenario.loading import load, shipped
 from common.scenario.resolved import ResolvedScenario, parse_resolved, settled
 from common.scenario.scenario import Scenario, parse
+from common.vocabulary.demands.base import DEMANDS, demands_of
 from common.vocabulary.learners.base import LearnerSettings
 from common.vocabulary.open_values import may_be_open
-from common.vocabulary.protocols.base import DEMANDS, demands_of
 from referee.protocols.base import PROTOCOLS
 from tests.support import TINY
 

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from common.core.errors import BadInput, from_document
-from common.service.app import MAX_BYTES, create_app, listen, same, token_hash
+from common.service.app import create_app, listen, same, token_hash
+from common.service.edge import LARGE
 from common.wire.identity import Identity
 from curator.service.app import curator_app
 from referee.service.app import referee_app
@@ -154,7 +155,9 @@ def test_bodies_declare_their_length(addresses, party, header):
 def test_bodies_have_a_limit(addresses):
     parts = urlsplit(addresses["referee"])
     with socket.create_connection((parts.hostname, parts.port), timeout=600) as connection:
-        head = f"PUT /v1/runs/x HTTP/1.1\r\nHost: x\r\nContent-Length: {MAX_BYTES + 1}\r\nConnection: close\r\n\r\n"
+        head = (
+            f"PUT /v1/packed-reports/x HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE + 1}\r\nConnection: close\r\n\r\n"
+        )
         connection.sendall(head.encode())
         with connection.makefile("rb") as reply:
             assert reply.readline().split()[1] == b"413"

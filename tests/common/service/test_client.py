@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -98,7 +99,7 @@ def test_replies_that_are_not_signed_messages(content):
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"x", b"\xff"])
 def test_replies_that_are_not_documents(content):
-    client = talking(httpx.Response(200, content=content), kind=RefereeClient)
+    client: Any = talking(httpx.Response(200, content=content), kind=RefereeClient)
     with pytest.raises(PeerMisbehaved, match="not a JSON object"):
         client.key()
     client.close()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_law
 
-from common.core.arrays import Floats
+from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
@@ -62,7 +62,7 @@ def against(process: evidence.Evidence, miss: float) -> Decide:
 def peeking(mechanism: Mechanism, null: float, miss: float) -> Decide:
     """The broken twin: an exact fixed-n binomial bound, read after every answer as if only once."""
 
-    def decide(ones: Floats, n: int) -> Floats:
+    def decide(ones: Floats, n: int) -> AnyArray:
         lower = beta_law.ppf(miss, ones, n - ones + 1)
         return np.where(ones > 0, lower, 0.0) > ones_rate(mechanism, null)
 
@@ -150,14 +150,14 @@ def test_batches_of_real_answers_give_the_right_verdict(
 
 
 def test_known_numbers_of_agents() -> None:
-    """Errata: at eps = 1 and T = 1000, loss .5 needs about 250 agents and .3 about 1,400 (paper 74,171)."""
+    """At eps = 1 and T = 1000, loss .5 needs about 250 agents and .3 about 1,400 (paper 74,171)."""
     for loss, expected in ((0.5, 250), (0.3, 1400)):
         asked = []
         for repetition in range(100):
             test = SequentialTest(WARNER, 0.16, 0.32, 0.05 / 1000)
             source = RandomSource.seeded(repetition, "agents")
             while test.verdict is None:
-                answers = WARNER.randomize(source.bernoullis(loss, 25), source)
+                answers = WARNER.randomize(source.bernoullis(loss, 25), source)  # type: ignore[attr-defined]
                 test.update(*tally(WARNER, answers))
             assert test.verdict == "above"
             asked.append(test.count)

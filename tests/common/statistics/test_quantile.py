@@ -92,7 +92,7 @@ def test_each_verdict_may_fail_with_its_own_part_of_beta() -> None:
 
 
 def test_it_takes_fewer_agents_than_a_fixed_size_for_each_round() -> None:
-    """Errata: about 25,000 a round for T = 20, tolerance .05, epsilon 1. A smooth law takes about that in all."""
+    """About 25,000 a round for T = 20, tolerance .05, epsilon 1. A smooth law takes about that in all."""
     per_round = evidence.worst_case(WARNER, 0.45, 0.55, 0.05 / 20)
     assert per_round < 7_000
     assert max_agents(WARNER, 20, 0.5, 0.05, 0.05) == 24 * per_round

@@ -60,7 +60,7 @@ def test_the_hinge_of_what_has_no_margin_is_a_mistake(hypothesis):
 
 def test_a_reweigh_names_its_loss():
     wire = {"kind": "reweigh", "hypothesis": PLANE.wire()}
-    assert parse_operation(wire).loss == "zero-one"
+    assert parse_operation(wire).loss == "zero-one"  # type: ignore[attr-defined]
     assert parse_operation({**wire, "loss": "hinge"}).wire()["loss"] == "hinge"
     with pytest.raises(BadMessage, match="loss"):
         parse_operation({**wire, "loss": "absolute"})

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from common.core.errors import BadData, BudgetExceeded, PolicyRefused
+from common.core.errors import BadData, BudgetExceeded, OperationFailed, PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.events import NoEvent
 from common.vocabulary.operations.base import Operation, parse_operation
@@ -96,8 +96,9 @@ def test_admission_changes_nothing():
 
 def test_nothing_is_taken_until_the_engine_is_told_to_go_on():
     given = engine()
-    given.run("0", LEARN)
-    for act in (lambda: given.admit(LEARN), lambda: given.run("1", LEARN), lambda: given.run("0", LEARN)):
+    event = given.admit(LEARN)
+    given.run("0", LEARN, event)
+    for act in (lambda: given.admit(LEARN), lambda: given.run("1", LEARN, event), lambda: given.run("0", LEARN, event)):
         with pytest.raises(RuntimeError, match="not finished"):
             act()
     given.advance()
@@ -107,16 +108,18 @@ def test_nothing_is_taken_until_the_engine_is_told_to_go_on():
 def test_an_engine_whose_operation_failed_takes_no_other(monkeypatch):
     given = engine()
     given.perform("0", LEARN)
+    event = given.admit(LEARN)
 
     def fails(*_: Any) -> None:
         raise OSError(28, "no space left on device")
 
     with monkeypatch.context() as broken:
         broken.setattr(LearnHandler, "run", fails)
-        with pytest.raises(OSError, match="no space left"):
-            given.run("1", LEARN)
+        with pytest.raises(OperationFailed) as failed:
+            given.run("1", LEARN, event)
+    assert "space" not in failed.value.detail
     with pytest.raises(RuntimeError, match="not finished"):
-        given.run("1", LEARN)
+        given.run("1", LEARN, event)
 
 
 def test_one_operation_has_one_release_under_each_seed_and_number():
@@ -148,7 +151,11 @@ def perform_again(given: Engine, script: list[Operation[Any]], first: int, unfin
     """Take up an operation that was admitted already, and go on."""
     done = []
     if unfinished:
-        done = [Entry(str(first), script[0].wire(), given.run(str(first), script[0]).wire())]
+        done = [
+            Entry(
+                str(first), script[0].wire(), given.run(str(first), script[0], given.workspace.event(script[0])).wire()
+            )
+        ]
         given.advance()
     return done + perform_all(given, script[len(done) :], first + len(done))
 
@@ -163,7 +170,7 @@ def test_kept_weights_spare_the_reweighs_before_them(monkeypatch):
         asked.append(lineages)
         return 2, kept
 
-    monkeypatch.setattr("curator.operations.reweigh.ReweighHandler.replay", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr("curator.weights.reweighing.Reweighing.update", lambda *_: pytest.fail("computed again"))
     again = engine(past, kept=find)
     assert asked == [[whole.lineage("1"), whole.lineage("3")]]
     np.testing.assert_array_equal(weights(again), np.concatenate(kept))

@@ -9,7 +9,7 @@ from common.privacy.events import Gaussian, NonPrivate
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.regressor import Regressor
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.weights.reweighing import Reweighing
 
 COMMON = {"features": 3, "alpha": 0.3, "norm": 1.0, "radius": 3.0, "iterations": 1500, "kappa_1": 5.0, "mu": 3.0}
@@ -29,7 +29,7 @@ def people(n, seed, shift=0.0):
 
 def learned(settings, own, public):
     sampler = Reweighing(len(own), None, 1.0).sampler(own)
-    return parse_learner(settings).learn(sampler, SOURCE, None, public)
+    return learn_from(parse_learner(settings), sampler, SOURCE, None, public)
 
 
 @pytest.mark.parametrize("private", ["target", "source"])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from benchmarks.auditing.noisy_mean import NoisyMean, registered
 from common.core.errors import BadScenario, BudgetExceeded
 from common.numerics.randomness import RandomSource
 from common.planning.learners.base import events_of
@@ -20,9 +20,10 @@ from common.scenario.scenario import parse
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import parse_settings
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.service.startup import open_curator
 from curator.weights.reweighing import Reweighing
+from deploy.auditing.noisy_mean import NoisyMean, registered
 from deploy.checking import checked
 from deploy.simulation import conduct
 
@@ -49,7 +50,7 @@ def people(n=3000, seed=1):
 
 def learn(records, source, **changes):
     sampler = Reweighing(len(records), None, 1.0).sampler(records)
-    return parse_learner({**SETTINGS, **changes}).learn(sampler, source, None)
+    return learn_from(parse_learner({**SETTINGS, **changes}), sampler, source, None)
 
 
 def test_the_good_candidate_is_given_wherever_it_was_tried():
@@ -69,8 +70,8 @@ def test_the_answer_is_a_hypothesis_of_the_wrapped_learner_and_nothing_else():
 def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():
     seen = []
 
-    def fit(self, sampler, source, previous, public=None):
-        seen.append(Records.joined(list(sampler.everybody())).features[:, 0])
+    def fit(self, access, previous, public=None):
+        seen.append(Records.joined(list(access._sampler.everybody())).features[:, 0])
         return Linear(weights=(1.0,), threshold=0.0)
 
     records = Records(np.arange(23, dtype=np.float32)[:, None], np.ones(23, dtype=np.int8))
@@ -90,15 +91,15 @@ def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():
 def test_public_people_may_judge_and_then_everybody_private_is_for_training():
     seen = []
 
-    def fit(self, sampler, source, previous, public=None):
-        seen.append((len(Records.joined(list(sampler.everybody()))), len(public)))
+    def fit(self, access, previous, public=None):
+        seen.append((access.people, len(public)))
         return Linear(weights=(1.0,), threshold=self.threshold)
 
     learner = parse_learner({**SETTINGS, "judges": "public", "law": {**LAW, "gamma": 0.05, "most": 60}})
     records, public = people(50), people(400, seed=2)
-    with patch.object(NoisyMean, "learn", fit), patch("curator.learners.chosen.noisy_sum", side_effect=AssertionError):
+    with patch.object(NoisyMean, "learn", fit), patch("curator.mechanisms.sums.noisy_sum", side_effect=AssertionError):
         sampler = Reweighing(50, None, 1.0).sampler(records)
-        found = Counter(learner.learn(sampler, RandomSource.seeded(s), None, public).threshold for s in range(12))
+        found = Counter(learn_from(learner, sampler, RandomSource.seeded(s), None, public).threshold for s in range(12))  # type: ignore[attr-defined]
     assert set(seen) == {(50, 320)}
     assert found[0.0] >= 10
     learner.check_people(1)
@@ -124,7 +125,7 @@ def test_a_score_is_cut_where_its_noise_is_measured(loss, cut, parts):
         return total
 
     with (
-        patch("curator.learners.chosen.noisy_sum", noisy),
+        patch("curator.mechanisms.sums.noisy_sum", noisy),
         patch(
             "curator.learners.chosen.count", lambda loss, h, held: np.full(len(held), 300 if loss == "squared" else 1)
         ),
@@ -134,7 +135,7 @@ def test_a_score_is_cut_where_its_noise_is_measured(loss, cut, parts):
 
 
 def test_its_event_is_one_choice_whatever_the_weights_are():
-    learner = parse_learner(SETTINGS)
+    learner: Any = parse_learner(SETTINGS)
     assert learner.event(1e-4) == learner.event(1.0) == PrivateSelection(mu=1.0, law=learner.law)
 
 
@@ -252,7 +253,7 @@ def test_a_run_with_a_choice_keeps_to_its_budget_and_is_the_same_with_the_same_s
     first, again, other = (conduct(scenario, seed, lambda *_: None) for seed in (1, 1, 2))
     assert first == again != other
     assert first.status == "done"
-    assert first.answer.kind == "regressor"
+    assert first.answer.kind == "regressor"  # type: ignore[attr-defined]
 
 
 def test_a_choice_beyond_the_budget_is_refused_before_anything_is_learned(tmp_path):

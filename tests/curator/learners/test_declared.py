@@ -20,7 +20,7 @@ from common.privacy.events import (
     SubsampledSteps,
 )
 from common.vocabulary.records import Records
-from curator.learners.base import LEARNERS, parse_learner
+from curator.learners.base import LEARNERS, learn_from, parse_learner
 from curator.weights.reweighing import Reweighing
 from tests.curator.learners.counted import CountingSampler
 from tests.curator.learners.test_learner_contract import accepts
@@ -80,11 +80,11 @@ def test_draws_as_often_as_its_event_pays_for(way: str) -> None:
     learner = parse_learner({**WAYS[way], **(SHORT.get(WAYS[way]["name"], {}) if way in EXAMPLES else {})})
     features = np.random.default_rng(3).uniform(-1, 1, size=(600, 90 if "many" in way else 3)).astype(np.float32)
     if not accepts(lambda: learner.check(features.dtype, features.shape[1])):
-        features = (features > 0.2).astype(np.uint8)  # type: ignore[assignment]
+        features = (features > 0.2).astype(np.uint8)
     records = Records(features, np.where(features[:, 0] > 0.2, 1, -1).astype(np.int8))
     public = records.take(np.arange(100))
     sampler = CountingSampler(records)
-    learner.learn(sampler, RandomSource.seeded(1), None, public)
+    learn_from(learner, sampler, RandomSource.seeded(1), None, public)
     wanted = declared(learner.event(S), learner.wire())
     assert sampler.drawn == wanted
     assert (sampler.passes > 0) == (wanted == 0)
@@ -104,7 +104,7 @@ def one_step(side: int, width: int, settings: dict[str, Any], runs: int) -> AnyA
     records = Records(features, np.full(50, side, dtype=np.int8))
     learner = parse_learner(settings)
     sampler = Reweighing(50, None, 0.1).sampler(records)
-    found = [learner.learn(sampler, RandomSource.seeded(run), None) for run in range(runs)]
+    found = [learn_from(learner, sampler, RandomSource.seeded(run), None) for run in range(runs)]
     return np.array([h.wire()["weights"] for h in found])
 
 
@@ -134,6 +134,6 @@ def test_a_draw_changes_the_exponential_mechanisms_odds_by_half_its_epsilon(hypo
     features = np.array([[1, 0]] * 9, dtype=np.uint8 if hypotheses == "conjunctions" else np.float32)
     records = Records(features, np.ones(9, dtype=np.int8))
     learner, sampler = parse_learner({**settings, "literals": 1}), Reweighing(9, None, 0.1).sampler(records)
-    found = [learner.learn(sampler, RandomSource.seeded(run), None) for run in range(runs)]
+    found = [learn_from(learner, sampler, RandomSource.seeded(run), None) for run in range(runs)]
     wrong = sum(int(h.mistakes(records)[0]) for h in found)
     assert math.log((runs - wrong) / wrong) == pytest.approx(epsilon / 2.0, abs=0.2)

@@ -1,6 +1,7 @@
 """The exponential mechanism: exact counts, and the law exp(-epsilon mistakes / 2)."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from common.privacy.events import SubsampledRelease
 from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
-from curator.learners.exponential import Exponential, _Conjunctions, _Stumps
+from curator.learners.base import learn_from, parse_learner
+from curator.learners.exponential import Exponential
 from curator.mechanisms.exponential import choose_level
+from curator.mechanisms.finite_classes import _Conjunctions, _Stumps
 from curator.weights.reweighing import Reweighing
 
 
@@ -100,7 +102,7 @@ def test_utility_is_as_mcsherry_and_talwar_say():
     sampler = Reweighing(2000, 0.5, 0.1).sampler(records)
     for seed in range(20):
         source = RandomSource.seeded(seed)
-        learned = learner.learn(sampler, source, None)
+        learned = learn_from(learner, sampler, source, None)
         draws = sampler.draws(500, source.derive("draws"))
         assert learned.mistakes(draws).sum() <= 2 * np.log(30 * 29 / 2 / 1e-6) / 0.8
 
@@ -108,7 +110,7 @@ def test_utility_is_as_mcsherry_and_talwar_say():
 @pytest.mark.parametrize(("literals", "size"), [(1, 1), (2, 2), (3, 3), (4, 4)])
 def test_conjunctions_have_as_many_literals_as_asked(literals, size):
     learner = Exponential(hypotheses="conjunctions", draws=200, epsilon=1.0, literals=literals)
-    learned = learner.learn(Reweighing(130, 0.5, 0.1).sampler(boolean()), RandomSource.seeded(1), None)
+    learned: Any = learn_from(learner, Reweighing(130, 0.5, 0.1).sampler(boolean()), RandomSource.seeded(1), None)
     assert len(learned.features) == size
 
 
@@ -120,10 +122,10 @@ def test_event_is_one_release_of_m_draws():
 def test_conjunctions_of_other_features_are_refused():
     learner = Exponential(hypotheses="conjunctions", draws=20, epsilon=1.0)
     with pytest.raises(BadData, match="want 0/1 features"):
-        learner.learn(Reweighing(130, 0.5, 0.1).sampler(real()), RandomSource.seeded(1), None)
+        learn_from(learner, Reweighing(130, 0.5, 0.1).sampler(real()), RandomSource.seeded(1), None)
     twos = Records(np.full((130, 3), 2, dtype=np.uint8), boolean().labels)
     with pytest.raises(BadData, match="want 0/1 features"):
-        learner.learn(Reweighing(130, 0.5, 0.1).sampler(twos), RandomSource.seeded(1), None)
+        learn_from(learner, Reweighing(130, 0.5, 0.1).sampler(twos), RandomSource.seeded(1), None)
     mixed = boolean()
     mixed.features[7, 3] = 2
     with pytest.raises(BadData, match="want 0/1 features"):

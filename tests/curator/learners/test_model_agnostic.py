@@ -13,9 +13,10 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release, SubsampledRelease
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.vocabulary.records import Records
-from curator.learners import model_agnostic
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
+from curator.learners.teachers import answers
+from curator.metering.access import Access
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
@@ -65,22 +66,23 @@ def test_it_learns_what_the_teachers_know(way):
     chosen.check(np.dtype(np.float32), 3)
     chosen.check_public(PUBLIC)
     chosen.check_people(N)
-    learned = chosen.learn(sampler(PEOPLE), RandomSource.seeded(1), None, PUBLIC)
+    learned = learn_from(chosen, sampler(PEOPLE), RandomSource.seeded(1), None, PUBLIC)
     assert learned.mistakes(people(2000, 3)).mean() < 0.1
-    assert chosen.learn(sampler(PEOPLE), RandomSource.seeded(1), None, PUBLIC) == learned
+    assert learn_from(chosen, sampler(PEOPLE), RandomSource.seeded(1), None, PUBLIC) == learned
 
 
 @pytest.mark.parametrize("way", ["gnmax for a budget", "by content"])
 def test_gnmax_declares_exact_gaussian_releases(way):
     chosen = learner(**WAYS[way])
-    event = chosen.event(1e-3)
+    event: Any = chosen.event(1e-3)
     assert isinstance(event, Gaussian)
     assert event.count == 200
     if way == "by content":
         assert event.mu == pytest.approx(2.0 * math.sqrt(2.0) / 5.0)
     else:
         assert delta_of(event.mu * math.sqrt(200), 3.0) == pytest.approx(1e-3, rel=1e-6)
-        assert learner(**WAYS[way], by="content").event(1e-3).mu == pytest.approx(event.mu)  # twice the noise
+        by_content: Any = learner(**WAYS[way], by="content").event(1e-3)
+        assert by_content.mu == pytest.approx(event.mu)  # twice the noise
 
 
 def test_on_draws_it_declares_a_release_of_so_many_draws():
@@ -96,10 +98,11 @@ def test_on_draws_it_declares_a_release_of_so_many_draws():
 def test_labels_only_needs_no_public_sample_and_a_first_half_teaches_nobody():
     chosen = learner(**WAYS["labels only"])
     chosen.check_public(None)
-    points = chosen.points(sampler(PEOPLE), None, 0, 200)
+    access = Access(chosen.event(1.0), sampler(PEOPLE), RandomSource.seeded(1), chosen.shown_features)
+    points = chosen.points(access, None, 0, 200)
     np.testing.assert_array_equal(points, PEOPLE.features[:200])
     turned = Records(PEOPLE.features, np.where(np.arange(N) < N // 2, -1, 1).astype(np.int8) * PEOPLE.labels)
-    one, other = (chosen.learn(sampler(records), RandomSource.seeded(1), None) for records in (PEOPLE, turned))
+    one, other = (learn_from(chosen, sampler(records), RandomSource.seeded(1), None) for records in (PEOPLE, turned))
     assert one == other
 
 
@@ -110,23 +113,23 @@ def test_mistakes_are_estimated_with_the_epsilon_that_is_set_aside_for_it(monkey
         seen.append((cast.shape, len(classes), touched, epsilon))
         return 0.0
 
-    monkeypatch.setattr(model_agnostic, "estimated_mistakes", none)
+    monkeypatch.setattr(answers, "estimated_mistakes", none)
     chosen = learner(aggregation={**EASY, "epsilon": 9.0, "cutoff": 5, "estimate": 0.1}, by="content")
-    said = chosen.answers(sampler(PEOPLE), chosen.points(sampler(PEOPLE), PUBLIC, 0, 200), RandomSource.seeded(1))
+    said = chosen.mechanism(PUBLIC.features).apply(iter([PEOPLE]), RandomSource.seeded(1))
     assert seen == [((60, 60), 60, 2, math.nextafter(0.9 - 4 * 0.9 * 2.0**-52, 0.0))]
     assert np.count_nonzero(said == -1) == 1  # without mistakes, one bottom is enough
 
 
 def test_people_who_are_set_aside_teach_nobody():
     chosen = learner(**WAYS["sparse vector, estimated"])
-    taught = chosen._taught(sampler(PEOPLE), RandomSource.seeded(1))
+    taught = chosen.mechanism(PUBLIC.features).taught(PEOPLE)
     assert (len(taught.records), len(taught.aside)) == (N // 2, 60)
     np.testing.assert_array_equal(taught.aside.features, PEOPLE.features[N // 2 : N // 2 + 60])
 
 
 def test_points_without_a_label_get_a_fair_coins():
     chosen = learner(student={"classifier": "DecisionTreeClassifier"})
-    grown = chosen.transfer(PUBLIC.features, np.full(200, -1), RandomSource.seeded(1))
+    grown = chosen.transfer(PUBLIC.features, np.full(200, -1), RandomSource.seeded(1).derive)
     assert 60 < np.count_nonzero(grown.predict(PUBLIC.features) > 0) < 140
 
 
@@ -202,5 +205,5 @@ def test_boolean_features_are_fine():
     records = Records(features, np.where(features[:, 0] == features[:, 1], 1, -1).astype(np.int8))
     chosen = learner(student=TREE)
     chosen.check(records.features.dtype, 4)
-    learned = chosen.learn(sampler(records), RandomSource.seeded(1), None, records.take(np.arange(200)))
+    learned = learn_from(chosen, sampler(records), RandomSource.seeded(1), None, records.take(np.arange(200)))
     assert learned.mistakes(records).mean() < 0.05

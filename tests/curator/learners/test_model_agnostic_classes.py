@@ -13,7 +13,7 @@ from common.people.distributions.class_clusters import ClassClusters
 from common.vocabulary.hypotheses.argmax import Argmax
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
@@ -67,10 +67,10 @@ def test_it_learns_the_classes_that_the_teachers_know(settings):
     chosen.check(np.dtype(np.float32), 7)
     chosen.check_public(PUBLIC)
     chosen.check_people(N)
-    learned = chosen.learn(sampler(), RandomSource.seeded(1), None, PUBLIC)
+    learned = learn_from(chosen, sampler(), RandomSource.seeded(1), None, PUBLIC)
     assert isinstance(learned, Argmax)
     assert learned.mistakes(people(4000, 3)).mean() < 0.12
-    assert chosen.learn(sampler(), RandomSource.seeded(1), None, PUBLIC) == learned
+    assert learn_from(chosen, sampler(), RandomSource.seeded(1), None, PUBLIC) == learned
     assert parse_hypothesis(learned.wire()) == learned
 
 
@@ -78,8 +78,8 @@ def test_labels_and_the_public_points_classes_are_looked_at_by_nobody():
     blind = Records(PUBLIC.features.copy(), PUBLIC.labels)
     blind.features[:, 3:] = 0.0
     turned = Records(PEOPLE.features, -PEOPLE.labels)
-    one = learner().learn(sampler(), RandomSource.seeded(1), None, PUBLIC)
-    assert learner().learn(sampler(turned), RandomSource.seeded(1), None, blind) == one
+    one = learn_from(learner(), sampler(), RandomSource.seeded(1), None, PUBLIC)
+    assert learn_from(learner(), sampler(turned), RandomSource.seeded(1), None, blind) == one
 
 
 def test_several_classes_cost_what_two_cost():
@@ -88,7 +88,7 @@ def test_several_classes_cost_what_two_cost():
 
 def test_points_without_an_answer_get_any_class_alike():
     chosen = learner(student={"classifier": "DecisionTreeClassifier"})
-    grown = chosen.transfer(PUBLIC.features[:, :3], np.full(200, -1), RandomSource.seeded(1))
+    grown: Any = chosen.transfer(PUBLIC.features[:, :3], np.full(200, -1), RandomSource.seeded(1).derive)
     # 200 draws of four classes: 50 each, standard deviation 6.1.
     assert (np.abs(np.bincount(grown.classes(PUBLIC.features), minlength=4) - 50) < 25).all()
 

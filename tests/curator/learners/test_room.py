@@ -13,7 +13,7 @@ from common.numerics.randomness import RandomSource
 from common.service import capacity
 from common.vocabulary.learners.base import parse_settings
 from common.vocabulary.records import Records
-from curator.learners.base import LEARNERS, Sizes, parse_learner
+from curator.learners.base import LEARNERS, Sizes, learn_from, parse_learner
 from curator.sample.local import LocalSample
 from curator.service.startup import check_room, open_curator
 from curator.weights.reweighing import Reweighing
@@ -74,7 +74,7 @@ def test_no_call_takes_more_than_it_says(case, public):
     sampler = Reweighing(N, None, 1.0).sampler(sample)
     tracemalloc.start()
     try:
-        learner.learn(sampler, RandomSource.seeded(1), None, others)
+        learn_from(learner, sampler, RandomSource.seeded(1), None, others)
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -10,7 +10,7 @@ from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.trees import Trees
 from common.vocabulary.records import Records
 from curator.export.hypotheses import as_hypothesis
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers
 from curator.weights.reweighing import Reweighing
 
@@ -60,14 +60,14 @@ def test_the_hypothesis_predicts_what_the_model_does(name, parameters, kind):
 @pytest.mark.parametrize(("name", "parameters"), [LINEAR[0], TREES[2]])
 def test_learns_from_draws_and_says_that_it_is_not_private(name, parameters):
     learner = Scikit(classifier=name, parameters=parameters, draws=500)
-    learned = learner.learn(sampler(people()), RandomSource.seeded(1), None)
+    learned = learn_from(learner, sampler(people()), RandomSource.seeded(1), None)
     assert learned.mistakes(people()).mean() < 0.25
     assert learner.event(1e-3) == NonPrivate()
 
 
 def test_a_dummy_is_a_constant():
     learner = Scikit(classifier="DummyClassifier", draws=100)
-    assert isinstance(learner.learn(sampler(people()), RandomSource.seeded(1), None), Constant)
+    assert isinstance(learn_from(learner, sampler(people()), RandomSource.seeded(1), None), Constant)
 
 
 def test_a_bootstrap_sample_with_one_label_only_is_a_leaf():
@@ -87,13 +87,13 @@ def test_a_model_that_is_too_large_is_refused(monkeypatch):
         lambda *_: Trees(roots=(0,), feature=(0,), threshold=(0.0,), left=(-1,), right=(-1,)),
     )
     with pytest.raises(BadScenario, match="too large"):
-        learner.learn(sampler(people()), RandomSource.seeded(1), None)
+        learn_from(learner, sampler(people()), RandomSource.seeded(1), None)
 
 
 def test_a_model_written_down_wrongly_is_refused(monkeypatch):
     monkeypatch.setattr("curator.learners.scikit.as_hypothesis", lambda *_: Constant(label=1))
     with pytest.raises(BadScenario, match="agrees with itself on"):
-        Scikit(classifier="LinearSVC", draws=100).learn(sampler(people()), RandomSource.seeded(1), None)
+        learn_from(Scikit(classifier="LinearSVC", draws=100), sampler(people()), RandomSource.seeded(1), None)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,10 @@ def test_a_model_written_down_wrongly_is_refused(monkeypatch):
     [
         ({"classifier": "os.system"}, "no such classifier"),
         ({"classifier": "LinearRegression"}, "no such classifier"),
-        ({"classifier": "LinearSVC", "parameters": {"c": 1.0}}, "unexpected keyword"),
+        (
+            {"classifier": "LinearSVC", "parameters": {"c": 1.0}},
+            "may not be given 'c'; allowed: C, class_weight",
+        ),
         ({"classifier": "VotingClassifier"}, "missing 1 required"),
         ({"classifier": "LinearSVC", "parameters": {"C": {"__class__": "x"}}}, "parameters"),
     ],
@@ -113,6 +116,9 @@ def test_settings_that_name_no_classifier_are_refused(settings, says):
 
 def test_parameters_that_the_classifier_refuses_are_named():
     with pytest.raises(BadScenario, match=r"LinearSVC cannot learn with \{'C': -1.0\}"):
-        Scikit(classifier="LinearSVC", parameters={"C": -1.0}, draws=100).learn(
-            sampler(people()), RandomSource.seeded(1), None
+        learn_from(
+            Scikit(classifier="LinearSVC", parameters={"C": -1.0}, draws=100),
+            sampler(people()),
+            RandomSource.seeded(1),
+            None,
         )

@@ -1,14 +1,17 @@
 """Every classifier of scikit-learn gives a hypothesis that predicts as it does."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.learners.parameters import SEVERAL
 from common.vocabulary.records import Records
-from curator.learners.base import parse_learner
-from curator.learners.scikit import SEVERAL, Scikit, classifiers
+from curator.learners.base import learn_from, parse_learner
+from curator.learners.scikit import Scikit, classifiers
 from curator.weights.reweighing import Reweighing
 
 LOGISTIC = {"classifier": "LogisticRegression"}
@@ -86,7 +89,7 @@ COUNTS = {
 
 def learned(name, parameters, records, draws=300):
     learner = Scikit(classifier=name, parameters=parameters, draws=draws)
-    return learner.learn(Reweighing(len(records), 0.5, 0.1).sampler(records), RandomSource.seeded(1), None)
+    return learn_from(learner, Reweighing(len(records), 0.5, 0.1).sampler(records), RandomSource.seeded(1), None)
 
 
 @pytest.fixture
@@ -100,7 +103,7 @@ def fitted(monkeypatch):
         models.append(model)
         return write(model, example)
 
-    write = scikit.as_hypothesis
+    write = scikit.as_hypothesis  # type: ignore[attr-defined]
     monkeypatch.setattr(scikit, "as_hypothesis", remember)
     return models
 
@@ -118,12 +121,13 @@ def agreement(name, parameters, fitted, transform=lambda features: features):
 
 
 @pytest.mark.parametrize("name", sorted(set(classifiers()) - set(SEVERAL)))
-def test_every_classifier_gives_a_hypothesis_that_predicts_as_it_does(name, fitted):
-    parameters = {**NEEDED.get(name, {}), **QUICK.get(name, {})}
+def test_every_classifier_gives_a_hypothesis_that_predicts_as_it_does(name, fitted, capfd):
+    parameters: dict[str, Any] = {**NEEDED.get(name, {}), **QUICK.get(name, {})}
     transform = COUNTS.get(name, lambda features: features)
     kind, share = agreement(name, parameters, fitted, transform)
     assert kind == next((kind for kind, names in KINDS.items() if name in names), "onnx")
     assert share >= 0.997
+    assert capfd.readouterr() == ("", "")  # nothing but the model tells of the draws
 
 
 def test_the_only_ones_refused_are_those_for_several_labels_at_once():

@@ -1,6 +1,7 @@
-"""Private SGD: Algorithm 3 step by step, with the errata."""
+"""Private SGD: Algorithm 3 step by step, with its corrections."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from common.privacy.events import NonPrivate, SubsampledSteps
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
-from curator.learners.gradient_steps import coordinates, descend
+from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
+from curator.mechanisms.gradient_steps import coordinates, descend
 from curator.numerics.gaussian_noise import fine_normals, normals
 from curator.sample.local import LocalSample
 from curator.sample.rows.gathered_rows import GatheredRows
@@ -94,7 +96,7 @@ def slowly(learner, sampler, source, previous=None):
 def test_kernel_agrees_with_the_algorithm_step_by_step(d, loss, noise, more):
     learner = Sgd(**{"steps": 200, "diameter": 6.0, "noise": noise, "loss": loss, **more})
     draws, _ = sampler(d=d)
-    learned = learner.learn(draws, RandomSource.seeded(3), None)
+    learned: Any = learn_from(learner, draws, RandomSource.seeded(3), None)
     weights, threshold = slowly(learner, draws, RandomSource.seeded(3))
     np.testing.assert_allclose(learned.weights, weights, rtol=1e-8, atol=1e-8)
     assert learned.threshold == pytest.approx(threshold, rel=1e-8, abs=1e-8)
@@ -106,9 +108,9 @@ def test_kernel_agrees_with_the_algorithm_step_by_step(d, loss, noise, more):
 )
 def test_many_coordinates_in_single_precision_agree_with_the_algorithm(loss, more):
     learner = Sgd(**{"steps": 400, "diameter": 6.0, "noise": 0.7, "loss": loss, **more})
-    assert learner._single(101)
+    assert learner.descent.single(101)
     draws, _ = sampler(d=100)
-    learned = learner.learn(draws, RandomSource.seeded(3), None)
+    learned: Any = learn_from(learner, draws, RandomSource.seeded(3), None)
     weights, threshold = slowly(learner, draws, RandomSource.seeded(3))
     assert np.linalg.norm(learned.weights - weights) < 2e-3 * np.linalg.norm(weights)
     assert learned.threshold == pytest.approx(threshold, abs=2e-3)
@@ -121,8 +123,8 @@ def test_no_gradient_in_single_precision_is_longer_than_the_clip(scale, intercep
     learner = Sgd(steps=1, noise=2.0, diameter=1e30, loss="hinge", intercept=intercept)
     d = 200
     width = d + (intercept != 0.0)
-    rule = learner._rule(width)._replace(scale=1.0)
-    assert learner._single(width)
+    rule = learner.descent.rule(width)._replace(scale=1.0)
+    assert learner.descent.single(width)
     features = (scale * np.random.default_rng(2).standard_cauchy((50, d))).astype(np.float32)
     for record in features:
         away, total = coordinates(width, np.float32), coordinates(width, np.float32)
@@ -156,15 +158,15 @@ def test_no_gradient_in_single_precision_is_longer_than_the_clip(scale, intercep
 )
 def test_single_precision_is_used_where_the_noise_outweighs_its_rounding(single, more):
     learner = Sgd(**{"steps": 10**6, "diameter": 6.0, "noise": 2.0, **more})
-    assert learner._single(200) == single
-    assert not learner._single(9)
+    assert learner.descent.single(200) == single
+    assert not learner.descent.single(9)
 
 
 def test_warm_start_begins_at_the_released_hypothesis_inside_the_ball():
     draws, _ = sampler()
     learner = Sgd(steps=50, diameter=2.0, noise=0.5, intercept=0.5, warm=True)
     previous = Linear(weights=(3.0, -3.0, 0.0, 0.0), threshold=0.4)
-    learned = learner.learn(draws, RandomSource.seeded(4), previous)
+    learned: Any = learn_from(learner, draws, RandomSource.seeded(4), previous)
     np.testing.assert_allclose(learned.weights, slowly(learner, draws, RandomSource.seeded(4), previous)[0], rtol=1e-8)
 
 
@@ -172,14 +174,14 @@ def test_warm_start_begins_at_the_released_hypothesis_inside_the_ball():
 def test_warm_start_without_a_fitting_hypothesis_is_the_public_start(previous):
     draws, _ = sampler()
     settings = {"steps": 50, "diameter": 2.0, "noise": 0.5}
-    warm = Sgd(**settings, warm=True).learn(draws, RandomSource.seeded(4), previous)
-    assert warm == Sgd(**settings).learn(draws, RandomSource.seeded(4), None)
+    warm = learn_from(Sgd(**settings, warm=True), draws, RandomSource.seeded(4), previous)
+    assert warm == learn_from(Sgd(**settings), draws, RandomSource.seeded(4), None)
 
 
 def test_several_blocks_are_as_good_as_one(monkeypatch):
-    monkeypatch.setattr("curator.learners.sgd._CELLS", 500)
+    monkeypatch.setattr("curator.mechanisms.clipped_steps._CELLS", 500)
     draws, records = sampler(n=3000)
-    learned = Sgd(steps=20_050, diameter=20.0, noise=0.0).learn(draws, RandomSource.seeded(5), None)
+    learned = learn_from(Sgd(steps=20_050, diameter=20.0, noise=0.0), draws, RandomSource.seeded(5), None)
     assert learned.mistakes(records).mean() < 0.03
 
 
@@ -190,30 +192,30 @@ def test_every_iterate_counts_once_however_many_blocks_there_are(d, monkeypatch)
     records = Records(np.repeat(record, 20, axis=0), np.ones(20, dtype=np.int8))
     draws = Reweighing(20, None, 0.1).sampler(LocalSample.of(records))
     learner = Sgd(steps=90, diameter=1.0, noise=0.0, start=0.25)
-    one = learner.learn(draws, RandomSource.seeded(5), None)
-    monkeypatch.setattr("curator.learners.sgd._CELLS", 10 * (d + 1))
-    several = learner.learn(draws, RandomSource.seeded(5), None)
-    np.testing.assert_allclose(several.weights, one.weights, rtol=1e-12)
-    assert several.threshold == pytest.approx(one.threshold, rel=1e-12)
+    one: Any = learn_from(learner, draws, RandomSource.seeded(5), None)
+    monkeypatch.setattr("curator.mechanisms.clipped_steps._CELLS", 10 * (d + 1))
+    several = learn_from(learner, draws, RandomSource.seeded(5), None)
+    np.testing.assert_allclose(several.weights, one.weights, rtol=1e-12)  # type: ignore[attr-defined]
+    assert several.threshold == pytest.approx(one.threshold, rel=1e-12)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("cores", [1, 2, 8])
 @pytest.mark.parametrize("d", [4, 80])
 def test_the_result_does_not_depend_on_the_number_of_threads(cores, d, monkeypatch):
-    monkeypatch.setattr("curator.learners.sgd._CELLS", 125 * d)
+    monkeypatch.setattr("curator.mechanisms.clipped_steps._CELLS", 125 * d)
     draws, _ = sampler(n=3000, d=d)
     learner = Sgd(steps=20_050, diameter=20.0, noise=1.0)
-    expected = learner.learn(draws, RandomSource.seeded(5), None)
+    expected = learn_from(learner, draws, RandomSource.seeded(5), None)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)))
-    assert learner.learn(draws, RandomSource.seeded(5), None) == expected
+    assert learn_from(learner, draws, RandomSource.seeded(5), None) == expected
 
 
 def first_moves(d, noise, loss, seeds):
     """Return clipped gradient plus noise of the first step, shape (seeds, d + 1): with this regularization, -h."""
     learner = Sgd(steps=1, diameter=1e9, noise=noise, loss=loss, clip=0.5, regularization=1.0)
     draws, _ = sampler(d=d)
-    learned = (learner.learn(draws, RandomSource.seeded(seed), None) for seed in range(seeds))
-    return -np.array([[*one.weights, -one.threshold] for one in learned])
+    learned = (learn_from(learner, draws, RandomSource.seeded(seed), None) for seed in range(seeds))
+    return -np.array([[*one.weights, -one.threshold] for one in learned])  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_no_gradient_is_longer_than_the_clip_whatever_the_features():
     draws, _ = sampler(scale=1e6)
     for seed in range(20):
         learner = Sgd(steps=1, diameter=2.0, noise=0.0, clip=0.25, loss="hinge", intercept=0.5)
-        learned = learner.learn(draws, RandomSource.seeded(seed), None)
+        learned: Any = learn_from(learner, draws, RandomSource.seeded(seed), None)
         moved = np.linalg.norm([*learned.weights, -learned.threshold / 0.5])
         assert moved == pytest.approx(2.0 * 0.25 / 0.25 / 2.0, rel=1e-6)
 
@@ -244,11 +246,11 @@ def test_noise_is_added_where_the_gradient_is_zero():
     for seed in range(300):
         learner = Sgd(steps=1, diameter=1e6, noise=2.0, clip=0.5, loss="hinge", intercept=0.0, start=1e4)
         step = 1e6 / math.sqrt(0.25 + 1.0)
-        moves.append((learner.learn(draws, RandomSource.seeded(seed), None).weights[0] - 1e4) / step)
+        moves.append((learn_from(learner, draws, RandomSource.seeded(seed), None).weights[0] - 1e4) / step)  # type: ignore[attr-defined]
     # sigma = noise * clip = 1, cut off at D/2 = 0.56 step lengths by the projection.
-    moves = np.array(moves)
-    assert np.count_nonzero(moves) == 300
-    assert abs(np.mean(np.abs(moves) < 0.5) - 0.383) < 6 * math.sqrt(0.383 * 0.617 / 300)
+    moved = np.array(moves)
+    assert np.count_nonzero(moved) == 300
+    assert abs(np.mean(np.abs(moved) < 0.5) - 0.383) < 6 * math.sqrt(0.383 * 0.617 / 300)
 
 
 def test_excess_loss_shrinks_as_theorem_a1_says():
@@ -260,11 +262,14 @@ def test_excess_loss_shrinks_as_theorem_a1_says():
     bound_by = []
     for steps in (1_000, 16_000):
         learner = Sgd(steps=steps, diameter=4.0, noise=1.0, clip=math.sqrt(2.0))
-        learned = learner.learn(Reweighing(2000, 0.5, 0.1).sampler(scaled), RandomSource.seeded(6), None)
+        learned = learn_from(learner, Reweighing(2000, 0.5, 0.1).sampler(scaled), RandomSource.seeded(6), None)
         margins = records.labels * learned.margins(scaled.features)
         loss = np.log1p(np.exp(-margins)).mean()
-        best = Sgd(steps=200_000, diameter=4.0, noise=0.0, clip=math.sqrt(2.0)).learn(
-            Reweighing(2000, 0.5, 0.1).sampler(scaled), RandomSource.seeded(7), None
+        best = learn_from(
+            Sgd(steps=200_000, diameter=4.0, noise=0.0, clip=math.sqrt(2.0)),
+            Reweighing(2000, 0.5, 0.1).sampler(scaled),
+            RandomSource.seeded(7),
+            None,
         )
         optimum = np.log1p(np.exp(-records.labels * best.margins(scaled.features))).mean()
         bound_by.append((loss - optimum) / (1.5 * 4.0 * math.sqrt(2.0 + 2.0 * 5) / math.sqrt(steps)))
@@ -287,7 +292,7 @@ def test_the_lasso_finds_the_separating_coordinates_in_a_single_iteration():
     stray = {}
     for lasso in (0.0, 8e-4):
         chosen = learner.model_copy(update={"lasso": lasso})
-        learned = chosen.learn(Reweighing(4000, None, 0.1).sampler(people), RandomSource.seeded(1), None)
+        learned: Any = learn_from(chosen, Reweighing(4000, None, 0.1).sampler(people), RandomSource.seeded(1), None)
         sizes = np.abs(learned.weights)
         assert sizes[:3].min() > 5.0
         stray[lasso] = sizes[3:].max() / sizes[:3].min()
@@ -297,8 +302,8 @@ def test_the_lasso_finds_the_separating_coordinates_in_a_single_iteration():
 
 def test_a_lasso_above_every_gradient_leaves_nothing_but_the_intercept():
     draws, _ = sampler()
-    learned = Sgd(steps=2000, diameter=5.0, noise=0.0, lasso=2.0, output="last").learn(
-        draws, RandomSource.seeded(2), None
+    learned: Any = learn_from(
+        Sgd(steps=2000, diameter=5.0, noise=0.0, lasso=2.0, output="last"), draws, RandomSource.seeded(2), None
     )
     assert learned.weights == (0.0,) * 4
     assert learned.threshold != 0.0
@@ -312,7 +317,7 @@ def test_ellipses_in_the_box_are_learned_as_in_the_paper():
         steps=200_000, loss="perceptron", noise=0.0, clip=8.0, diameter=math.sqrt(7), domain="box", start=1.0,
         intercept=-1.0, output="suffix",
     )  # fmt: skip
-    learned = learner.learn(Reweighing(20_000, None, 0.1).sampler(people), RandomSource.seeded(1), None)
+    learned: Any = learn_from(learner, Reweighing(20_000, None, 0.1).sampler(people), RandomSource.seeded(1), None)
     assert min(*learned.weights, learned.threshold) >= 0.0
     assert max(*learned.weights, learned.threshold) <= 1.0
     assert min(learned.weights[:2]) > 5 * max(learned.weights[2:])
@@ -322,7 +327,9 @@ def test_ellipses_in_the_box_are_learned_as_in_the_paper():
 def test_warm_start_in_the_box_begins_inside_it():
     draws, _ = sampler()
     learner = Sgd(steps=1, diameter=1e-9, noise=0.0, domain="box", warm=True, output="last")
-    learned = learner.learn(draws, RandomSource.seeded(4), Linear(weights=(3.0, -3.0, 0.5, 0.0), threshold=-0.25))
+    learned: Any = learn_from(
+        learner, draws, RandomSource.seeded(4), Linear(weights=(3.0, -3.0, 0.5, 0.0), threshold=-0.25)
+    )
     np.testing.assert_allclose([*learned.weights, learned.threshold], [1.0, 0.0, 0.5, 0.0, -0.25], atol=1e-6)
 
 
@@ -332,7 +339,7 @@ def test_warm_start_in_the_box_begins_inside_it():
 def test_the_clip_leaves_room_for_every_rounding(width, noise, share):
     # Half a unit a coordinate for the grid, and a share for the square root and the products before it.
     learner = Sgd(steps=10, noise=noise, diameter=2.0)
-    rule = learner._rule(width)
+    rule = learner.descent.rule(width)
     reach = (rule.clip + 0.5 * math.sqrt(width)) * rule.unit
     assert reach <= learner.clip * (1.0 - share / 2.0)
     assert reach >= learner.clip * (1.0 - share * 2.0)

@@ -16,7 +16,7 @@ from curator.mechanisms.gaussian import noisy_winners
 from curator.numerics.gaussian_noise import FINE_GRID
 
 
-def test_the_errata_numbers():
+def test_the_numbers_of_the_corrections():
     """m = 1,000 at (1, 1e-6): sigma = 189 a count; with 1,000 teachers, nine in ten of one mind, .14% flips."""
     sigma = answers_sigma(1000, 1.0, 1e-6)
     assert sigma == pytest.approx(188.94, abs=0.01)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def system(coefficients, values):
 
 def plain_rank(rows):
     """Rank over F_2 with Python's integers."""
-    basis = []
+    basis: list[Any] = []
     for row in rows:
         number = int("".join(map(str, row)), 2) if len(row) else 0
         for known in basis:

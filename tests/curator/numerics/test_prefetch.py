@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -38,16 +39,16 @@ def test_a_single_core_prepares_each_item_when_its_turn_comes(monkeypatch):
 
 
 def test_the_caller_prepares_too_where_it_would_have_to_wait():
-    threads = set()
+    """Each of the two sides goes on only when the other one has prepared an item, or has begun to."""
+    caller, helped, begun = threading.current_thread(), threading.Event(), threading.Event()
 
     def prepare(number):
-        threads.add(threading.current_thread())
-        time.sleep(0.005)
+        mine, other = (helped, begun) if threading.current_thread() is caller else (begun, helped)
+        mine.set()
+        assert other.wait(600)
         return number
 
     assert len(list(prefetch(prepare, 40))) == 40
-    assert threading.current_thread() in threads
-    assert len(threads) >= 2
 
 
 @pytest.mark.parametrize("wrong", [0, 7])
@@ -63,7 +64,7 @@ def test_an_error_reaches_the_caller_and_no_thread_stays(wrong):
 
 
 def test_a_caller_that_stops_early_leaves_no_thread():
-    items = prefetch(lambda number: number, 1000)
+    items: Any = prefetch(lambda number: number, 1000)
     assert next(items) == 0
     items.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]

@@ -13,7 +13,7 @@ from common.numerics.randomness import RandomSource
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations.base import Operation
 from common.vocabulary.records import Records
-from curator.operations.base import HANDLERS, Workspace
+from curator.engine.workspace import Workspace
 from curator.sample.local import LocalSample
 from curator.sample.rows.single import SingleRows
 from curator.weights.reweighing import Reweighing
@@ -44,9 +44,10 @@ def workspace(records: Records, cut: int = 0) -> Workspace:
 
 def release(operation: Operation[Any], records: Records, seed: int = 0, cut: int = 0) -> dict[str, Any]:
     """Carry out an operation; return the JSON form of its result, as whoever asked reads it."""
-    found = HANDLERS[operation.kind]().run(operation, workspace(records, cut), RandomSource.seeded(seed, "release"))
-    assert operation.read(found.wire()) == found
-    return found.wire()
+    found = workspace(records, cut).perform(operation, RandomSource.seeded(seed, "release"))
+    wire: dict[str, Any] = found.wire()
+    assert operation.read(wire) == found
+    return wire
 
 
 def geometric(noise: Laplace, most: int) -> dict[int, float]:

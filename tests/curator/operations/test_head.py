@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ MOST = 40
 
 def law(counts, noise, least, most):
     """Return the law of the list as a function of the noisy histogram: the largest first, of equals the smaller."""
-    acceptance_table = Counter()
+    acceptance_table: Any = Counter()
     pmf = geometric(noise, MOST)
     for drawn in product(pmf, repeat=len(counts)):
         noisy = {cell: count + z for cell, (count, z) in enumerate(zip(counts, drawn, strict=True))}
@@ -143,7 +144,7 @@ def truncated(counts, noise, most, width=9):
     mass = np.prod(np.meshgrid(*[(1 - q) / (1 + q) * q ** np.abs(cells)] * 3, indexing="ij"), axis=0).ravel()
     noisy = np.stack([grid.ravel() for grid in grids])
     order = np.lexsort((np.broadcast_to(np.arange(3)[:, None], noisy.shape), -noisy), axis=0)
-    acceptance_table = Counter()
+    acceptance_table: Any = Counter()
     sorted_counts = np.take_along_axis(noisy, order, axis=0)
     long = np.minimum((sorted_counts >= 1).sum(axis=0), most)
     for length in range(most + 1):

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.auditing.office import Office, office
 from common.core.errors import BadMessage, BadScenario, BudgetExceeded, PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
@@ -19,10 +18,11 @@ from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.operations.label import Label
 from common.vocabulary.records import Records
-from curator.operations.base import HANDLERS, Workspace
+from curator.engine.workspace import Workspace
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator
 from curator.weights.reweighing import Reweighing
+from deploy.auditing.office import Office, office
 
 N, POINTS = 600, 40
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 2}}
@@ -68,7 +68,7 @@ def scenario(learner: dict[str, Any], **curator: Any) -> ResolvedScenario:
 @pytest.fixture
 def local_curator(tmp_path) -> Iterator[Callable[..., Office]]:
     """Return how to open a curator with the public points and such a learner."""
-    opened = []
+    opened: list[Any] = []
 
     def opening(
         changes: Mapping[str, Any] = MappingProxyType({}), public: Records | None = PUBLIC, **curator: Any
@@ -100,7 +100,7 @@ def test_points_are_labelled_and_charged_as_declared_and_once(local_curator):
     assert first == again
     (event,) = charged(office)
     assert isinstance(event, Gaussian)
-    assert (event.count, event.mu) == (POINTS, pytest.approx(np.sqrt(2.0) / 4.0, rel=1e-12))
+    assert (event.count, event.mu) == (POINTS, pytest.approx(np.sqrt(2.0) / 4.0, rel=1e-12))  # type: ignore[comparison-overlap]
     assert first["event"] == event.wire()
     assert np.mean(np.array(first["labels"]) == TRUTH) > 0.9
     assert first["protects"] == "records"
@@ -153,6 +153,21 @@ def test_labels_only_labels_the_first_half_of_the_sample(local_curator):
         office.ask(wire(first=290, count=11))
 
 
+def test_a_student_of_labels_only_holds_features_of_people_exactly_and_the_guarantee_says_that_it_may(local_curator):
+    """Its thresholds are midpoints of two people's features, without any noise: found in every run."""
+    office = local_curator({"protects": "labels"}, None, rounds=2, epsilon=60.0)
+    (told,) = office.ask(wire(transfer=True))
+    tree, points = told["hypothesis"], np.sort(SAMPLE.features[:POINTS], axis=0).astype(np.float64)
+    asked = [(feature, cut) for feature, cut in zip(tree["feature"], tree["threshold"], strict=True) if feature >= 0]
+    assert asked
+    for feature, cut in asked:
+        assert np.any(np.isclose((points[1:, feature] + points[:-1, feature]) / 2, cut, rtol=0, atol=1e-7))
+    promised = office._curator.guarantee
+    assert (promised.protects, promised.neighbours) == ("labels", "one label")
+    assert "LABEL ONLY, features are not protected" in str(promised)
+    assert "whole record" not in str(promised)
+
+
 def test_classes_are_released_as_their_numbers(local_curator):
     classes = {"first": 1, "count": 2}
     (told,) = local_curator({"classes": classes, "student": {"classifier": "RidgeClassifier"}}).ask(wire(transfer=True))
@@ -182,7 +197,7 @@ def test_learners_without_answers_of_their_own_are_refused(local_curator):
     records = LocalSample.of(SAMPLE)
     bare = Workspace(records, Reweighing(N, None, 1.0), None, public=PUBLIC)
     with pytest.raises(PolicyRefused, match="takes a curator whose learner is model-agnostic"):
-        HANDLERS["label"]().event(Label(count=1), bare)
+        bare.event(Label(count=1))
 
 
 def test_a_curator_does_not_open_with_too_few_public_points_or_too_many_chunks(local_curator):

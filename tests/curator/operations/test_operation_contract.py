@@ -20,8 +20,9 @@ from common.privacy.budget import cost
 from common.privacy.events import NoEvent, parse_event
 from common.vocabulary.operations.base import OPERATIONS, Operation, Result, parse_operation
 from common.vocabulary.records import Records
+from curator.engine.workspace import Workspace
 from curator.learners.base import LEARNERS, Learner
-from curator.operations.base import HANDLERS, Workspace
+from curator.operations.base import HANDLERS
 from tests.contracts import examples, with_a_number_that_is_none
 from tests.curator.operations.given import workspace
 
@@ -48,9 +49,8 @@ def prepared(operation: Operation[Any], records: Records, cut: int = 0) -> Works
                 learner.check(records.features.dtype, records.dimension)
                 learner.check_public(public)
                 learner.check_people(len(records))
-            handler = HANDLERS[operation.kind]()
-            handler.event(operation, space)
-            handler.check(operation, space)
+            space.event(operation)
+            space.check(operation)
         except (BadScenario, PolicyRefused):
             continue
         return space
@@ -65,7 +65,7 @@ def _helpers() -> Iterator[tuple[Learner | None, Records | None]]:
 
 
 def release(operation: Operation[Any], space: Workspace, seed: int = 0) -> Result:
-    found: Result = HANDLERS[operation.kind]().run(operation, space, RandomSource.seeded(seed, "release"))
+    found: Result = space.perform(operation, RandomSource.seeded(seed, "release"))
     return found
 
 
@@ -89,8 +89,7 @@ def test_unknown_fields_and_non_finite_numbers_are_refused(operation: Operation[
 
 @EACH
 def test_the_event_follows_from_public_numbers_and_can_be_stored_and_priced(operation: Operation[Any]) -> None:
-    handler = HANDLERS[operation.kind]()
-    event, other = (handler.event(operation, prepared(operation, people(seed))) for seed in (1, 2))
+    event, other = (prepared(operation, people(seed)).event(operation) for seed in (1, 2))
     assert event == other
     assert parse_event(json.loads(json.dumps(event.wire()))) == event
     assert cost([(event, 1)], 1e-6) >= 0.0
@@ -113,7 +112,7 @@ def test_it_does_not_matter_how_the_sample_is_split(operation: Operation[Any]) -
 
 @EACH
 def test_what_declares_no_event_releases_nothing_about_anybody(operation: Operation[Any]) -> None:
-    event = HANDLERS[operation.kind]().event(operation, prepared(operation, people(1)))
+    event = prepared(operation, people(1)).event(operation)
     if isinstance(event, NoEvent):
         one, other = (release(operation, prepared(operation, people(seed))) for seed in (1, 2))
         assert one == other
@@ -121,8 +120,8 @@ def test_what_declares_no_event_releases_nothing_about_anybody(operation: Operat
 
 @EACH
 def test_replay_leads_to_the_same_workspace_without_a_release(operation: Operation[Any]) -> None:
-    handler, ran, replayed = HANDLERS[operation.kind](), *(prepared(operation, people(1)) for _ in range(2))
-    handler.replay(operation, release(operation, ran), replayed)
+    ran, replayed = (prepared(operation, people(1)) for _ in range(2))
+    replayed.advance(operation, release(operation, ran))
     assert replayed.previous == ran.previous
     assert replayed.reweighing.updates == ran.reweighing.updates
     np.testing.assert_array_equal(

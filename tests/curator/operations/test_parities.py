@@ -84,7 +84,7 @@ def law(block, width, kept, answers):
             ]
             for point in solutions:
                 features = tuple(np.flatnonzero(point).tolist())
-                acceptance_table[features] = acceptance_table.get(features, 0.0) + chance / len(solutions)
+                acceptance_table[features] = acceptance_table.get(features, 0.0) + chance / len(solutions)  # type: ignore[call-overload]
             if not solutions:
                 acceptance_table[None] += chance
     return acceptance_table

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.auditing.office import Office, office
-from common.core.errors import BadMessage, BudgetExceeded, PolicyRefused, TandemError
+from common.core.errors import BadMessage, BudgetExceeded, OperationFailed, PolicyRefused, TandemError
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
 from common.privacy.events import Release
 from common.privacy.rounding import down
+from common.vocabulary.demands.base import DEMANDS, Demands
 from common.vocabulary.operations.base import parse_operation
+from common.vocabulary.patterns import curator, many
 from common.vocabulary.records import Records
 from curator.operations.base import HANDLERS
 from curator.service.curator import Curator
+from deploy.auditing.office import Office, office, policy
 from tests.support import small
 
 EPSILON = 1.0
@@ -37,14 +41,18 @@ def wire(kind: str, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def local_curator(tmp_path):
-    """Return how to open a curator without a learner, with such a budget for so many releases."""
-    opened = []
+def local_curator(tmp_path, monkeypatch):
+    """Return how to open a curator without a learner, with such a budget for so many releases, of any kind."""
+    opened: list[Any] = []
+    anything = Demands(many(reduce(or_, map(curator, [*RELEASES, "learn"]))))
+    monkeypatch.setitem(DEMANDS._entries, "every-release", (DEMANDS.names(), anything)[1])
 
     def opening(epsilon: float = EPSILON, rounds: int = 1, sample: Records = SAMPLE) -> Office:
         chosen = small("hypothesis-testing")
         section = {"n": len(sample), "epsilon": epsilon, "rounds": rounds}
-        scenario = chosen.model_copy(update={"curator": chosen.curator.model_copy(update=section)})
+        scenario = chosen.model_copy(
+            update={"protocol": "every-release", "curator": chosen.curator.model_copy(update=section)}
+        )
         entered = office(Curator, scenario, sample, tmp_path / str(len(opened)), RandomSource.seeded(3))
         opened.append(entered)
         return entered.__enter__()
@@ -165,8 +173,8 @@ def test_a_crash_in_an_operation_costs_once_and_repeats_bit_for_bit(tmp_path, mo
     expected = local_curator().ask(wire("count"))
     open_desk = local_curator()
     with monkeypatch.context() as broken:
-        broken.setattr("curator.operations.count.geometric_noise", _crash)
-        with pytest.raises(RuntimeError, match="crashed"):
+        broken.setattr("curator.mechanisms.counts.noisy_counts", _crash)
+        with pytest.raises(OperationFailed):
             open_desk.ask(wire("count"))
     assert len(charged(open_desk)) == 1
     open_desk._asked = 0
@@ -183,3 +191,35 @@ def test_releases_hold_nothing_but_what_they_declare(tmp_path: Path, local_curat
     for kind, keys in named.items():
         (told,) = local_curator().ask(wire(kind))
         assert set(told) == keys | {"event"}
+
+
+# The agreed protocol ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", sorted(RELEASES))
+def test_what_the_agreed_protocol_does_not_use_is_refused_and_costs_nothing(kind, tmp_path):
+    """A curator of a ball took counts and selections while its budget lasted."""
+    learner = {"name": "exponential", "hypotheses": "conjunctions", "literals": 1, "draws": 1, "epsilon": EPSILON}
+    chosen = policy(n=len(SAMPLE), kappa=None, eta=1.0, rounds=5, learner=learner)
+    asked = r"'subsample-test-reweigh', which asks it for 'learn' and 'reweigh', not for '" + kind + "'; nothing was"
+    with office(Curator, chosen, SAMPLE, tmp_path, RandomSource.seeded(3)) as ball:
+        with pytest.raises(PolicyRefused, match=asked):
+            ball.ask(wire(kind))
+        assert charged(ball) == []
+        ball.ask({"kind": "learn", "round": 1})
+        assert len(charged(ball)) == 1
+
+
+@pytest.mark.parametrize(("alone", "allowed"), [(None, "'select'"), ("curator", "'count' and 'select'")])
+def test_a_curator_alone_is_asked_for_what_remains_of_the_protocol(alone, allowed, tmp_path):
+    chosen = small("select-then-estimate")
+    section = chosen.curator.model_copy(update={"n": len(SAMPLE), "epsilon": EPSILON, "rounds": 1})
+    scenario = chosen.model_copy(update={"alone": alone, "curator": section})
+    with office(Curator, scenario, SAMPLE, tmp_path, RandomSource.seeded(3)) as selecting:
+        with pytest.raises(PolicyRefused, match=f"asks it for {allowed}, not for 'head'"):
+            selecting.ask(wire("head"))
+        if alone is None:
+            with pytest.raises(PolicyRefused, match=f"asks it for {allowed}, not for 'count'"):
+                selecting.ask(wire("count"))
+        selecting.ask(wire("select"))
+        assert len(charged(selecting)) == 1

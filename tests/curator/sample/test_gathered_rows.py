@@ -8,6 +8,7 @@ import pytest
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from common.vocabulary.records import Records
+from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
 from curator.sample.local import LocalSample
 from curator.sample.rows.fixed import FixedRows, Grid
@@ -50,7 +51,7 @@ def seen(draws):
     """Return what a loop sees of draws."""
     shape = draws.size, draws.matrix.shape[1]
     features, again, signs = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape[0], np.int8)
-    read(*draws, features, again, signs)
+    read(*draws, features, again, signs)  # type: ignore[call-arg]
     np.testing.assert_array_equal(features, again)
     return Records(features, signs)
 
@@ -103,5 +104,5 @@ def test_a_learner_learns_the_same_from_one_shard_and_from_two(kind, d, more):
     for cuts in [(0, N), (0, 123, N)]:
         parts = [records.take(np.arange(a, b)) for a, b in pairwise(cuts)]
         sample = LocalSample([rows(kind, part) for part in parts])
-        learned.append(learner.learn(Reweighing(N, 0.5, 0.1).sampler(sample), RandomSource.seeded(1), None))
+        learned.append(learn_from(learner, Reweighing(N, 0.5, 0.1).sampler(sample), RandomSource.seeded(1), None))
     assert learned[0] == learned[1]

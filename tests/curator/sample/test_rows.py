@@ -226,9 +226,9 @@ def test_mistakes_are_those_of_the_half_space_also_where_its_margins_are_known(d
         margins = plane.margins(records.features) * records.labels
         for asked in (some, some[::-1], some[:5]):
             np.testing.assert_allclose(rows.signed_margins(plane, asked), margins[asked], atol=1e-5)
-        for asked in planes:
+        for asked in planes:  # type: ignore[assignment]
             known = np.concatenate([rows.losses(asked, "zero-one")(begin, begin + 250) for begin in range(0, N, 250)])
-            np.testing.assert_array_equal(known, asked.mistakes(records))
+            np.testing.assert_array_equal(known, asked.mistakes(records))  # type: ignore[attr-defined]
             assert known.dtype == np.uint8
         np.testing.assert_array_equal(rows.losses(plane, "hinge")(0, N), count("hinge", plane, records))
 

@@ -34,6 +34,7 @@ from curator.service.startup import open_curator
 from curator.state import checkpoints
 from curator.state.checkpoints import Checkpoints
 from curator.state.ledger import Ledger
+from tests.common.core.test_schedule import Clock
 from tests.support import Bench, tiny
 
 LEARN: dict[str, Any] = {"kind": "learn", "round": 1}
@@ -428,7 +429,7 @@ def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
 
     with Bench(tmp_path) as bench:
         bench.open()
-        monkeypatch.setattr(checkpoints.os, "fsync", full)
+        monkeypatch.setattr(checkpoints.os, "fsync", full)  # type: ignore[attr-defined]
         bench.curator._directory.checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
         bench.curator._directory.checkpoints.settle()
         monkeypatch.undo()
@@ -522,3 +523,33 @@ def test_its_state_is_bound_to_policy_and_seed(tmp_path):
     with pytest.raises(BadInput, match="another policy"):
         open_curator(tiny("curator.eta=0.1"), tmp_path, 1, None)
     open_curator(tiny(), tmp_path, None, None).close()
+
+
+def test_releases_of_real_people_leave_at_a_public_time_and_those_of_simulated_ones_at_once(tmp_path, monkeypatch):
+    for unit in (1 / 16, None):
+        clock = Clock()
+        with Bench(tmp_path / str(unit), tiny()) as bench:
+            curator = bench.curator
+            assert curator._unit is None
+            monkeypatch.setattr(curator, "_unit", unit)
+            monkeypatch.setattr(curator, "_schedule", clock.schedule())
+            carry_out, took = curator._carry_out, iter([0.01, 0.2, 5.0, 0.01, 0.01, 0.01, 0.01, 0.01])
+
+            def slow(*arguments, carry_out=carry_out, took=took, clock=clock):
+                clock.time += next(took)
+                return carry_out(*arguments)
+
+            monkeypatch.setattr(curator, "_carry_out", slow)
+            once = curator._once
+            left: list[float] = []
+
+            def timed(*arguments, once=once, left=left, clock=clock):
+                began = clock.time
+                result = once(*arguments)
+                left.append(clock.time - began)
+                return result
+
+            monkeypatch.setattr(curator, "_once", timed)
+            bench.run()
+            expected = [1 / 16, 1 / 4, 8.0] if unit else [0.01, 0.2, 5.0]
+            assert left[:3] == pytest.approx(expected)

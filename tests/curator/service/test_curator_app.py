@@ -9,10 +9,13 @@ import httpx
 import pytest
 
 from common.core.errors import BudgetExceeded, Conflict, from_document
+from common.privacy.guarantee import of_curator
 from common.wire import messages
 from common.wire.identity import Identity
 from curator.service import app
 from curator.service.app import curator_app
+from tests.curator.metering.greedy import CHEATS
+from tests.curator.service.test_curator import ledger
 from tests.support import Bench, served
 
 
@@ -41,13 +44,32 @@ def put(client: httpx.Client, signed, number: int = 0):
 
 def test_it_says_who_it_is_and_what_it_guarantees(bench, client):
     said = client.get("/v1/curator").json()
-    assert said == {"key": bench.curator.key, "epsilon": 60.0, "delta": 1e-4}
+    assert said == {"key": bench.curator.key, "guarantee": of_curator((60.0, 1e-4), "records").wire()}
 
 
 def test_an_operation_gets_its_release_and_the_same_again(bench, client):
     first = put(client, perform(bench))
     assert first.status_code == 200
     assert put(client, perform(bench)).json() == first.json()
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
+def test_a_learner_that_takes_more_than_was_charged_releases_nothing_and_its_charge_stays(
+    bench, client, monkeypatch, cheat, capfd
+):
+    """Over HTTP: one constant problem; the release is never made, however often it is asked for."""
+    learner = type(bench.curator._policy.learner)
+    honest = learner.learn
+    with monkeypatch.context() as cheating:
+        cheating.setattr(learner, "learn", lambda self, access, *rest: honest(self, cheat(access), *rest))
+        for _ in range(2):
+            reply = put(client, perform(bench))
+            assert (reply.status_code, reply.json()["type"]) == (500, "urn:tandem:problem:operation-failed")
+            assert reply.json()["detail"].startswith("the operation 'learn' failed inside the curator and released")
+            assert [(row[0], row[3]) for row in ledger(bench)] == [("0", None)]
+    assert capfd.readouterr().out == ""
+    assert put(client, perform(bench)).status_code == 200  # with its own code again: the same charge, once
+    assert len(ledger(bench)) == 1
 
 
 def test_a_running_operation_says_ask_again(bench, client, monkeypatch):

@@ -95,7 +95,7 @@ def test_nobody_weighs_more_than_the_cap_nor_than_the_schedule(seed, kappa, eta,
 @given(st.integers(0, 1 << 30), st.booleans())
 @settings(max_examples=60)
 def test_neighbouring_samples_move_all_other_people_in_one_direction(seed, binary):
-    # Errata, "Coupling": so TV(mu, mu') over records is max(mu_i, mu'_i) <= the sampling bound.
+    # docs/corrections.md, "Coupling": so TV(mu, mu') over records is max(mu_i, mu'_i) <= the sampling bound.
     generator = np.random.default_rng(seed)
     losses = grained(generator, (20, 200))
     other = losses.copy()

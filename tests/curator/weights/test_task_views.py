@@ -1,5 +1,7 @@
 """Whatever a learner asks of a task's sampler, it sees the task's view of records, and nothing else of them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
 from common.vocabulary.tasks import Task
-from curator.learners.base import parse_learner
+from curator.learners.base import learn_from, parse_learner
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.task_views import TaskSampler
@@ -45,7 +47,7 @@ def test_records_are_seen_through_the_task(sampler, ask):
 
 
 def test_a_learner_that_asks_for_distinct_draws_learns_the_task(sampler):
-    learned = parse_learner({"name": "svm", "draws": COUNT}).learn(sampler, RandomSource.seeded(1), None)
+    learned: Any = learn_from(parse_learner({"name": "svm", "draws": COUNT}), sampler, RandomSource.seeded(1), None)
     assert len(learned.weights) == 2
 
 
@@ -54,8 +56,8 @@ def test_a_learner_that_reads_long_records_in_place_sees_the_task(sampler):
     sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
     assert sample.in_place is not None
     view = TaskSampler(sample, Reweighing(100, 0.2, 0.1).density(), Task(features=70, label=80))
-    learned = parse_learner({"name": "sgd", "steps": 50, "noise": 1.0, "diameter": 2.0}).learn(
-        view, RandomSource.seeded(1), None
+    learned: Any = learn_from(
+        parse_learner({"name": "sgd", "steps": 50, "noise": 1.0, "diameter": 2.0}), view, RandomSource.seeded(1), None
     )
     assert len(learned.weights) == 70
     drawn, located = view.draws(200, RandomSource.seeded(1)), view.located(200, RandomSource.seeded(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,16 +15,17 @@ from hypothesis import strategies as st
 
 from common.core import canonical
 from common.core.errors import AuditFailed, NotFound
+from common.privacy import guarantee
 from common.privacy.events import NoEvent
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.operations.base import release_of
 from common.vocabulary.queries.loss import LossQuery
 from common.wire.identity import Identity
-from common.wire.transcript import Entry, append
+from common.wire.transcript import Entry, append, merkle_root
 from referee.audit.audit import Audit, audit
-from referee.collection.batches import assign, report_root
+from referee.collection.batches import assign
+from referee.collection.roster import participants_root
 from referee.state.runfolder import pack_reports, unpack_reports
-from referee.state.values import StoredReport
-from tests.clocks import Clock
 from tests.support import Bench, leave_folder, tiny
 
 
@@ -39,7 +41,8 @@ def test_an_honest_run_is_verified(undisturbed):
     agents = finished.result["agents"]
     assert (found.answers, found.reports, found.operations) == (agents["answered"], agents["answered"] // 400, 5)
     assert found.status == finished.result["status"] == "exhausted"
-    assert 0 < found.epsilon <= 60
+    assert found.promises["curator"] == guarantee.of_curator((60.0, 1e-4), "records")
+    assert {who: promised.wire() for who, promised in found.promises.items()} == finished.result["privacy"]
     assert found == audit(folder / "run", _identity(folder).public)
     with pytest.raises(AuditFailed, match="line 1"):
         audit(folder / "run", Identity.create().public)
@@ -60,7 +63,7 @@ def test_any_changed_byte_of_the_transcript_is_caught(undisturbed, tmp_path_fact
     at = data.draw(st.integers(0, len(raw) - 1))
     other = data.draw(st.integers(0, 255).filter(lambda byte: byte != raw[at]))
     changed = tmp_path_factory.mktemp("changed")
-    for name in ("result.json", "scenario.yaml"):
+    for name in ("result.json", "scenario.yaml", "participants"):
         shutil.copy(folder / name, changed)
     shutil.copytree(folder / "reports", changed / "reports")
     (changed / "transcript.jsonl").write_bytes(raw[:at] + bytes([other]) + raw[at + 1 :])
@@ -147,9 +150,9 @@ def test_unusual_characters_do_not_break_an_honest_transcript(tmp_path):
 def test_changed_bytes_of_every_reports_file_are_caught(run):
     for path in sorted((run / "reports").iterdir()):
         raw = path.read_bytes()
-        (header, body), *_ = unpack_reports(raw)
-        size = len(canonical.encode(header))
-        for at in (0, 7, 8, 15, 16, 16 + size // 3, 16 + size - 2, 16 + size, len(raw) - 1):
+        first = next(unpack_reports(raw))
+        size = len(raw) - len(first.body)
+        for at in (0, 7, 8, 15, 16, 17, 32, 33, 96, 97, size - 1, size, len(raw) - 1):
             path.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
             with pytest.raises(AuditFailed):
                 audit(run)
@@ -161,7 +164,7 @@ def test_changed_bytes_of_every_reports_file_are_caught(run):
         with pytest.raises(AuditFailed, match=path.name):
             audit(run)
         path.write_bytes(raw)
-        assert body
+        assert first.body
     audit(run)
 
 
@@ -314,25 +317,13 @@ LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
     "adds to the result": ("extra", swap_result(extra=1)),
     "publishes another order": ("not the one committed to", edit("result", 0, _set("order", "0", "another seed"))),
     "publishes no order": ("not what an honest", edit("result", 0, _set("order", {}))),
-    "names another participant": (
-        "0 were asked",
-        edit("configuration", 0, lambda body: body["participants"][0].__setitem__(0, "0" * 64)),
+    "signs another list of participants": (
+        "not the one that was signed",
+        edit("configuration", 0, _set("participants", "root", "0" * 64)),
     ),
-    "lists a participant twice": (
-        "exactly one participant",
-        edit("configuration", 0, lambda body: body["participants"].append(body["participants"][0])),
-    ),
-    "numbers agents twice": (
-        "listed twice",
-        edit(
-            "configuration",
-            0,
-            lambda body: body["participants"].append([body["participants"][0][0], 6000, 5]),
-        ),
-    ),
-    "orders agents that are not there": (
-        "not enrolled",
-        edit("configuration", 0, lambda body: body["participants"][0].__setitem__(2, 5999)),
+    "counts more participants": (
+        "not the one that was signed",
+        edit("configuration", 0, _set("participants", "count", 2)),
     ),
     "changes the request": ("does not verify", edit("operation", 0, _set("request", "message", "operation_id", "9"))),
     "changes the release": ("does not verify", edit("operation", 0, _set("release", "message", "result", {}))),
@@ -349,6 +340,29 @@ LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
 def test_a_referee_that_lies_is_caught(undisturbed, run, name):
     why, lie = LIES[name]
     resign(undisturbed[0], run, lie)
+    with pytest.raises(AuditFailed, match=why):
+        audit(run)
+
+
+LISTS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "names another participant": ("did not sign this answer", lambda raw: bytes(32) + raw[32:]),
+    "lists a participant twice": ("listed twice", lambda raw: raw * 2),
+    "ends in the middle of one": ("ends in the middle", lambda raw: raw + raw[:39]),
+    "gives a participant no agents": ("exactly one participant", lambda raw: raw + bytes(40)),
+    "orders agents that are not there": ("not enrolled", lambda raw: raw[:32] + (5999).to_bytes(8, "little")),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LISTS))
+def test_a_referee_that_lies_about_who_is_enrolled_is_caught(undisturbed, run, name):
+    why, lie = LISTS[name]
+    raw = lie((run / "participants").read_bytes())
+    (run / "participants").write_bytes(raw)
+    with pytest.raises(AuditFailed):
+        audit(run)
+    agents = sum(int.from_bytes(raw[at + 32 : at + 40], "little") for at in range(0, len(raw), 40))
+    listed = {"count": len(raw) // 40, "agents": agents, "root": participants_root(raw)}
+    resign(undisturbed[0], run, edit("configuration", 0, _set("participants", listed)))
     with pytest.raises(AuditFailed, match=why):
         audit(run)
 
@@ -377,11 +391,10 @@ def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
         second = open_population(bench.chosen, tmp_path / "second", 1, key, 3000)
         host = Host(second, bench.referee, key)
         host.enrol(TOKEN)
-        whole = bench._wait
 
         def both(seconds: float) -> None:
-            whole(seconds)
-            host.step()
+            if not any([bench.host.step(), host.step()]):
+                bench.clock.wait(seconds)
 
         bench.referee._wait = both
         bench.run()
@@ -389,8 +402,7 @@ def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
         second.close()
     assert audit(run).reports == 6
     path = run / "reports" / "1.reports"
-    pairs = unpack_reports(path.read_bytes())
-    stored = [StoredReport(h["key"], h["message"]["report_id"], 0, h, b) for h, b in pairs]
+    stored = list(unpack_reports(path.read_bytes()))
     path.write_bytes(pack_reports(stored[:1]))
     with pytest.raises(AuditFailed, match="do not match"):
         audit(run)
@@ -400,9 +412,8 @@ def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
 
     def lie(bodies: Bodies) -> Bodies:  # it counts again, and signs: then the result is not what the answers lead to
         answers = next(body for kind, body in bodies if kind == "answers")
-        answers.update(
-            answered=len(stored[0].body) and stored[0].header["message"]["people"], root=report_root(stored[:1])
-        )
+        leaf = hashlib.sha256(stored[0].signature + stored[0].body).digest()
+        answers.update(answered=stored[0].answered, root=merkle_root([leaf]))
         return bodies
 
     path.write_bytes(pack_reports(stored[:1]))
@@ -413,14 +424,14 @@ def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
 
 def test_runs_that_did_not_end_by_themselves_are_verified_too(tmp_path):
     """Refused by the agents in the middle: everything up to there is replayed, and there is no answer to believe."""
-    clock, answered = Clock(), iter([True])
+    answered = iter([True])
     with Bench(tmp_path / "state", tiny()) as bench:
 
         def answer_once(seconds: float) -> None:
             if not (next(answered, False) and bench.host.step()):
-                clock.wait(seconds)
+                bench.clock.wait(seconds)
 
-        bench.referee.collection.clock, bench.referee._wait = clock, answer_once
+        bench.referee._wait = answer_once
         result = bench.run()
         assert (result["status"], result["answer"]) == ("failed", None)
         run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
@@ -453,7 +464,7 @@ def test_a_run_that_no_curator_agreed_to_costs_nothing(tmp_path):
         assert bench.run()["status"] == "failed"
         run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
     found = audit(run)
-    assert (found.status, found.epsilon, found.delta, found.operations) == ("failed", 0.0, 0.0, 0)
+    assert (found.status, found.promises["curator"], found.operations) == ("failed", guarantee.NOTHING, 0)
 
 
 def test_a_referee_that_asks_something_else_than_it_writes_down_is_caught(tmp_path, monkeypatch):
@@ -467,7 +478,7 @@ def test_a_referee_that_asks_something_else_than_it_writes_down_is_caught(tmp_pa
         lying.setattr("referee.collection.asked.assign", lie)
         bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
-    with pytest.raises(AuditFailed, match="was asked something else than the transcript says"):
+    with pytest.raises(AuditFailed, match="asked something else than the transcript says"):
         audit(folder)
 
 
@@ -480,7 +491,7 @@ def test_a_referee_with_a_curator_of_its_own_is_caught_by_who_knows_the_curator(
 
 
 def test_a_release_that_is_declared_to_cost_nothing_is_caught(tmp_path, monkeypatch):
-    monkeypatch.setattr("curator.operations.learn.LearnHandler.event", lambda self, operation, workspace: NoEvent())
+    monkeypatch.setattr("curator.service.curator.release_of", lambda result, event: release_of(result, NoEvent()))
     with Bench(tmp_path / "bench") as bench:
         bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
@@ -489,7 +500,7 @@ def test_a_release_that_is_declared_to_cost_nothing_is_caught(tmp_path, monkeypa
 
 
 def test_terms_that_are_not_the_scenarios_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("curator.service.curator.Curator.guarantee", (61.0, 0.5))
+    monkeypatch.setattr("curator.service.curator.Curator.guarantee", guarantee.of_curator((61.0, 0.5), "records"))
     with Bench(tmp_path / "bench") as bench:
         result = bench.run()
     assert (result["status"], result["answer"]) == ("failed", None)

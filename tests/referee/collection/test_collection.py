@@ -27,7 +27,6 @@ from common.vocabulary.packing import pack_answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from referee.collection.collection import PATIENCE
-from tests.clocks import Clock
 from tests.support import TOKEN, Bench, seal, tiny
 
 
@@ -281,7 +280,7 @@ def test_enrolment_needs_the_token_and_is_idempotent(bench):
     for token in ("", "wrong", TOKEN + " ", TOKEN.upper()):
         with pytest.raises(Unauthorized):
             bench.referee.enrol(request, token)
-    assert bench.referee.store.participant(somebody.public) is None
+    assert bench.referee.registrar.roster.find(somebody.public) is None
     first = bench.referee.enrol(request, TOKEN)
     assert bench.referee.enrol(request, TOKEN) == first
     with pytest.raises(TandemError, match="enrolled with 3 agents, not 4"):
@@ -313,26 +312,18 @@ def test_tokens_are_kept_as_hashes_only_and_an_old_one_ends(tmp_path):
 
 
 def test_a_silent_population_makes_the_run_fail_in_time(tmp_path):
-    clock = Clock()
     with Bench(tmp_path, tiny("agents.deadline=3")) as bench:
-        bench.referee.collection.clock, bench.referee._wait = clock, clock.wait
+        bench.referee._wait = bench.clock.wait
         result = bench.run()
-    assert clock.now == 3 * PATIENCE
+    assert bench.clock.now == 3 * PATIENCE
     assert (result["status"], result["answer"]) == ("failed", None)
     assert "no agent answered question 1 within 30 s" in result["reason"]
 
 
 def test_waiting_ends_with_the_deadline_when_only_some_report(tmp_path):
-    clock = Clock()
     with Bench(tmp_path, tiny(), individuals=3000) as bench:
         silent = Identity.create()
         bench.referee.enrol(seal(silent, messages.Enrolment(agents=3000)), TOKEN)
-
-        def answer_first(seconds: float) -> None:
-            if not bench.host.step():
-                clock.wait(seconds)
-
-        bench.referee.collection.clock, bench.referee._wait = clock, answer_first
         result = bench.run()
         assert result["status"] == "exhausted"
         assert 0 < result["agents"]["answered"] < result["agents"]["asked"]

@@ -50,7 +50,7 @@ class Asked:
         self.bench.close()
 
     def ask(self, query: Any, work: Any) -> Answers:
-        return self.bench.referee.collection.ask("run", 1, query, PEOPLE, 5.0, work)
+        return self.bench.referee.collection.ask("run", 1, query, PEOPLE, 5.0, work)[0]
 
 
 @pytest.mark.parametrize("mechanism", ["krr", "olh", "hadamard"])
@@ -65,14 +65,14 @@ def test_a_population_and_an_individual_say_their_items(tmp_path, mechanism):
         assert asked.agent.report is not None
         assert answers.asked == len(answers.values) == PEOPLE
         population = asked.bench.population._population.records(np.arange(PEOPLE - 1))
-        batch = asked.bench.referee.collection._question("run", 1).batch
-        slots = np.concatenate([batch.slots(p.key) for p in batch.participants])
-        members = np.concatenate([batch.people(p.key) for p in batch.participants[:1]])
+        batch = asked.bench.referee.collection._question("run", 1).asked.batch
+        slots = np.concatenate([batch.slots(p.key) for p in batch.roster])
+        members = np.concatenate([batch.people(p.key) for p in [batch.roster.at(0)]])
         features = np.concatenate([population.features[members], PERSON.features])
         truth = np.empty(PEOPLE, dtype=np.uint64)
         everybody = Records(features, np.ones(PEOPLE, dtype=np.int8))
         truth[slots] = QUERY.evaluate(everybody.only(QUERY.columns), slots)
-        oracle = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
+        oracle: Any = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
         short = answers.slots % 2 == 0
         words = public_words(QUERY.public, answers.slots[short])
         supports = oracle.supports(answers.values[short], QUERY.domain, words, np.arange(4, dtype=np.uint64))

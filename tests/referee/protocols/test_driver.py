@@ -12,11 +12,11 @@ from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.operations.learn import Learn, Learned
 from common.vocabulary.operations.reweigh import Reweigh
+from common.vocabulary.patterns import agents, curator, sequence, together
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Together
 from referee.protocols.base import Outcome
 from referee.protocols.driver import drive
-from referee.protocols.patterns import agents, curator, sequence, together
 
 ONE = Constant.parse({"kind": "constant", "label": 1})
 PATTERN = sequence(curator("learn"), agents("loss"))

@@ -67,7 +67,7 @@ def test_agents_are_asked_about_the_label_of_the_task():
     chosen = two_tasks()
     world = World(chosen, 0.0)
     play(NAME, chosen, world)
-    kinds = [step.query.hypothesis.kind for _, step, _ in world.log if isinstance(step, AskAgents)]
+    kinds = [step.query.hypothesis.kind for _, step, _ in world.log if isinstance(step, AskAgents)]  # type: ignore[attr-defined]
     assert kinds == ["linear", "relabelled"]
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
 from common.scenario.scenario import Scenario
-from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations.label import Label
+from common.vocabulary.patterns import agents, curator, sequence
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Progress
 from deploy.checking import checked
@@ -19,7 +19,6 @@ from referee.audit.audit import audit
 from referee.protocols.asking import ask
 from referee.protocols.base import PROTOCOLS
 from referee.protocols.driver import drive
-from referee.protocols.patterns import agents, curator, sequence
 from referee.protocols.transfer.model_agnostic import student
 from tests.support import Bench, leave_folder, tiny
 
@@ -76,7 +75,8 @@ def test_a_run_is_done_audited_and_the_same_in_a_laboratory(tmp_path, learner):
 
 
 def test_it_asks_for_all_labels_then_tests_what_was_learned():
-    chosen, asked, notes = scenario(), [], []
+    asked: list[Any] = []
+    chosen, notes = scenario(), []
     release = {"labels": [1, None, -1] * 20, "hypothesis": CONSTANT, "protects": "records"}
     script = PROTOCOLS[NAME]().script(chosen, 7)
     step = next(script)
@@ -103,7 +103,7 @@ def test_its_pattern_is_one_sequence_of_labels_and_one_test():
 GOOD = {"labels": [1, None], "hypothesis": CONSTANT, "protects": "labels"}
 
 
-def model(release: dict[str, Any], known: Any = (-1, 1)) -> Hypothesis:
+def model(release: dict[str, Any], known: Any = (-1, 1)) -> Any:
     """Ask for the labels of two points, and return the student's model."""
 
     def script():

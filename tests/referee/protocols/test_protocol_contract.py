@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
+from common.core.errors import BadInput, BadScenario, PatternViolation, PeerMisbehaved
 from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import open_records
 from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.operations.base import Operation, Result
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.operations.parities import LearnParities
+from common.vocabulary.patterns import Pattern
 from common.vocabulary.queries.base import QUERIES, Query
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from curator.engine.engine import Engine
@@ -29,7 +31,6 @@ from deploy.simulation import local_curator
 from local_agent.answering import randomize
 from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, protocol_of
 from referee.protocols.driver import drive
-from referee.protocols.patterns import Pattern
 from tests.support import Bench, small, tiny
 
 PUBLIC = 1234567
@@ -374,7 +375,7 @@ def test_it_reweighs_by_every_hypothesis_that_is_bad_and_never_after_the_last():
     assert (outcome.status, outcome.iterations) == ("exhausted", 3)
     released = [reply["hypothesis"] for _, step, reply in world.log if "hypothesis" in getattr(reply, "keys", dict)()]
     reweighed = [
-        step.operation.hypothesis.wire()
+        step.operation.hypothesis.wire()  # type: ignore[attr-defined]
         for _, step, _ in world.log
         if isinstance(step, AskCurator) and step.operation.kind == "reweigh"
     ]
@@ -389,7 +390,7 @@ def test_out_of_rounds_it_gives_the_best_by_upper_limit():
     def improving(number: int, step: Any) -> Any:
         world.rate = [0.9, 0.3, 0.6][len(seen)] if isinstance(step, AskAgents) else world.rate
         if isinstance(step, AskAgents):
-            seen.append(step.query.hypothesis)
+            seen.append(step.query.hypothesis)  # type: ignore[attr-defined]
         return world(number, step)
 
     outcome = play(STR, chosen, improving)
@@ -449,3 +450,26 @@ def test_agnostic_and_non_private_runs_are_audited_like_any_other(tmp_path, priv
     assert found.status == result["status"]
     assert result["privacy"]["curator"]["epsilon"] == (60.0 if private else None)
     assert result["privacy"]["agent"]["epsilon"] == (2.0 if private else None)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS.names())
+def test_a_protocol_holds_itself_to_the_pattern_that_a_curator_reads(name):
+    """What a curator that agreed to it takes is what the referee's protocol may ask it for: one declaration."""
+    assert PROTOCOLS[name].pattern is pattern_of(name)
+    assert pattern_of(name).kinds("curator") <= set(HANDLERS)
+    assert pattern_of(name).kinds("agents") <= set(QUERIES)
+
+
+@pytest.mark.parametrize("name", ABLATIONS.names())
+def test_a_side_alone_holds_itself_to_what_is_declared_of_it(name):
+    protocol, _, alone = name.partition("/")
+    assert ABLATIONS[name].pattern is pattern_of(protocol, alone)
+    other = "agents" if alone == "curator" else "curator"
+    assert not pattern_of(protocol, alone).kinds(other)
+
+
+def test_what_nobody_declared_is_refused():
+    with pytest.raises(BadInput, match=r"'gossip' declares no pattern.*tandem\.demands"):
+        pattern_of("gossip")
+    with pytest.raises(BadInput, match="nothing remains of protocol 'hand-over' for agents alone"):
+        pattern_of("hand-over", "agents")

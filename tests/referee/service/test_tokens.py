@@ -19,14 +19,14 @@ def test_a_token_for_individuals_admits_no_host(bench):
         referee.enrol(seal(Identity.create(), messages.Enrolment(agents=2)), INDIVIDUAL)
     with pytest.raises(Unauthorized):
         referee.authorize("operator", INDIVIDUAL)
-    assert referee.store.enrolled() == bench.chosen.agents.count + 1
+    assert referee.registrar.roster.agents == bench.chosen.agents.count + 1
 
 
 def test_the_enrolment_token_admits_both(bench):
     bench.referee.allow("individual", INDIVIDUAL)
     for agents in (1, 2):
         bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=agents)), TOKEN)
-    assert bench.referee.store.enrolled() == bench.chosen.agents.count + 3
+    assert bench.referee.registrar.roster.agents == bench.chosen.agents.count + 3
 
 
 @pytest.mark.parametrize("agents", [1, 2])

@@ -8,8 +8,10 @@ from typer.testing import CliRunner
 
 from deploy.experiment import reading
 from referee.cli import app
+from referee.runs.results import result_document
 from referee.view import show
-from tests.support import TINY, tiny
+from referee.view.report import write_report
+from tests.support import TINY, Bench, tiny
 
 SETS = [part for override in TINY for part in ("--set", override)]
 
@@ -29,7 +31,7 @@ def wide(monkeypatch):
 @pytest.mark.usefixtures("wide")
 def test_a_run_tells_its_rounds_its_result_and_what_to_do_next(tmp_path):
     folder = tmp_path / "run"
-    output = said("run", "ball", "--seed", "3", "--output", str(folder), *SETS)
+    output = said("run", "ball", "--seed", "3", "--output", str(folder), *SETS, "--set", "baselines=[curator-only]")
     assert "ball: A ball" in output
     assert "(seed 3)" in output
     assert "round 1: loss on T" in output
@@ -37,7 +39,14 @@ def test_a_run_tells_its_rounds_its_result_and_what_to_do_next(tmp_path):
     result = json.loads((folder / "result.json").read_text())
     assert result["truth"]["reading"] in output
     assert "people labelled -1" in output
-    for words in (f"{result['status']}: ", "curator guarantees", "epsilon = 60", "run folder", "referee audit"):
+    for words in (
+        f"{result['status']}: ",
+        "each person of the curator has",
+        "can undo the noise",
+        "epsilon = 60",
+        "run folder",
+        "referee audit",
+    ):
         assert words in output
     report = (folder / "report.md").read_text()
     assert "figures/loss.svg" in report
@@ -52,7 +61,7 @@ def test_the_plan_shows_both_bounds_their_sources_and_what_is_violated():
     output = said("plan", "ball", "--set", "curator.learner.steps=10")
     assert "141,570" in output
     assert "Algorithm 2" in output
-    assert "docs/errata.md" in output
+    assert "docs/corrections.md" in output
     assert "violated accuracy: steps = 10" in output
 
 
@@ -79,19 +88,80 @@ def test_a_live_display_shows_the_round(monkeypatch, capsys, tmp_path):
     assert "0.2500" in capsys.readouterr().err
 
 
-BASELINES = {"curator-only": {"loss_on_target": 0.2, "note": ""}, "optimum": {"loss_on_target": 0.1, "note": ""}}
+NOBODY = {"enrolled": 0, "asked": 0, "answered": 0, "rejected": 0}
+BASELINES: dict[str, dict[str, float | str]] = {
+    "curator-only": {"loss_on_target": 0.2, "note": ""},
+    "optimum": {"loss_on_target": 0.1, "note": ""},
+}
 
 
 @pytest.mark.parametrize(
     ("iterations", "hybrid", "baselines", "words"),
     [
-        (3, 0.15, BASELINES, "took 0.050 off"),
-        (1, 0.15, BASELINES, "nothing was reweighed"),
-        (3, 0.2, BASELINES, "did not suffice"),
-        (3, 0.2, {**BASELINES, "optimum": {"loss_on_target": 0.195, "note": ""}}, "nothing is to repair"),
-        (3, 0.1, {"curator-only": BASELINES["curator-only"]}, "took 0.100 off the loss of the curator alone"),
+        (3, 0.15, BASELINES, "is 0.050 below that of the curator alone, 0.050 above what was fitted to people of T"),
+        (3, 0.09, BASELINES, "0.010 below what was fitted"),
+        (3, 0.2, BASELINES, "no gain here (+0.000)"),
+        (3, 0.2, {**BASELINES, "optimum": {"loss_on_target": 0.195, "note": ""}}, "little is to repair"),
+        (3, 0.1, {"curator-only": BASELINES["curator-only"]}, "is 0.100 below that of the curator alone"),
         (3, 0.1, {}, ""),
     ],
 )
-def test_the_reading_says_what_was_gained_or_why_nothing_was(iterations, hybrid, baselines, words):
-    assert words in reading(iterations, hybrid, baselines)
+def test_the_reading_says_what_was_gained(iterations, hybrid, baselines, words):
+    assert words in reading(tiny(), {"iterations": iterations, "status": "exhausted"}, hybrid, baselines)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "status", "passed"),
+    [
+        (("mode=realizable",), "done", True),
+        (("mode=realizable",), "exhausted", False),
+        (("mode=agnostic",), "exhausted", False),
+        (("protocol=learn-and-test", "mode=realizable"), "done", False),
+    ],
+)
+def test_only_what_was_tested_against_a_level_has_passed_a_test(chosen, status, passed):
+    """A run whose agents ran out, that only estimates, or that learns once, shows nothing to be below a level."""
+    told = reading(tiny(*chosen), {"iterations": 1, "status": status}, 0.1, BASELINES)
+    assert ("passed the agents' test" in told) == passed
+    assert "nothing was reweighed" in told
+
+
+@pytest.mark.parametrize(("protocol", "halting"), [("subsample-test-reweigh", True), ("learn-and-test", False)])
+def test_a_report_speaks_of_halting_only_where_the_run_may_halt(protocol, halting, tmp_path):
+    chosen = tiny(f"protocol={protocol}", "mode=realizable")
+    with Bench(tmp_path / "state", chosen) as bench:
+        result = {**bench.run(), "truth": None, "run": str(tmp_path)}
+    rounds = [{"round": 1.0, "value": 0.3, "low": 0.2, "high": 0.4, "asked": 10.0}]
+    write_report(tmp_path, chosen, result, rounds)
+    assert ("The run halts by a one-sided" in (tmp_path / "report.md").read_text()) == halting
+
+
+def test_a_refused_run_is_not_called_non_private(tmp_path):
+    """Its scenario asks for privacy, and its curator released nothing."""
+    result = result_document(
+        tiny(), None, status="refused", reason="no", terms=None, agents=NOBODY, seconds={"total": 0.0}
+    )
+    document = {**result, "truth": None, "run": str(tmp_path), "peak_memory_bytes": 0}
+    write_report(tmp_path, tiny(), document, [])
+    page = (tmp_path / "report.md").read_text()
+    assert "nothing was asked of the curator" in page
+    assert "no guarantee" not in page
+    assert "no guarantee: the scenario asks for none" in str(
+        tiny("curator.epsilon=null", "curator.delta=null").curator.guarantee
+    )
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_plan_says_who_is_protected_against_what():
+    output = said("plan", "ball")
+    assert "each person of the curator has: epsilon = 0.5, delta = 0.0001 for the whole record: one record of" in output
+    assert "each agent has: epsilon" in output
+    assert "whoever knows the run's seed" in output
+    assert "whoever knows the run's seed" not in said("plan", "adult", "--set", "curator.learner.noise=100")
+    assert json.loads(said("plan", "ball", "--json"))["privacy"]["agent"]["covers"] == "agent"
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_plan_says_that_reweighing_does_not_use_the_loss_that_agents_test():
+    output = said("plan", "ball", "--set", "agents.loss=hinge")
+    assert "violated accuracy: agents test the hinge loss, reweighing goes by mistakes" in output

@@ -29,6 +29,19 @@ def test_classifiers_stand_as_they_are():
     assert settings["queries"] == 50
 
 
+def test_a_fit_that_protects_labels_only_says_so_and_takes_real_people_only_if_their_features_are_public():
+    labels = TREES | {"protects": "labels", "queries": 40, "chunks": 30}
+    X, y = square(1000, 1)
+    promised = quick(random_state=0, learner=labels).fit(X, y).guarantee_
+    assert promised.protects == promised.curator.protects == "labels"
+    assert "the LABEL ONLY, features are not protected" in str(promised)
+    assert promised.agent.protects == "records"
+    assert "every feature of the curator's people" in promised.assumptions
+    with pytest.raises(BadFit, match="public_features: true"):
+        quick(learner=labels).fit(X, y)
+    assert "LABEL ONLY" in str(quick(learner=labels | {"public_features": True}).fit(X, y).guarantee_)
+
+
 def test_several_rounds_learn_from_draws():
     assert learner_settings("model-agnostic", 5000, 100, 1)["draws"] is None
     assert learner_settings("model-agnostic", 5000, 100, 3)["draws"] == 500

@@ -74,6 +74,10 @@ class TestFit:
         declared = quick(classes=("stays", "leaves")).fit(X, named)
         assert list(declared.classes_) == ["stays", "leaves"]
         assert not any("read off" in told for told in declared.guarantee_.assumptions)
+        # What an earlier fit took for public stays taken for public in the sum.
+        later = quick().fit(X, named).set_params(classes=("stays", "leaves")).fit(X, named).guarantee_
+        assert sum("read off" in told for told in later.assumptions) == 1
+        assert "the names of the classes, as they were read off y" in str(later)
 
     def test_a_model_survives_pickling(self, fitted):
         X, _ = square(50, 3)
@@ -138,7 +142,7 @@ class TestGuarantee:
 
     def test_it_is_what_the_curator_enforced(self, fitted):
         promised = fitted.result_["privacy"]
-        assert promised["curator"] == {"epsilon": fitted.guarantee_.epsilon, "delta": fitted.guarantee_.delta}
+        assert promised["curator"] == {**fitted.guarantee_.curator.wire(), "covers": "run"}
         assert promised["agent"]["epsilon"] == fitted.guarantee_.agent_epsilon
 
 

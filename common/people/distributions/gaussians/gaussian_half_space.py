@@ -31,7 +31,7 @@ class GaussianHalfSpace(CloseGaussians):
     Attributes
     ----------
     share
-        In (0, 1); Appendix C has .01, and sigma_target = .02 with k = 10 of d = 500 (docs/errata.md, item 8).
+        In (0, 1); Appendix C has .01, and sigma_target = .02 with k = 10 of d = 500 (docs/corrections.md, K8).
     """
 
     name: Literal["gaussian-half-space"] = "gaussian-half-space"

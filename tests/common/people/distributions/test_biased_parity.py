@@ -18,8 +18,8 @@ def test_divergences_agree_with_a_sum_over_all_points():
     second_moment, largest = 0.0, 0.0
     for point in product([0, 1], repeat=3):
         chance = np.prod([0.1 if one else 0.9 for one in point])
-        second_moment += 0.125**2 / chance
-        largest = max(largest, 0.125 / chance)
+        second_moment += 0.125**2 / float(chance)
+        largest = max(largest, 0.125 / float(chance))
     assert distribution.chi_squared() == pytest.approx(second_moment, rel=1e-12)
     assert distribution.supremum() == pytest.approx(largest, rel=1e-12)
 

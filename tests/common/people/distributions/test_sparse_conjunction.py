@@ -52,7 +52,7 @@ def test_features_have_their_rates_and_are_pairwise_uncorrelated(side):
     features = sparse(side).draw(5, np.arange(40_000)).features.astype(np.float64)
     rates = np.full(200, 0.5)
     for rate in RATES:
-        rates[rate["features"]] = rate[side]
+        rates[rate["features"]] = rate[side]  # type: ignore[call-overload]
     scaled = (features - rates) / np.sqrt(rates * (1 - rates))
     assert np.abs(scaled.mean(axis=0)).max() < 7 / np.sqrt(40_000)
     correlations = scaled.T @ scaled / 40_000 - np.diag(np.mean(scaled**2, axis=0))

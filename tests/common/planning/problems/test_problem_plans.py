@@ -1,4 +1,4 @@
-"""Plans of problems: the numbers of docs/errata.md, numbers that grow the right way, and sizes that are too small."""
+"""Plans of problems: numbers of docs/corrections.md, numbers that grow the right way, and sizes that are too small."""
 
 import json
 
@@ -61,7 +61,7 @@ def planned(scenario: Scenario, name: str, paper: bool = False) -> float:
 def test_hypothesis_testing_takes_1267_agents_or_277_records_alone():
     """Bias .1, epsilon 1, 95%: the plan's sides have half of the evidence each, z/sqrt 2; one alone has the whole z.
 
-    The errata takes 1/4 for the variance of a bit; it is 1/4 - shift^2, which spares two agents.
+    docs/corrections.md takes 1/4 for the variance of a bit; it is 1/4 - shift^2, which spares two agents.
     """
     whole = float(ndtr(np.sqrt(2.0) * ndtri(0.05)))
     assert planned(coins(beta=whole), "agents") == pytest.approx(1267, abs=2)

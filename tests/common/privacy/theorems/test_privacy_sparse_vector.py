@@ -21,7 +21,7 @@ from common.privacy.theorems.sparse_vector import (
 )
 
 REACH = 400
-ERRATA = (100, 1000, 1.0, 1e-6)
+PRINTED = (100, 1000, 1.0, 1e-6)
 """T, m, epsilon and delta of the erratum's example."""
 
 
@@ -98,7 +98,7 @@ def test_labels_leak_no_more_than_the_failure_says_however_many_queries_there_ar
     assert leaks <= leak(thresholds.level, thresholds.of_threshold, thresholds.of_query)
 
 
-@pytest.mark.parametrize("case", [(1, 10, 0.1, 1e-9), (7, 100, 3.0, 1e-3), ERRATA, (1, 1, 90.0, 0.4)])
+@pytest.mark.parametrize("case", [(1, 10, 0.1, 1e-9), (7, 100, 3.0, 1e-3), PRINTED, (1, 1, 90.0, 0.4)])
 def test_a_calibration_ends_on_the_private_side_and_wastes_little(case):
     cutoff, _, epsilon, delta = case
     thresholds = calibrated(*case)
@@ -110,12 +110,12 @@ def test_a_calibration_ends_on_the_private_side_and_wastes_little(case):
         assert narrower.failure(epsilon) > 0.5 * delta
 
 
-def test_the_errata_numbers():
+def test_the_numbers_of_the_corrections():
     """At n = 50,000, m = 1,000, T = 100, (1, 1e-6): printed, 276,779 chunks; exactly calibrated, nine times fewer."""
-    thresholds, chunks = printed(*ERRATA, beta=0.05)
+    thresholds, chunks = printed(*PRINTED, beta=0.05)
     assert chunks == 276_779
     assert thresholds.failure(1.0) < 1e-6
-    margin = calibrated(*ERRATA).margin(0.05 / 1000)
+    margin = calibrated(*PRINTED).margin(0.05 / 1000)
     assert 2 * (margin + 1) / 0.8 == pytest.approx(10_242, abs=100)  # chunks, if nine in ten teachers agree
 
 

@@ -20,7 +20,8 @@ from common.privacy.theorems.stopping import (
     geometric,
     weights,
 )
-from curator.mechanisms.random_stopping import _below, draw_count
+from curator.mechanisms.random_stopping import draw_count
+from curator.mechanisms.whole_numbers import below
 
 LAWS = [
     NegativeBinomial(eta=1.0, gamma=0.1, most=40),
@@ -113,12 +114,12 @@ def test_the_same_source_draws_the_same_count() -> None:
 
 @given(st.integers(1, 1 << 200), st.integers(0, 100))
 def test_integers_of_any_size_stay_below_their_bound(bound: int, seed: int) -> None:
-    assert 0 <= _below(bound, RandomSource.seeded(seed)) < bound
+    assert 0 <= below(bound, RandomSource.seeded(seed)) < bound
 
 
 def test_small_bounds_are_drawn_uniformly() -> None:
     source, runs = RandomSource.seeded(3), 6000
-    counts = np.bincount([_below(6, source) for _ in range(runs)], minlength=6)
+    counts = np.bincount([below(6, source) for _ in range(runs)], minlength=6)
     assert np.sum((counts - runs / 6) ** 2 / (runs / 6)) < chi2.ppf(1 - 1e-6, 5)
 
 

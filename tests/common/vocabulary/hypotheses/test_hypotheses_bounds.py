@@ -1,5 +1,7 @@
 """Hypotheses come from strangers: size, order and shape are bounded before anything is computed."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +70,7 @@ def test_any_accepted_forest_ends_every_walk(data):
     numbers = st.lists(st.integers(-1, nodes), min_size=nodes, max_size=nodes)
     wire = trees([0], *(data.draw(numbers) for _ in range(3)))
     try:
-        accepted = parse_hypothesis(wire)
+        accepted: Any = parse_hypothesis(wire)
     except BadMessage:
         return
     below = [child for side in (accepted.left, accepted.right) for child in side if child >= 0]

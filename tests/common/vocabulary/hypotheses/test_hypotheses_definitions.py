@@ -1,5 +1,7 @@
 """What each shipped hypothesis predicts, row by row, against its definition in plain Python."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -84,7 +86,7 @@ class TestShipped:
 
     def test_counts_mistakes(self, kind):
         features = np.random.default_rng(3).normal(size=(100, 5)).astype(np.float32)
-        hypothesis = parse_hypothesis(EXAMPLES[kind])
+        hypothesis: Any = parse_hypothesis(EXAMPLES[kind])
         several = kind == "argmax"  # what it predicts is one of two classes, and right or wrong about the record's own
         labels = (2 * hypothesis.classes(features) - 1).astype(np.int8) if several else hypothesis.predict(features)
         labels[::4] *= -1

@@ -1,5 +1,7 @@
 """Graphs as hypotheses: their labels, their blocks, and what they need installed."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ def test_a_graph_may_label_with_positions():
 
 
 def test_memory_is_bounded_by_blocks_of_rows(monkeypatch):
-    hypothesis = parse_hypothesis(wire(linear()))
+    hypothesis: Any = parse_hypothesis(wire(linear()))
     whole = hypothesis.predict(FEATURES)
     sizes = []
 

@@ -56,7 +56,7 @@ def test_operation_result_and_handler_belong_together(kind):
     assert issubclass(operation.result, Result)
     assert operation.__base__.__pydantic_generic_metadata__["args"] == (operation.result,)
     assert issubclass(HANDLERS[kind], OperationHandler)
-    assert get_args(HANDLERS[kind].__orig_bases__[0]) == (operation, operation.result)
+    assert get_args(HANDLERS[kind].__orig_bases__[0]) == (operation, operation.result)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("kind", "request_", "result"), PAIRS)

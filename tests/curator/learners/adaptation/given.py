@@ -32,19 +32,3 @@ def replaced(given: Domains, features: list[float], response: float) -> Domains:
     if given.private == "source":
         return Domains(changed, given.target, "source")
     return Domains(given.source, changed, "target")
-
-
-def divided(n: int, ones: int) -> Domains:
-    """One feature: a target of x = 1 whose response is 1 for some and 0 for others, and a source of zeros."""
-    source = Side(np.zeros((1, 1)), np.zeros(1))
-    return Domains(source, Side(np.ones((n, 1)), np.repeat([1.0, 0.0], [ones, n - ones])))
-
-
-def by_dca(given: Domains, start: float = 0.4995) -> float:
-    """One sign of the discrepancy on [-1, 1] as DCA finds it, in one dimension: at a point that is greatest nearby."""
-    features, responses = given.target.features[:, 0], given.target.responses
-    a, b, c = (float(product.mean()) for product in (features**2, features * responses, responses**2))
-    w = start
-    for _ in range(100):
-        w = 1.0 if a * w - b >= 0 else -1.0
-    return a * w * w - 2 * b * w + c

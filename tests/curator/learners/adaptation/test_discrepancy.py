@@ -13,7 +13,8 @@ from curator.learners.adaptation.discrepancy import (
     sensitivity,
 )
 from curator.learners.adaptation.domains import Domains, Side
-from tests.curator.learners.adaptation.given import by_dca, divided, domains, replaced
+from deploy.auditing.adaptation_cases import by_dca, divided
+from tests.curator.learners.adaptation.given import domains, replaced
 
 LOSSES = ("squared", "logistic")
 

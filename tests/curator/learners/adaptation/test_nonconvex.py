@@ -32,7 +32,7 @@ def test_ends_at_a_stationary_point(kappas):
     given = domains(labels=True)
     chosen = settings(kappa_1=kappas[0], kappa_2=kappas[1], kappa_inf=kappas[2])
     found = prepare(given, chosen, None, SOURCE).discrepancy
-    target = Objective(given, 0.4, found, *kappas, "logistic", convex=False, sharpness=default_sharpness(50))
+    target = Objective(given, 0.4, found, *kappas, "logistic", convex=False, sharpness=default_sharpness(50))  # type: ignore[call-arg, misc]
     end = solve(given, chosen, None, SOURCE)
     begin = mapping(target, np.zeros(4), np.ones(50), 3.0)
     reached = mapping(target, end.weights, end.scales, 3.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -62,7 +64,7 @@ def test_a_class_that_no_point_has_is_never_predicted(student):
     records, classes = people()
     points = COLUMNS.inputs(records.features)
     for known in (np.where(classes == 1, 0, classes), np.full_like(classes, 2)):
-        learned = COLUMNS.taught(student, points, known, RandomSource.seeded(1))
+        learned: Any = COLUMNS.taught(student, points, known, RandomSource.seeded(1))
         far = np.column_stack([1e6 * points, np.zeros((len(points), 3))]).astype(np.float32)
         for features in (records.features, far):
             assert set(learned.classes(features)) <= set(known)

@@ -12,13 +12,11 @@ from tandem.extend.protocols import (
     Protocol,
     Scenario,
     Script,
-    agents,
     ask,
-    curator,
     estimate_mean,
     parse,
-    sequence,
 )
+from tandem_example_plugins.agreement import PATTERN
 from tandem_example_plugins.count_inside import CountInside
 from tandem_example_plugins.inside import InsideQuery
 from tandem_example_plugins.interval import Interval
@@ -52,7 +50,7 @@ class Compare(Protocol):
     """
 
     title = "Compare an interval on both sides"
-    pattern = sequence(curator("learn"), curator("example-count-inside"), agents("example-inside"), agents("loss"))
+    pattern = PATTERN
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:

@@ -8,18 +8,19 @@ import numpy as np
 from pydantic import Field
 
 from tandem.extend.operations import (
-    BLOCK,
     HANDLERS,
     OPERATIONS,
+    Access,
+    AnyArray,
     Event,
-    Laplace,
+    NoisyCount,
     Operation,
     OperationHandler,
-    RandomSource,
+    Records,
     Release,
     Result,
+    Standing,
     Whole,
-    Workspace,
 )
 
 
@@ -63,16 +64,17 @@ class CountInside(Operation[Counted]):
 
 @HANDLERS.register("example-count-inside")
 class CountInsideHandler(OperationHandler[CountInside, Counted]):
-    """Two-sided geometric noise; the count changes by at most 1 when a record is replaced: pure epsilon-DP."""
+    """A count with two-sided geometric noise: pure epsilon-DP on the sample itself."""
 
-    def event(self, operation: CountInside, workspace: Workspace) -> Event:
+    def event(self, operation: CountInside, standing: Standing) -> Event:
         """One pure release from the sample itself."""
         return Release(epsilon=operation.epsilon)
 
-    def run(self, operation: CountInside, workspace: Workspace, source: RandomSource) -> Counted:
+    def run(self, operation: CountInside, access: Access, standing: Standing) -> Counted:
         """Release the noisy count."""
-        count = 0
-        for records in workspace.sample.blocks(BLOCK):
+
+        def inside(records: Records) -> AnyArray:
             own = records.features[:, operation.feature].astype(np.float64)
-            count += int(np.count_nonzero((own > operation.low) & (own <= operation.high)))
-        return Counted(count=count + int(Laplace(epsilon=operation.epsilon).noise(1, source)[0]))
+            return (own > operation.low) & (own <= operation.high)
+
+        return Counted(count=access.release(NoisyCount(operation.epsilon), inside))

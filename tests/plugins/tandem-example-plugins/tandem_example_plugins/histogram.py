@@ -11,17 +11,17 @@ from tandem.extend.learners import (
     LEARNERS,
     PLANNINGS,
     SETTINGS,
+    Access,
+    AnyArray,
     Event,
     Hypothesis,
-    Laplace,
+    Indices,
     Learner,
     LearnerPlanning,
-    RandomSource,
+    NoisyHistogram,
     Records,
     Release,
-    Sampler,
     Task,
-    down,
 )
 from tandem_example_plugins.interval import GREATEST, Interval
 
@@ -31,9 +31,8 @@ from tandem_example_plugins.interval import GREATEST, Interval
 class Histogram(Learner):
     """Sum up the labels in cells of the first feature, add noise, and take the run of cells with the greatest sum.
 
-    Replacing a record changes the sums by 2 in all (1 in each of two cells, or 2 in one): two-sided geometric noise at
-    epsilon/2 in every cell is pure epsilon-DP on the sample itself, whatever the weights. Which run is best is a
-    function of the noisy sums.
+    The mechanism is a noisy histogram: pure epsilon-DP on the sample itself, whatever the weights. Which run is
+    the best is a function of the noisy sums.
 
     Attributes
     ----------
@@ -62,16 +61,14 @@ class Histogram(Learner):
         """One pure release from the sample itself: no draws, so no amplification either."""
         return Release(epsilon=self.epsilon)
 
-    def learn(
-        self, sampler: Sampler, source: RandomSource, previous: Hypothesis | None, public: Records | None = None
-    ) -> Hypothesis:
-        """Sum up, add noise, choose; the weights, the previous hypothesis and public people play no part."""
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
+        """Sum up, choose; the weights, the previous hypothesis and public people play no part."""
         inner = np.linspace(self.low, self.high, self.cells + 1)[1:-1]
-        sums = np.zeros(self.cells)
-        for records in sampler.everybody():
-            places = np.searchsorted(inner, records.features[:, 0], side="left")
-            sums += np.bincount(places, weights=records.labels, minlength=self.cells)
-        noisy = sums + Laplace(epsilon=down(self.epsilon / 2.0)).noise(self.cells, source)
+
+        def cells(records: Records) -> tuple[Indices, AnyArray]:
+            return np.searchsorted(inner, records.features[:, 0], side="left"), records.labels
+
+        noisy = access.release(NoisyHistogram(self.epsilon, self.cells), cells)
         totals = np.concatenate([[0.0], np.cumsum(noisy)])
         gains = totals[None, :] - totals[:, None]  # of the cells from row to column
         first, last = np.unravel_index(int(np.argmax(np.triu(gains))), gains.shape)

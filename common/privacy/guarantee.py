@@ -1,0 +1,136 @@
+"""What is promised to whom: an (epsilon, delta) with all that it is about, and the one sentence that says it."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from common.core.values import Value
+from common.privacy.rounding import up
+
+Protected = Literal["records", "labels"]
+"""What of a person's record is protected: the whole of it, or the label alone."""
+Neighbours = Literal["one row", "one label", "one answer"]
+"""What may differ between two worlds that cannot be told apart: a row of the curator's file, n public; the label of a
+row, everything else public; the record of an agent, that it takes part public."""
+Scope = Literal["run", "agent", "run and agent", "fits", "fits and agents", "nothing"]
+"""What cannot tell them apart: all that the curator releases in the run, whatever it is asked; the one answer that an
+agent gives in its lifetime; both together; the first two in all fits of an estimator; or nothing, as nothing was
+released."""
+
+
+class Guarantee(Value):
+    """(epsilon, delta)-differential privacy, said in full.
+
+    For any two neighbouring worlds and every set E of what may be seen, P(E) <= e^epsilon P'(E) + delta.
+
+    Attributes
+    ----------
+    epsilon, delta
+        Both null if nothing is promised.
+    protects
+        What of a record is protected.
+    neighbours
+        In what the two worlds differ: by replacement, always.
+    covers
+        All that is seen together.
+    """
+
+    epsilon: float | None = Field(default=None, ge=0)
+    delta: float | None = Field(default=None, ge=0, le=1)
+    protects: Protected = "records"
+    neighbours: Neighbours = "one row"
+    covers: Scope = "run"
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.epsilon is None) != (self.delta is None):
+            raise ValueError("a guarantee has an epsilon and a delta, or neither")
+        if (self.protects == "labels") != (self.neighbours == "one label"):
+            raise ValueError(f"with neighbours that differ in {self.neighbours}, {self.protects} are not protected")
+        return self
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised."""
+        return self.epsilon is not None
+
+    @property
+    def pair(self) -> tuple[float, float]:
+        """Epsilon and delta; (infinity, 1) if nothing is promised."""
+        return (math.inf, 1.0) if self.epsilon is None or self.delta is None else (self.epsilon, self.delta)
+
+    def __str__(self) -> str:
+        if self.covers == "nothing":
+            return "nothing was asked of the curator: the run ended without its terms, before any operation"
+        if self.epsilon is None or self.delta is None:
+            return _NO_PROMISE.get(self.covers, "no guarantee")
+        return (
+            f"epsilon = {self.epsilon:g}, delta = {self.delta:g} for {_WHAT[self.protects]}: {_HOW[self.neighbours]}; "
+            f"{_SEEN[self.covers]}"
+        )
+
+
+_NO_PROMISE = {
+    "run": "no guarantee: the scenario asks for none, and everything about the curator's people may be released",
+    "agent": "no guarantee: agents answer without noise",
+    "run and agent": "no guarantee: one side protects less than the whole record",
+}
+_WHAT = {
+    "records": "the whole record",
+    "labels": "the LABEL ONLY, features are not protected and may be released as they are",
+}
+_HOW = {
+    "one row": "one record of the curator's file is replaced, n is public",
+    "one label": "one person's label is replaced, everything else is public",
+    "one answer": "the agent's record is replaced, that it takes part is public",
+}
+_SEEN = {
+    "run": "holds for all that the curator releases in this run together, not for other runs",
+    "agent": "holds for the one answer that the agent gives in its lifetime",
+    "run and agent": "holds for all that the curator releases and all agents answer in this run together",
+    "fits": "holds for all that the curators of this object's fits release together, not for other objects",
+    "fits and agents": "holds for the answers, one a fit, that a person gives in this object's fits together",
+}
+
+NOTHING = Guarantee(covers="nothing")
+"""Of a run to which the curator never agreed."""
+
+
+def of_curator(pair: tuple[float | None, float | None], protects: Protected, covers: Scope = "run") -> Guarantee:
+    """Return what a curator promises: its cap, (None, None) or an infinite epsilon where there is none.
+
+    It is about rows of the *file*: a sample in which a changed row changes one record in its slot
+    (:mod:`common.people.tables.sampling`); where labels alone are protected, about one label.
+    """
+    epsilon, delta = _finite(pair)
+    neighbours: Neighbours = "one label" if protects == "labels" else "one row"
+    return Guarantee(epsilon=epsilon, delta=delta, protects=protects, neighbours=neighbours, covers=covers)
+
+
+def of_agent(pair: tuple[float, float], covers: Scope = "agent") -> Guarantee:
+    """Return what an agent's randomizer promises: it answers once in its lifetime, so one answer is all there is."""
+    epsilon, delta = _finite(pair)
+    return Guarantee(epsilon=epsilon, delta=delta, neighbours="one answer", covers=covers)
+
+
+def together(curator: Guarantee, agent: Guarantee) -> Guarantee:
+    """Return what holds for a row of a file that both sides read, whole records protected on both.
+
+    A changed row is one record of the curator's and one agent's at most: it may leave one side and join the other. So
+    the epsilons and the deltas add up (basic composition), rounded up. Where the curator protects labels alone, nothing
+    holds for a row.
+    """
+    if curator.protects == "labels" or not curator.private or not agent.private:
+        return Guarantee(covers="run and agent")
+    (first, second), (third, fourth) = curator.pair, agent.pair
+    return Guarantee(
+        epsilon=up(first + third), delta=up(second + fourth) if second + fourth else 0.0, covers="run and agent"
+    )
+
+
+def _finite(pair: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+    epsilon, delta = pair
+    return (None, None) if epsilon is None or not math.isfinite(epsilon) else (epsilon, delta)

@@ -1,0 +1,67 @@
+"""What a protocol asks of its scenarios and of both sides, for those who carry no protocol out.
+
+The referee's protocol holds itself to the pattern that is declared here, and a curator that agreed to a scenario takes
+no operation that the pattern does not have. Both rest on one declaration, and a curator needs no code of the referee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from common.core.errors import BadInput
+from common.core.registry import Registry
+from common.vocabulary.patterns import Pattern
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What a protocol asks for.
+
+    Attributes
+    ----------
+    pattern
+        Who may say what, in which order.
+    reweighs
+        The curator's sample is reweighed, on which the bound on the divergence rests. If not, the curator learns once,
+        and all agents test what was learned.
+    several_tasks
+        It learns several things about the same people, if the scenario names them.
+    alone
+        What remains of the pattern for a side whose other side is left out: by ``curator`` and ``agents``.
+    """
+
+    pattern: Pattern
+    reweighs: bool = True
+    several_tasks: bool = False
+    alone: Mapping[str, Pattern] = field(default_factory=dict)
+
+
+DEMANDS: Registry[Demands] = Registry("protocol's demands", __name__)
+USUAL = "subsample-test-reweigh"
+
+
+def demands_of(protocol: str) -> Demands:
+    """Return what a protocol asks for; the usual, if there is none of that name: who runs it refuses it."""
+    return DEMANDS[protocol if protocol in DEMANDS.names() else USUAL]
+
+
+def pattern_of(protocol: str, alone: str | None = None) -> Pattern:
+    """Return a protocol's message pattern, or what remains of it for a side that is alone.
+
+    Raises
+    ------
+    BadInput
+        If there is no such protocol, or nothing remains of it.
+    """
+    if protocol not in DEMANDS.names():
+        raise BadInput(
+            f"protocol {protocol!r} declares no pattern; known: {', '.join(DEMANDS.names())}. A package that adds a "
+            f"protocol declares its pattern by an entry point in the group tandem.demands"
+        )
+    demands = DEMANDS[protocol]
+    if alone is None:
+        return demands.pattern
+    if alone not in demands.alone:
+        raise BadInput(f"nothing remains of protocol {protocol!r} for {alone} alone")
+    return demands.alone[alone]

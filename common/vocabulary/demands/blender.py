@@ -1,0 +1,13 @@
+"""Blender: the curator lists the heads of the distribution, agents count them."""
+
+from __future__ import annotations
+
+from common.vocabulary.demands.base import DEMANDS, Demands
+from common.vocabulary.patterns import agents, curator, maybe, sequence
+
+DEMANDS.register("blender")(
+    Demands(
+        sequence(curator("head"), maybe(agents("listed"))),
+        alone={"curator": curator("head"), "agents": sequence(agents("item"), maybe(agents("listed")))},
+    )
+)

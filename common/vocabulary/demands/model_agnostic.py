@@ -1,0 +1,13 @@
+"""Model-agnostic private learning: the curator labels public points once."""
+
+from __future__ import annotations
+
+from common.vocabulary.demands.base import DEMANDS, Demands
+from common.vocabulary.patterns import agents, curator, sequence
+
+DEMANDS.register("model-agnostic")(
+    Demands(
+        sequence(curator("label"), agents("loss")),
+        reweighs=False,
+    )
+)

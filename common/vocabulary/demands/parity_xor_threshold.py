@@ -1,0 +1,13 @@
+"""The exclusive or of a parity and a threshold: both sides at once."""
+
+from __future__ import annotations
+
+from common.vocabulary.demands.base import DEMANDS, Demands
+from common.vocabulary.patterns import agents, curator, together
+
+DEMANDS.register("parity-xor-threshold")(
+    Demands(
+        together(curator("parities"), agents("item")),
+        alone={"curator": curator("parities"), "agents": agents("item")},
+    )
+)

@@ -1,0 +1,10 @@
+"""Subsample-Test-Reweigh: learn on draws, test on agents, reweigh, until the test passes."""
+
+from __future__ import annotations
+
+from common.vocabulary.demands.base import DEMANDS, Demands
+from common.vocabulary.patterns import agents, curator, many, maybe, sequence, some
+
+PATTERN = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
+
+DEMANDS.register("subsample-test-reweigh")(Demands(PATTERN))

@@ -1,0 +1,264 @@
+"""Message patterns: who may speak to whom, in which order, as a regular expression over the protocol's messages.
+
+A pattern is a value; :meth:`Pattern.after` is its Brzozowski derivative. An illegal message raises and changes
+nothing, since nothing is ever changed: the old pattern is still there.
+
+    curator("learn") + many(agents("loss")) + maybe(curator("reweigh"))
+
+What is sent :func:`together` is one step: all of it leaves before any answer arrives, so none can depend on another's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal
+
+from common.core.errors import PatternViolation
+
+Party = Literal["curator", "agents"]
+Sent = tuple[tuple[Party, str], ...]
+"""What leaves at once: kinds of messages, each to a party; sorted."""
+
+
+class Pattern(ABC):
+    """A set of legal message sequences."""
+
+    @property
+    @abstractmethod
+    def may_end(self) -> bool:
+        """Whether the protocol may end here."""
+
+    @abstractmethod
+    def kinds(self, party: Party) -> frozenset[str]:
+        """Return the kinds of messages that a party may ever get."""
+
+    @abstractmethod
+    def _derive(self, sent: Sent) -> Pattern:
+        """Return what may follow after these messages (:data:`NOTHING` if they are illegal here)."""
+
+    @abstractmethod
+    def expected(self) -> frozenset[str]:
+        """Return the messages that are legal now, as "party kind"."""
+
+    def after(self, party: Party, kind: str) -> Pattern:
+        """Return what may follow after a message.
+
+        Raises
+        ------
+        PatternViolation
+            If it is not legal here.
+        """
+        return self.after_all((party, kind))
+
+    def after_all(self, *messages: tuple[Party, str]) -> Pattern:
+        """Return what may follow after messages that leave at once.
+
+        Raises
+        ------
+        PatternViolation
+            If they are not legal here.
+        """
+        sent = tuple(sorted(messages))
+        rest = self._derive(sent)
+        if rest is NOTHING:
+            legal = ", ".join(sorted(self.expected())) or "nothing (the protocol has ended)"
+            raise PatternViolation(f"message {_told(sent)} is not legal here; legal: {legal}")
+        return rest
+
+    def end(self) -> None:
+        """End the protocol here.
+
+        Raises
+        ------
+        PatternViolation
+            If more messages must come.
+        """
+        if not self.may_end:
+            raise PatternViolation(f"the protocol may not end here; expected: {', '.join(sorted(self.expected()))}")
+
+    def __add__(self, other: Pattern) -> Pattern:
+        if self is NOTHING or other is NOTHING:
+            return NOTHING
+        if self is END:
+            return other
+        return self if other is END else Sequence(self, other)
+
+    def __or__(self, other: Pattern) -> Pattern:
+        if self is NOTHING or self == other:
+            return other
+        return self if other is NOTHING else Either(self, other)
+
+
+class _Nothing(Pattern):
+    may_end = False
+
+    def kinds(self, party: Party) -> frozenset[str]:
+        return frozenset()
+
+    def _derive(self, sent: Sent) -> Pattern:
+        return NOTHING
+
+    def expected(self) -> frozenset[str]:
+        return frozenset()
+
+    def __str__(self) -> str:
+        return "nothing"
+
+
+class _End(_Nothing):
+    may_end = True
+
+    def __str__(self) -> str:
+        return "end"
+
+
+NOTHING: Pattern = _Nothing()
+END: Pattern = _End()
+
+
+@dataclass(frozen=True)
+class Messages(Pattern):
+    """Exactly these messages, at once."""
+
+    sent: Sent
+
+    @property
+    def may_end(self) -> bool:
+        """Never: they are still to come."""
+        return False
+
+    def kinds(self, party: Party) -> frozenset[str]:
+        """Return those of these messages."""
+        return frozenset(kind for to, kind in self.sent if to == party)
+
+    def _derive(self, sent: Sent) -> Pattern:
+        return END if sent == self.sent else NOTHING
+
+    def expected(self) -> frozenset[str]:
+        """Return these messages."""
+        return frozenset({_told(self.sent)})
+
+    def __str__(self) -> str:
+        return " & ".join(f"{party}:{kind}" for party, kind in self.sent)
+
+
+@dataclass(frozen=True)
+class Sequence(Pattern):
+    """One after the other."""
+
+    first: Pattern
+    then: Pattern
+
+    @property
+    def may_end(self) -> bool:
+        """If both may."""
+        return self.first.may_end and self.then.may_end
+
+    def kinds(self, party: Party) -> frozenset[str]:
+        """Return those of both."""
+        return self.first.kinds(party) | self.then.kinds(party)
+
+    def _derive(self, sent: Sent) -> Pattern:
+        started = self.first._derive(sent) + self.then
+        return started | self.then._derive(sent) if self.first.may_end else started
+
+    def expected(self) -> frozenset[str]:
+        """Return what the first expects, and the second too if the first may end."""
+        return self.first.expected() | (self.then.expected() if self.first.may_end else frozenset())
+
+    def __str__(self) -> str:
+        return f"{self.first} {self.then}"
+
+
+@dataclass(frozen=True)
+class Either(Pattern):
+    """One or the other."""
+
+    left: Pattern
+    right: Pattern
+
+    @property
+    def may_end(self) -> bool:
+        """If either may."""
+        return self.left.may_end or self.right.may_end
+
+    def kinds(self, party: Party) -> frozenset[str]:
+        """Return those of either."""
+        return self.left.kinds(party) | self.right.kinds(party)
+
+    def _derive(self, sent: Sent) -> Pattern:
+        return self.left._derive(sent) | self.right._derive(sent)
+
+    def expected(self) -> frozenset[str]:
+        """Return what either expects."""
+        return self.left.expected() | self.right.expected()
+
+    def __str__(self) -> str:
+        return f"({self.left} | {self.right})"
+
+
+@dataclass(frozen=True)
+class Many(Pattern):
+    """Any number of times, also none."""
+
+    body: Pattern
+
+    @property
+    def may_end(self) -> bool:
+        """Always."""
+        return True
+
+    def kinds(self, party: Party) -> frozenset[str]:
+        """Return those of the body."""
+        return self.body.kinds(party)
+
+    def _derive(self, sent: Sent) -> Pattern:
+        return self.body._derive(sent) + self
+
+    def expected(self) -> frozenset[str]:
+        """Return what the body expects."""
+        return self.body.expected()
+
+    def __str__(self) -> str:
+        return f"({self.body})*"
+
+
+def _told(sent: Sent) -> str:
+    return " at once with ".join(f"{kind!r} to the {party}" for party, kind in sent)
+
+
+def curator(kind: str) -> Pattern:
+    """One operation of the curator."""
+    return Messages((("curator", kind),))
+
+
+def agents(kind: str) -> Pattern:
+    """One question to a batch of agents."""
+    return Messages((("agents", kind),))
+
+
+def together(*parts: Pattern) -> Pattern:
+    """Single messages that leave at once: none may depend on an answer to another."""
+    return Messages(tuple(sorted(message for part in parts if isinstance(part, Messages) for message in part.sent)))
+
+
+def sequence(*parts: Pattern) -> Pattern:
+    """All, in this order."""
+    return reduce(lambda left, right: left + right, parts, END)
+
+
+def maybe(body: Pattern) -> Pattern:
+    """Once or not at all."""
+    return body | END
+
+
+def many(body: Pattern) -> Pattern:
+    """Any number of times, also none."""
+    return Many(body)
+
+
+def some(body: Pattern) -> Pattern:
+    """At least once."""
+    return body + Many(body)

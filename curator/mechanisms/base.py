@@ -1,0 +1,60 @@
+"""What a central mechanism is: trusted code between private records and everything else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+from common.numerics.randomness import RandomSource
+from common.privacy.events import Event
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class Mechanism(ABC, Generic[T, A]):
+    """A mechanism, with public parameters, that maps private values of people to what may be released.
+
+    Learners and operations name one and never see what it is given; :class:`curator.metering.access.Access` applies it,
+    once the charged event has paid for it. So all noise is added here, and every bound on what one person changes is
+    kept here: by clipping where values come from outside of this package.
+    """
+
+    @property
+    @abstractmethod
+    def price(self) -> Event:
+        """Its guarantee for the data that it is given, replace one: Release, Gaussian, or NonPrivate."""
+
+    @abstractmethod
+    def apply(self, values: Iterator[T], source: RandomSource) -> A:
+        """Return what may be released.
+
+        Parameters
+        ----------
+        values
+            Of all people that it is given, a block of them at a time, in the sample's order or in that of the draws.
+        source
+            Of its noise, and of nothing else.
+        """
+
+
+CENTRAL: set[type[Mechanism[Any, Any]]] = set()
+"""The mechanisms that are trusted."""
+
+M = TypeVar("M", bound=type[Mechanism[Any, Any]])
+
+
+def central(kind: M) -> M:
+    """Class decorator: trust a mechanism. Only for the curator's own package: plug-ins use those that are there.
+
+    Raises
+    ------
+    TypeError
+        If the class is from elsewhere.
+    """
+    home = __name__.removesuffix("mechanisms.base")
+    if not kind.__module__.startswith(home):
+        raise TypeError(f"{kind.__module__}.{kind.__qualname__}: central mechanisms are part of {home[:-1]}")
+    CENTRAL.add(kind)
+    return kind

@@ -1,0 +1,1 @@
+"""Load tests: very many light agents against a deployment, and what it took."""

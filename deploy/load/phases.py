@@ -1,0 +1,187 @@
+"""One phase of a load test: every agent makes one request, on a schedule; what each took is written down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from deploy.load.connection import Answer, Connection
+from deploy.load.light import LightAgent
+
+SCHEDULES = ("closed", "poisson", "at-once")
+"""Closed: a request follows an answer, on each connection. Poisson: as they come, at a rate. At once: all of them."""
+Ask = Callable[[LightAgent], bytes]
+Done = Callable[[LightAgent, Answer], None]
+
+
+@dataclass
+class Load:
+    """How agents come.
+
+    Attributes
+    ----------
+    host, port
+        The referee's.
+    schedule, rate
+        When they come; the rate (a second) is for ``poisson`` only.
+    connections
+        How many are open, at most.
+    pid
+        The referee's process on this machine, if it is known.
+    on_progress
+        Called with the phase, how many are done, and how many there are.
+    """
+
+    host: str
+    port: int
+    schedule: str = "closed"
+    rate: float = 0.0
+    connections: int = 128
+    pid: int | None = None
+    on_progress: Callable[[str, int, int], None] = lambda phase, done, all_of_them: None
+
+
+@dataclass
+class Measured:
+    """What the requests of a phase took."""
+
+    seconds: float = 0.0
+    taken: int = 0
+    latencies: list[float] = field(default_factory=list)
+    rejected: Counter[str] = field(default_factory=Counter)
+    referee_cpu: float | None = None
+    generator_cpu: float = 0.0
+    sent: int = 0
+    received: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON; latencies in milliseconds, CPU time in microseconds a request."""
+        count = max(1, len(self.latencies))
+        p50, p99, p999 = np.quantile(self.latencies or [0.0], [0.5, 0.99, 0.999]) * 1e3
+        referee = None if self.referee_cpu is None else round(self.referee_cpu / count * 1e6, 1)
+        return {
+            "requests": len(self.latencies),
+            "per_second": round(self.taken / self.seconds, 1) if self.seconds else 0.0,
+            "p50_ms": round(float(p50), 2),
+            "p99_ms": round(float(p99), 2),
+            "p999_ms": round(float(p999), 2),
+            "cpu_us_referee": referee,
+            "cpu_us_generator": round(self.generator_cpu / count * 1e6, 1),
+            "bytes_sent": self.sent,
+            "bytes_received": self.received,
+            "rejected": dict(self.rejected),
+        }
+
+
+async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int, ask: Ask, then: Done) -> Measured:
+    """Have every agent make a request, and return what that took.
+
+    Parameters
+    ----------
+    ask
+        Makes the request.
+    then
+        Called with each answer that is none of a problem.
+    """
+    _allow_descriptors(load.connections)
+    measured, open_ = Measured(), min(load.connections, max(1, count))
+    idle: asyncio.Queue[Connection] = asyncio.Queue()
+    everyone = [await Connection.to(load.host, load.port) for _ in range(open_)]
+    for connection in everyone:
+        idle.put_nowait(connection)
+    began, own, theirs = time.perf_counter(), time.process_time(), cpu_of(load.pid)
+    told = began
+
+    async def make(agent: LightAgent, connection: Connection) -> Connection:
+        nonlocal told
+        raw, start = ask(agent), time.perf_counter()
+        try:
+            answer = await connection.request(raw)
+        except ConnectionError:
+            measured.rejected["connection lost"] += 1
+            connection = await Connection.to(load.host, load.port)
+            everyone.append(connection)
+            return connection
+        measured.latencies.append(time.perf_counter() - start)
+        if answer.status < 300:
+            measured.taken += 1
+            then(agent, answer)
+        else:
+            measured.rejected[_reason(answer)] += 1
+        if time.perf_counter() - told > 0.5:
+            told = time.perf_counter()
+            load.on_progress(name, len(measured.latencies), count)
+        return connection
+
+    if load.schedule == "poisson":
+        await _as_they_come(load.rate, agents, idle, make)
+    else:
+        rest = iter(agents)
+
+        async def one_after_the_other(connection: Connection) -> None:
+            for agent in rest:
+                connection = await make(agent, connection)
+
+        await asyncio.gather(*(one_after_the_other(connection) for connection in everyone))
+    measured.seconds = time.perf_counter() - began
+    measured.generator_cpu = time.process_time() - own
+    after = cpu_of(load.pid)
+    measured.referee_cpu = None if theirs is None or after is None else after - theirs
+    for connection in everyone:
+        measured.sent += connection.sent
+        measured.received += connection.received
+        connection.close()
+    load.on_progress(name, len(measured.latencies), count)
+    return measured
+
+
+async def _as_they_come(rate: float, agents: Iterable[LightAgent], idle: asyncio.Queue[Connection], make: Any) -> None:
+    """Start requests at random moments; who finds no idle connection waits for one."""
+    running: set[asyncio.Task[None]] = set()
+    due = time.perf_counter()
+
+    async def one(agent: LightAgent) -> None:
+        idle.put_nowait(await make(agent, await idle.get()))
+
+    for agent in agents:
+        due += random.expovariate(rate)
+        if (wait := due - time.perf_counter()) > 0:
+            await asyncio.sleep(wait)
+        task = asyncio.ensure_future(one(agent))
+        running.add(task)
+        task.add_done_callback(running.discard)
+    await asyncio.gather(*running)
+
+
+def cpu_of(pid: int | None) -> float | None:
+    """Return the seconds of CPU that a process of this machine has used, all threads; None if that is not known."""
+    if pid is None:
+        return None
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / 100.0
+
+
+def _reason(answer: Answer) -> str:
+    try:
+        return str(json.loads(answer.body)["type"]).rpartition(":")[2]
+    except (ValueError, KeyError, TypeError):
+        return str(answer.status)
+
+
+def _allow_descriptors(connections: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < connections + 64:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, connections + 1024), hard))

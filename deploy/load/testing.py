@@ -1,0 +1,232 @@
+"""A load test from its options to its document: enrol, poll, report, result, audit; and whether all counts agree."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvloop
+
+from common.core.errors import BadInput, RunFailed
+from common.scenario import loading
+from common.scenario.resolved import ResolvedScenario
+from deploy.checking import checked
+from deploy.load.connection import Answer, Connection, request
+from deploy.load.deployment import Target, started
+from deploy.load.light import LightAgent
+from deploy.load.machine import limits
+from deploy.load.phases import SCHEDULES, Load, Measured, cpu_of, phase
+from deploy.remote import Remote
+from referee.audit.audit import audit
+from referee.service.referee import public
+from referee.state.runfolder import unpack_reports, write_run
+
+PATIENCE = 600.0
+"""Seconds to wait for the first question, and for the result after the last report."""
+Watch = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked of a load test.
+
+    Attributes
+    ----------
+    individuals, hosted, hosts
+        Agents with a key and requests of their own; people of hosted populations, and of how many.
+    schedule, rate, connections
+        As in :class:`~deploy.load.phases.Load`.
+    silent
+        Share of the individuals that never report, in [0, 1).
+    seconds
+        The question's deadline: how long it waits for those who are silent.
+    database
+        SQLAlchemy URL of the referee's database; by default SQLite in a temporary directory.
+    """
+
+    individuals: int
+    hosted: int = 0
+    hosts: int = 1
+    schedule: str = "closed"
+    rate: float = 0.0
+    connections: int = 128
+    silent: float = 0.0
+    seconds: float = 3600.0
+    database: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise BadInput(f"the schedule must be {', '.join(SCHEDULES)}, found {self.schedule!r}")
+        if self.individuals < 1:
+            raise BadInput("a load test needs at least one individual")
+        if not 0.0 <= self.silent < 1.0:
+            raise BadInput(f"the silent share must be in [0, 1), found {self.silent}")
+        if (self.schedule == "poisson") != (self.rate > 0.0):
+            raise BadInput("a rate is for the schedule poisson, and that needs one")
+
+    def scenario(self) -> ResolvedScenario:
+        """Return the scenario: a curator of 1,200 people learns once, and everybody answers one question."""
+        count = self.individuals + self.hosted
+        return checked(
+            loading.load(
+                "ball",
+                [
+                    "protocol=learn-and-test",
+                    "curator.n=1200",
+                    "curator.kappa=0.2",
+                    "curator.eta=0.2",
+                    "curator.epsilon=60",
+                    "curator.rounds=1",
+                    "curator.learner.steps=300",
+                    "agents.mechanism.epsilon=1",
+                    f"agents.count={count}",
+                    f"agents.deadline={self.seconds:g}",
+                ],
+            )
+        )
+
+
+def load_test(options: Options, watch: Watch, target: Target | None = None, keep: Path | None = None) -> dict[str, Any]:
+    """Carry a load test out, and return its document.
+
+    Parameters
+    ----------
+    watch
+        Called with a phase, how many are done, and how many there are.
+    target
+        A referee that runs somewhere; by default one is started here.
+    keep
+        Where the run folder is left; by default nowhere.
+    """
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="load-", dir=keep)))
+        machine = limits(folder)
+        chosen = options.scenario()
+        here = target or opened.enter_context(started(chosen, folder, options.database))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            document = runner.run(_Test(options, chosen, here, watch).carry(folder / "run"))
+    return {**document, "machine": machine, "options": {**options.__dict__, "database": bool(options.database)}}
+
+
+class _Test:
+    """One load test under way."""
+
+    def __init__(self, options: Options, chosen: ResolvedScenario, target: Target, watch: Watch) -> None:
+        self._options = options
+        self._chosen = chosen
+        self._target = target
+        parts = urlsplit(target.url)
+        self._name = f"{parts.hostname}:{parts.port}"
+        self._load = Load(
+            str(parts.hostname),
+            int(parts.port or 80),
+            options.schedule,
+            options.rate,
+            options.connections,
+            None if target.process is None else target.process.process.pid,
+            watch,
+        )
+        self._run = f"load-{time.time_ns() % 10**12}"
+        self._agents: list[LightAgent] = []
+
+    async def carry(self, folder: Path) -> dict[str, Any]:
+        """Go through all phases."""
+        options, watch = self._options, self._load.on_progress
+        count = options.individuals
+        self._agents = [LightAgent.fresh() for _ in range(count)]
+        quiet = self._agents[: int(options.silent * count)]
+        speaking = self._agents[len(quiet) :]
+        phases: dict[str, Measured] = {}
+        token = {"Authorization": f"Bearer {self._target.enrolment}"}
+        phases["enrol"] = await self._phase(
+            "enrol", self._agents, lambda a: request("POST", "/v1/enrolments", self._name, a.enrolment(), token)
+        )
+        share = -(-options.hosted // options.hosts) if options.hosted else 0
+        hosts = [
+            self._target.host_population(min(share, options.hosted - number * share), number)
+            for number in range(options.hosts if options.hosted else 0)
+        ]
+        began = time.perf_counter()
+        remote = Remote(self._target.url, self._target.operator)
+        try:
+            await asyncio.to_thread(remote.create, self._chosen, 1, self._run)
+            await self._first_question()
+            opened = time.perf_counter() - began
+            phases["poll"] = await self._phase("poll", self._agents, self._poll, _keep)
+            phases["report"] = await self._phase("report", speaking, self._report)
+            reported, before = time.perf_counter(), cpu_of(self._load.pid)
+            watch("result", 0, 1)
+            finished = await asyncio.to_thread(remote.follow, self._run, lambda text, numbers: None)
+            settled = time.perf_counter() - reported
+            after = cpu_of(self._load.pid)
+            watch("result", 1, 1)
+        finally:
+            remote.close()
+            for host in hosts:
+                host.stop()
+        if finished.result["status"] != "done" and not quiet:
+            raise RunFailed(f"the run ended {finished.result['status']}: {finished.result['reason']}")
+        write_run(
+            folder, public(self._chosen), finished.result, finished.transcript, finished.participants, finished.reports
+        )
+        stored = sum(report.answered for _, raw in finished.reports for report in unpack_reports(raw))
+        watch("audit", 0, stored)
+        began, own = time.perf_counter(), time.process_time()
+        found = await asyncio.to_thread(audit, folder)
+        took = Measured(time.perf_counter() - began, found.reports, [0.0] * found.reports)
+        took.generator_cpu = time.process_time() - own
+        watch("audit", found.answers, found.answers)
+        acknowledged = phases["report"].taken + options.hosted
+        return {
+            "phases": {
+                **{name: measured.document() for name, measured in phases.items()},
+                "audit": took.document(),
+            },
+            "first_question_seconds": round(opened, 3),
+            "result": {
+                "status": finished.result["status"],
+                "seconds_after_last_report": round(settled, 3),
+                "cpu_seconds_referee": None if before is None or after is None else round(after - before, 2),
+            },
+            "acknowledged": acknowledged,
+            "stored": stored,
+            "counted": found.answers,
+            "agree": acknowledged == stored == found.answers,
+            "peak_memory_bytes": self._target.peak_memory(),
+            "database_bytes_per_report": _each(self._target.database_bytes(), found.reports),
+        }
+
+    async def _phase(self, name: str, agents: list[LightAgent], ask: Any, then: Any = None) -> Measured:
+        return await phase(name, self._load, agents, len(agents), ask, then or (lambda agent, answer: None))
+
+    async def _first_question(self) -> None:
+        connection = await Connection.to(self._load.host, self._load.port)
+        until = time.perf_counter() + PATIENCE
+        try:
+            while (answer := await connection.request(self._poll(self._agents[0]))).status != 200:
+                if answer.status != 204 or time.perf_counter() > until:
+                    raise RunFailed(f"no question came: {answer.status} {answer.body[:200]!r}")
+        finally:
+            connection.close()
+
+    def _poll(self, agent: LightAgent) -> bytes:
+        return request("POST", "/v1/polls", self._name, agent.poll())
+
+    def _report(self, agent: LightAgent) -> bytes:
+        body = agent.answer(agent.sent)
+        return request("PUT", f"/v1/reports/{agent.report_id.decode()}", self._name, body)
+
+
+def _keep(agent: LightAgent, answer: Answer) -> None:
+    agent.sent = answer.body
+
+
+def _each(total: int | None, count: int) -> float | None:
+    return None if total is None else round(total / max(1, count), 1)

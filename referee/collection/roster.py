@@ -1,0 +1,115 @@
+"""Everybody who is enrolled, in memory: a key leads to a participant, and an agent's number to its owner."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from common.core.arrays import Indices
+from common.core.errors import BadMessage
+from common.wire.transcript import merkle_root
+from referee.state.values import Participant
+
+_ENTRY = struct.Struct("<32sQ")
+_BLOCK = 256
+"""Participants in one leaf of the tree over all of them: a proof that somebody is listed holds one leaf."""
+
+
+class Roster:
+    """Participants in the order of their agents' numbers; 150 to 200 bytes for each.
+
+    Parameters
+    ----------
+    participants
+        Each with the number after those before it.
+
+    Raises
+    ------
+    ValueError
+        If somebody is listed twice, or numbers are left out or given twice.
+    """
+
+    def __init__(self, participants: Iterable[Participant] = ()) -> None:
+        self._positions: dict[bytes, int] = {}
+        self._keys: list[bytes] = []
+        self._firsts = np.zeros(1024, dtype=np.int64)
+        self.agents = 0
+        for participant in participants:
+            self.add(participant)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Participant]:
+        return (self.at(position) for position in range(len(self)))
+
+    def add(self, participant: Participant) -> None:
+        """Enter a participant after all others."""
+        key, position = bytes.fromhex(participant.key), len(self._keys)
+        if participant.first != self.agents or participant.agents < 1:
+            raise ValueError(f"agent {self.agents} does not belong to exactly one participant")
+        if self._positions.setdefault(key, position) != position:
+            raise ValueError("a participant is listed twice")
+        if position == len(self._firsts):
+            self._firsts = np.concatenate([self._firsts, np.zeros(position, dtype=np.int64)])
+        self._firsts[position] = participant.first
+        self._keys.append(key)
+        self.agents += participant.agents
+
+    def position(self, key: str) -> int | None:
+        """Return the place of a participant in the list, by its key (64 hexadecimal digits)."""
+        return self._positions.get(bytes.fromhex(key))
+
+    def find(self, key: str) -> Participant | None:
+        """Return a participant by its key."""
+        position = self.position(key)
+        return None if position is None else self.at(position)
+
+    def at(self, position: int) -> Participant:
+        """Return the participant at a place in the list."""
+        after = self.agents if position + 1 == len(self._keys) else int(self._firsts[position + 1])
+        first = int(self._firsts[position])
+        return Participant(self._keys[position].hex(), first, after - first)
+
+    @property
+    def firsts(self) -> Indices:
+        """Each participant's first agent, ascending."""
+        return self._firsts[: len(self._keys)]
+
+    # As a file ------------------------------------------------------------------------------------------------------
+
+    def encode(self, count: int) -> bytes:
+        """Return the first ``count`` participants, 40 bytes each: key, number of agents (little-endian, 64 bits)."""
+        ends = np.append(self._firsts[1:count], self._first(count)) - self._firsts[:count]
+        return b"".join(map(_ENTRY.pack, self._keys[:count], ends.tolist()))
+
+    def _first(self, position: int) -> int:
+        return self.agents if position == len(self._keys) else int(self._firsts[position])
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Roster:
+        """Read what :meth:`encode` has written.
+
+        Raises
+        ------
+        BadMessage
+            If it is no such list.
+        """
+        if len(raw) % _ENTRY.size:
+            raise BadMessage("the list of participants ends in the middle of one")
+        roster = cls()
+        try:
+            for key, agents in _ENTRY.iter_unpack(raw):
+                roster.add(Participant(key.hex(), roster.agents, agents))
+        except ValueError as error:
+            raise BadMessage(f"the list of participants: {error}") from None
+        return roster
+
+
+def participants_root(raw: bytes) -> str:
+    """Return the Merkle root over a list of participants (:meth:`Roster.encode`), hex; a leaf is 256 of them."""
+    size = _BLOCK * _ENTRY.size
+    return merkle_root(hashlib.sha256(raw[at : at + size]).digest() for at in range(0, len(raw), size))

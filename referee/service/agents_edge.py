@@ -1,0 +1,134 @@
+"""What agents send by the million, on the short way: enrolments, polls and individual reports, worked on in groups."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from common.core import canonical
+from common.core.errors import BadMessage, TandemError
+from common.service.edge import Call, Handler, Reply
+from common.service.grouping import Grouped
+from common.wire import messages
+from common.wire.identity import Signed
+from referee.collection.collection import Sent
+from referee.service.referee import Referee
+
+HOLD = 2.0
+"""Seconds for which a poll is held until there is a question."""
+HELD = 1000
+"""Polls that are held at the same time; further ones are answered at once, with a time to come again."""
+POLLS = 1000.0
+"""Polls a second that those who wait are asked to share."""
+LONGEST = 60.0
+"""Seconds to come again after, at most."""
+
+
+class AgentsEdge:
+    """The agents' requests.
+
+    Parameters
+    ----------
+    referee
+        Who takes them.
+    """
+
+    def __init__(self, referee: Referee) -> None:
+        self._referee = referee
+        self._enrol = Grouped(referee.registrar.enrol, "enrol")
+        self._poll = Grouped(referee.collection.poll, "poll")
+        self._report = Grouped(referee.collection.accept, "report")
+        self._news: asyncio.Event | None = None
+        self._held = 0
+
+    @property
+    def handlers(self) -> dict[tuple[str, str], Handler]:
+        """Handlers by method and path."""
+        return {
+            ("POST", "/v1/enrolments"): self.enrol,
+            ("POST", "/v1/polls"): self.poll,
+            ("PUT", "/v1/reports/"): self.report,
+        }
+
+    async def enrol(self, call: Call) -> Reply:
+        """Enrol a participant."""
+        return _json(await self._enrol((_read(call, messages.Enrolment.KIND), call.token)))
+
+    async def poll(self, call: Call) -> Reply:
+        """Answer a poll: with a question, or after some seconds without."""
+        signed = _read(call, messages.Poll.KIND)
+        news = self._listen()
+        found = await self._poll(signed)
+        if found is None and self._held < HELD:
+            self._held += 1
+            try:
+                async with asyncio.timeout(HOLD):
+                    while found is None:
+                        await news.wait()
+                        news = self._listen()
+                        found = await self._poll(signed)
+            except TimeoutError:
+                pass
+            finally:
+                self._held -= 1
+        if found is None:
+            return Reply(204, headers=((b"retry-after", f"{self._pause():.1f}".encode()),))
+        return _json(found)
+
+    async def report(self, call: Call) -> Reply:
+        """Take an individual's report; it is on disk when this returns."""
+        signed = _read(call, messages.Report.KIND)
+        same_id(call.tail, signed)
+        problem = await self._report(Sent(signed))
+        if problem is not None:
+            raise problem
+        return Reply(204)
+
+    def _listen(self) -> asyncio.Event:
+        """Return what is set when the next question is opened: one event for all polls that wait for it."""
+        if self._news is None:
+            loop = asyncio.get_running_loop()
+            self._news = asyncio.Event()
+
+            def announce() -> None:
+                loop.call_soon_threadsafe(self._announce)
+
+            self._referee.collection.on_question = announce
+        return self._news
+
+    def _announce(self) -> None:
+        if self._news is not None:
+            self._news.set()
+            self._news = asyncio.Event()
+
+    def _pause(self) -> float:
+        """Return when to come again: at once while few wait, else so that all who are enrolled share what is taken."""
+        if self._held < HELD:
+            return 0.0
+        share = min(LONGEST, len(self._referee.registrar.roster) / POLLS)
+        return share * random.uniform(0.5, 1.0)
+
+
+def same_id(report_id: str, signed: Signed) -> None:
+    """Check that a path and a message name the same report.
+
+    Raises
+    ------
+    BadMessage
+        If they do not.
+    """
+    if signed.message.get("report_id") != report_id:
+        raise BadMessage("the path and the message name different reports")
+
+
+def _read(call: Call, kind: str) -> Signed:
+    signed = Signed.parse(canonical.decode(call.body))
+    if signed.kind != kind:
+        raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
+    return signed
+
+
+def _json(outcome: bytes | TandemError) -> Reply:
+    if isinstance(outcome, TandemError):
+        raise outcome
+    return Reply(200, outcome)

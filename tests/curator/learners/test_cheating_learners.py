@@ -1,0 +1,84 @@
+"""No learner can take more than it declared: of each, also of those of plug-ins, twins that try to are stopped.
+
+A twin is the learner's own code, with an access between that asks for more. It is run as the engine runs the learner,
+by the event that the honest one is charged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from common.numerics.randomness import RandomSource
+from common.privacy.events import NonPrivate
+from common.vocabulary.operations.learn import Learn
+from common.vocabulary.records import Records
+from curator.engine.workspace import Workspace
+from curator.learners.base import LEARNERS, Learner, parse_learner
+from curator.metering.meter import Overdrawn
+from curator.sample.local import LocalSample
+from curator.weights.reweighing import Reweighing
+from tests.curator.learners.test_declared import ALSO, SHORT
+from tests.curator.learners.test_learner_contract import accepts
+from tests.curator.metering.greedy import CHEATS, Honest
+
+N = 600
+WAYS = {
+    **{
+        f"{name} {place}": {**example.wire(), **SHORT.get(name, {})}
+        for name, kind in LEARNERS.items()
+        for place, example in enumerate(kind.example())
+    },
+    **ALSO,
+}
+PROMISING = sorted(way for way, wire in WAYS.items() if not isinstance(parse_learner(wire).event(1e-3), NonPrivate))
+
+
+class Given(NamedTuple):
+    workspace: Workspace
+    learner: Learner
+
+
+def given(way: str, cheat: type[Honest] | None) -> Given:
+    """Return a workspace whose learner is the way's, or a twin of it."""
+    learner = parse_learner(WAYS[way])
+    if cheat is not None:
+        honest = type(learner).learn
+
+        def learn(self: Any, access: Any, previous: Any, public: Any = None) -> Any:
+            return honest(self, cheat(access), previous, public)
+
+        twin: Any = type("Twin", (type(learner),), {"learn": learn})
+        learner = twin.parse(learner.wire())
+    features: Any = np.random.default_rng(3).uniform(-1, 1, size=(N, 90 if "many" in way else 3)).astype(np.float32)
+    if not accepts(lambda: learner.check(features.dtype, features.shape[1])):
+        features = (features > 0.2).astype(np.uint8)
+    records = Records(features, np.where(features[:, 0] > 0.2, 1, -1).astype(np.int8))
+    public = records.take(np.arange(100))
+    reweighing = Reweighing(N, 0.5, 0.1)
+    return Given(Workspace(LocalSample.of(records), reweighing, learner, public=public), learner)
+
+
+def run(found: Given) -> Any:
+    operation = Learn(round=1)
+    return found.workspace.run(operation, found.workspace.event(operation), RandomSource.seeded(1))
+
+
+@pytest.mark.parametrize("way", PROMISING)
+def test_a_twin_that_asks_for_no_more_is_the_learner(way: str) -> None:
+    assert run(given(way, Honest)) == run(given(way, None))
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
+@pytest.mark.parametrize("way", PROMISING)
+def test_a_twin_that_asks_for_more_releases_nothing(way: str, cheat: type[Honest]) -> None:
+    with pytest.raises(Overdrawn):
+        run(given(way, cheat))
+
+
+def test_every_learner_that_promises_anything_has_twins() -> None:
+    names = {WAYS[way]["name"] for way in PROMISING}
+    silent = {name for name in LEARNERS.names() if name not in names}
+    assert silent == {"scikit", "svm"}  # these promise nothing, and have everything

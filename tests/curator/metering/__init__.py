@@ -1,0 +1,1 @@
+"""What a charged event pays for."""

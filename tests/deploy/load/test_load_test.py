@@ -1,0 +1,62 @@
+"""A small load test against real processes: every count agrees, on every schedule, and what is silent is said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from common.core.errors import BadInput
+from deploy.load.testing import Options
+from referee.cli import app
+
+PHASES = {"per_second", "p50_ms", "p99_ms", "cpu_us_referee", "cpu_us_generator", "rejected"}
+
+
+def loaded(*arguments: str) -> Any:
+    ended = CliRunner().invoke(app, ["load-test", "--json", *arguments])
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.stdout)
+
+
+def test_what_is_acknowledged_is_stored_and_counted():
+    found = loaded("--individuals", "300", "--hosted", "500", "--hosts", "2")
+    assert (found["acknowledged"], found["stored"], found["counted"], found["agree"]) == (800, 800, 800, True)
+    assert set(found["phases"]) == {"enrol", "poll", "report", "audit"}
+    for name, phase in found["phases"].items():
+        assert set(phase) >= PHASES
+        assert phase["rejected"] == {}
+        assert phase["requests"] == (302 if name == "audit" else 300)
+    assert found["machine"]["verify_per_second"] > 0
+    assert found["machine"]["commits_per_second"] > 0
+    assert found["peak_memory_bytes"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [("--schedule", "poisson", "--rate", "500"), ("--schedule", "at-once")])
+def test_agents_come_on_other_schedules(arguments):
+    found = loaded("--individuals", "400", *arguments)
+    assert (found["acknowledged"], found["counted"]) == (400, 400)
+
+
+@pytest.mark.slow
+def test_those_who_are_silent_are_waited_for_and_not_counted():
+    found = loaded("--individuals", "200", "--silent", "0.25", "--seconds", "3")
+    assert (found["acknowledged"], found["stored"], found["counted"]) == (150, 150, 150)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"individuals": 0}, "at least one"),
+        ({"individuals": 1, "silent": 1.0}, "silent share"),
+        ({"individuals": 1, "schedule": "poisson"}, "rate"),
+        ({"individuals": 1, "rate": 5.0}, "rate"),
+        ({"individuals": 1, "schedule": "sometimes"}, "sometimes"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_started(wrong, why):
+    with pytest.raises(BadInput, match=why):
+        Options(**wrong)

@@ -1,0 +1,47 @@
+"""Signatures of a group: each message stands for itself, whatever the size of the group."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from common.core.errors import Forged
+from common.wire.identity import Identity, covered
+from referee.collection.reading import payloads
+from referee.collection.signatures import FEW, verified
+
+PEOPLE = [Identity.create() for _ in range(5)]
+
+
+def group(size: int) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    people = [PEOPLE[i % len(PEOPLE)] for i in range(size)]
+    said = [b"%d" % i * (i % 4) for i in range(size)]
+    signed = [bytes.fromhex(p.sign_bytes("x", what)) for p, what in zip(people, said, strict=True)]
+    return [bytes.fromhex(p.public) for p in people], [covered("x", what) for what in said], signed
+
+
+@pytest.mark.parametrize("size", [0, 1, FEW, FEW + 1, 100])
+def test_each_of_a_group_is_judged_by_itself(size):
+    keys, said, signatures = group(size)
+    assert verified(keys, said, signatures).all()
+    for wrong in range(0, size, 9):
+        for forged in (
+            ([*keys[:wrong], bytes.fromhex(Identity.create().public), *keys[wrong + 1 :]], said, signatures),
+            (keys, [*said[:wrong], said[wrong] + b"x", *said[wrong + 1 :]], signatures),
+            (keys, said, [*signatures[:wrong], bytes(64), *signatures[wrong + 1 :]]),
+        ):
+            assert np.flatnonzero(~verified(*forged)).tolist() == [wrong]
+
+
+@pytest.mark.parametrize("key", [bytes(32), b"\1" + bytes(31), b"\xff" * 32])
+def test_keys_of_small_order_sign_nothing(key):
+    assert not verified([key], [covered("x", b"anything")], [key + bytes(32)]).any()
+
+
+def test_of_a_group_of_messages_each_is_read_or_told_why_not():
+    good, other = PEOPLE[0].sign("poll", {"participant": "a"}), PEOPLE[1].sign("report", {})
+    forged = good.model_copy(update={"signature": other.signature})
+    found = payloads([good, other, forged, good], "poll")
+    assert [isinstance(one, Forged) for one in found] == [False, True, True, False]
+    assert found[0] == found[3] == b'{"participant":"a"}'
+    assert payloads([], "poll") == []
