@@ -185,6 +185,6 @@ def test_a_schedule_of_many_bounds_is_merged_upwards() -> None:
     amounts = [budget_filter.amount(event) for event, _ in plan]
     spent = amounts[0]
     for amount in amounts[1:]:
-        spent = spent + amount  # type: ignore[operator]
+        spent = spent + amount
     assert spent is not None
     assert spent <= budget_filter.cap
