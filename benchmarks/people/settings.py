@@ -19,7 +19,7 @@ PAPER_STEPS, PAPER_ROUNDS = 50_000_000, 1000
 """R and T of Appendix D, private."""
 ETA, CENTER = 0.2, 0.002
 """Of Appendix D as it is run: the step of a reweigh, and what is taken off a square."""
-SEARCHED = (1600, 1800, 2000, 2200, 2400)
+SEARCHED = (1500, 1700, 1800, 1900, 2000, 2100)
 """Sample sizes at which Appendix D, private, is run."""
 
 
@@ -147,7 +147,7 @@ APPENDIX_D = Gaussians()
 
 def appendix_d(people: int) -> Scenario:
     """Return Appendix D, private, with so many people: one round, and as many steps as noise of about 8 L takes."""
-    return APPENDIX_D.scenario(people, 1, round(1.27e6 * (people / 2000) ** 2), ETA, CENTER)
+    return APPENDIX_D.scenario(people, 1, round(1.7e6 * (people / 2000) ** 2), ETA, CENTER)
 
 
 def literal() -> Scenario:

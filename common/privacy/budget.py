@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan, grouped
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped, within
+from common.privacy.certificate import Certificate, certificate_of
 from common.privacy.events import Event
 from common.privacy.sampling_error import delta_left, error_paid, sampling_error
 
@@ -24,17 +25,26 @@ class Budget:
         (epsilon, delta) with respect to replacing one record, n public; (inf, 1) for a run without privacy.
     accountant
         Name of the accountant that counts.
+    certificate
+        Of the plan, for the guarantee; None for a run without privacy.
     """
 
     def __init__(
-        self, guarantee: tuple[float, float], accountant: str, budget_filter: BudgetFilter, error: Fraction
+        self,
+        guarantee: tuple[float, float],
+        accountant: str,
+        budget_filter: BudgetFilter,
+        error: Fraction,
+        certificate: Certificate | None = None,
     ) -> None:
         self.guarantee = guarantee
         self.accountant = accountant
+        self.certificate = certificate
         self._filter = budget_filter
         self._error_cap = error
         self._seen: list[Event] = []
-        self._spent = self._error = Fraction(0)
+        self._spent: Amount = Fraction(0)
+        self._error = Fraction(0)
 
     def admit(self, charged: Sequence[Event], event: Event) -> None:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
@@ -55,7 +65,7 @@ class Budget:
         """
         spent = self._sum(charged)
         requested = self._filter.amount(event)
-        if requested is None or spent + requested > self._filter.cap:
+        if requested is None or not within(spent + requested, self._filter.cap):
             unit, cap = self._filter.unit, float(self._filter.cap)
             asked = "what this budget never admits" if requested is None else f"{float(requested):.6g}"
             raise BudgetExceeded(
@@ -76,7 +86,7 @@ class Budget:
                 unit="total variation of the noise from its exact law",
             )
 
-    def _sum(self, charged: Sequence[Event]) -> Fraction:
+    def _sum(self, charged: Sequence[Event]) -> Amount:
         """Add what is new; begin again if ``charged`` is not a continuation of what was seen."""
         known = len(self._seen)
         if list(charged[:known]) != self._seen:
@@ -158,10 +168,49 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
             budget=epsilon,
             delta=delta,
         )
-    return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, left), error)
+    certificate = certificate_of(name, accountant, plan, epsilon, left)
+    return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, left), error, certificate)
 
 
-def _cheapest(plan: Plan, delta: float) -> tuple[str, Accountant, float]:
+def certify(plan: Plan, delta: float) -> Certificate | None:
+    """Return a certificate of the least epsilon that any accountant shows for a plan; None if none shows any.
+
+    Raises
+    ------
+    BadInput
+        If delta is not in [0, 1).
+    """
+    epsilon = cost(plan, delta)
+    if not math.isfinite(epsilon):
+        return None
+    left = delta_left(delta, epsilon, error_paid(plan))
+    name, accountant, found = _cheapest(plan, left)
+    return certificate_of(name, accountant, plan, max(epsilon, found), left)
+
+
+def fits(plan: Plan, epsilon: float, delta: float) -> bool:
+    """Tell whether a budget of (epsilon, delta) holds a plan, without asking more accountants than it takes."""
+    delta = delta_left(delta, epsilon, error_paid(plan))
+    if delta < 0.0:
+        return False
+    quick = _cheapest(plan, delta, slow=False)[2]
+    return quick <= epsilon or any(
+        accountant.worth(plan, delta, epsilon) and accountant.epsilon(plan, delta) <= epsilon
+        for _, accountant in _covering(plan)
+        if not accountant.quick
+    )
+
+
+def _cheapest(plan: Plan, delta: float, *, slow: bool = True) -> tuple[str, Accountant, float]:
+    covering = _covering(plan)
+    best = min(((n, a, a.epsilon(plan, delta)) for n, a in covering if a.quick), key=lambda found: found[2])
+    for name, accountant in covering:
+        if slow and not accountant.quick and accountant.worth(plan, delta, best[2]):
+            best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
+    return best
+
+
+def _covering(plan: Plan) -> list[tuple[str, Accountant]]:
+    """Return the accountants that know all events of a plan; the one of runs without privacy always does."""
     candidates = [(name, kind()) for name, kind in ACCOUNTANTS.items()]
-    covering = [(n, a) for n, a in candidates if all(a.covers(event) for event, _ in plan)]
-    return min(((n, a, a.epsilon(plan, delta)) for n, a in covering), key=lambda found: found[2])
+    return [(name, accountant) for name, accountant in candidates if all(accountant.covers(event) for event, _ in plan)]

@@ -15,7 +15,7 @@ from common.core.errors import BadInput, BudgetExceeded
 from common.numerics.bisection import least
 from common.numerics.elementary import exp
 from common.privacy.accountants.base import Plan
-from common.privacy.budget import cost
+from common.privacy.budget import fits as plan_fits
 from common.privacy.events import SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import up
 
@@ -97,7 +97,7 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
     """
 
     def fits(n: int) -> bool:
-        return cost(plan(n), delta) <= epsilon
+        return plan_fits(plan(n), epsilon, delta)
 
     try:
         return least(fits, math.floor(MIN_SUPPORT / kappa) + 1, MOST)

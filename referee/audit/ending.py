@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import yaml
 
 from common.core import canonical
 from common.core.errors import AuditFailed
-from common.privacy.budget import cost
+from common.privacy.accountants.base import grouped
+from common.privacy.budget import certify
 from common.privacy.events import Event
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.wire.messages import Terms
+from referee.audit.certificates import recheck
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.protocols.base import Outcome
@@ -58,17 +61,21 @@ def check_cost(events: list[Event], terms: Terms | None) -> None:
 
     What a run that stopped by itself has spent is no guarantee, so nothing is returned; the promise is one.
 
+    The accountants' certificate is then worked out again by other code (:mod:`referee.audit.certificates`).
+
     Raises
     ------
     AuditFailed
-        If they cost more.
+        If they cost more, or the two do not agree.
     """
     if terms is None or not terms.guarantee.private:
         return
     epsilon, delta = terms.guarantee.pair
-    spent = cost([(event, 1) for event in events], delta) if events else 0.0
-    if spent > epsilon:
+    certificate = certify(grouped(events), delta)
+    spent = math.inf if certificate is None else certificate.epsilon
+    if certificate is None or spent > epsilon:
         raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {epsilon:g}")
+    recheck(certificate.wire(), [event.wire() for event in events], epsilon, delta)
 
 
 def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:

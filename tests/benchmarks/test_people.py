@@ -23,7 +23,7 @@ def test_appendix_d_needs_what_the_paper_says() -> None:
 def test_every_step_of_the_ladder_needs_fewer_people() -> None:
     people = [n for _, n in ladder(1000)]
     assert people == sorted(people, reverse=True)
-    assert people[1] == pytest.approx(4.65e7, rel=0.01)
+    assert people[1] == pytest.approx(4.19e7, rel=0.01)  # by Renyi divergences 4.65e7
 
 
 def test_what_is_run_fits_its_budget() -> None:

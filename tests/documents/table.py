@@ -265,7 +265,8 @@ PARSED: dict[str, dict[str, str]] = {
     **{
         f"python -m benchmarks.{name}": {}
         for name in (
-            "repair", "adaptation_rates", "adaptation_speed", "private_choice", "model_agnostic", "synergy",
+            "repair", "tightness [--json]",
+            "adaptation_rates", "adaptation_speed", "private_choice", "model_agnostic", "synergy",
             "synergy --theorem", "synergy --cost", "frequencies", "heavy_hitters", "adaptation.unconverged",
         )
     },

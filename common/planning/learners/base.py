@@ -14,7 +14,7 @@ from common.core.registry import Registry
 from common.planning import formulas
 from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 from common.privacy.accountants.base import Plan as Events
-from common.privacy.budget import cost
+from common.privacy.budget import cost, fits
 from common.privacy.calibration import sampling_schedule, smallest_n
 from common.privacy.events import Event, NonPrivate
 from common.scenario.scenario import Scenario
@@ -164,9 +164,20 @@ def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | N
 
 def spent(learner: LearnerSettings, delta: float, n: int, kappa: float | None, eta: float, rounds: int) -> float:
     """Return the epsilon that all rounds cost at ``delta``, infinite if the learner guarantees nothing."""
-    schedule = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds)
-    events = events_of(learner, schedule)
+    events = _events(learner, n, kappa, eta, rounds)
     return math.inf if events is None else cost(events, delta)
+
+
+def affordable(
+    learner: LearnerSettings, epsilon: float, delta: float, n: int, kappa: float | None, eta: float, rounds: int
+) -> bool:
+    """Tell whether :func:`spent` is at most epsilon; quicker."""
+    events = _events(learner, n, kappa, eta, rounds)
+    return events is not None and fits(events, epsilon, delta)
+
+
+def _events(learner: LearnerSettings, n: int, kappa: float | None, eta: float, rounds: int) -> Events | None:
+    return events_of(learner, (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds))
 
 
 def lemma(scenario: Scenario, paper: bool) -> PlannedValue:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from common.core.errors import BadScenario
 from common.planning import formulas
-from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, spent
+from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, affordable
 from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, follow
 from common.vocabulary.learners.sgd import OpenSgd, SgdSettings
 from common.vocabulary.open_values import PLAN
@@ -62,7 +62,7 @@ class SgdPlanning(LearnerPlanning[OpenSgd, SgdSettings]):
             return at(formulas.PAPER_NOISE)
         if task.paper:
             return at(formulas.paper_noise(epsilon, delta, kappa * n))
-        return at(_least_noise(lambda noise: spent(at(noise), delta, n, kappa, task.eta, task.rounds) <= epsilon))
+        return at(_least_noise(lambda noise: affordable(at(noise), epsilon, delta, n, kappa, task.eta, task.rounds)))
 
     def paper_people(self, task: Task, learner: SgdSettings) -> PlannedValue | None:
         """Return Algorithm 4's n."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from common.core.registry import Registry
 from common.privacy.events import Event
@@ -18,6 +19,44 @@ Plan = Sequence[tuple[Event, int]]
 def grouped(events: Iterable[Event]) -> Plan:
     """Count equal events."""
     return list(Counter(events).items())
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Amounts of several kinds, added and compared kind by kind: a sum fits its cap only if each kind does."""
+
+    values: tuple[Fraction, ...]
+
+    def __add__(self, other: Counts | Fraction) -> Counts:
+        if isinstance(other, Fraction):  # a sum begins at zero
+            return self if other == 0 else NotImplemented
+        return Counts(tuple(a + b for a, b in zip(self.values, other.values, strict=True)))
+
+    __radd__ = __add__
+
+    def __mul__(self, times: int) -> Counts:
+        return Counts(tuple(times * value for value in self.values))
+
+    __rmul__ = __mul__
+
+    def __le__(self, other: Counts) -> bool:
+        return all(a <= b for a, b in zip(self.values, other.values, strict=True))
+
+    def __gt__(self, other: Counts) -> bool:
+        return not self <= other
+
+    def __float__(self) -> float:
+        return float(sum(self.values))
+
+
+Amount = Fraction | Counts
+
+
+def within(amount: Amount, cap: Amount) -> bool:
+    """Tell whether a sum fits its cap; both are of one type, except that nothing at all fits every cap."""
+    if isinstance(amount, Counts) and isinstance(cap, Counts):
+        return amount <= cap
+    return amount == 0 if isinstance(amount, Counts) or isinstance(cap, Counts) else amount <= cap
 
 
 @dataclass(frozen=True)
@@ -35,16 +74,32 @@ class BudgetFilter:
     """
 
     unit: str
-    cap: Fraction
-    amount: Callable[[Event], Fraction | None]
+    cap: Amount
+    amount: Callable[[Event], Amount | None]
 
 
 class Accountant(ABC):
-    """Bounds the cost of events under adaptive composition (replace-one neighbours, n public)."""
+    """Bounds the cost of events under adaptive composition (replace-one neighbours, n public).
+
+    Attributes
+    ----------
+    quick
+        Whether it costs little to ask. The others are asked last, and only where it is worth it.
+    """
+
+    quick: ClassVar[bool] = True
 
     @abstractmethod
     def covers(self, event: Event) -> bool:
         """Tell whether this accountant knows what such an event costs."""
+
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        """Return the numbers at which :meth:`epsilon` found its bound; none where there was no choice."""
+        return {}
+
+    def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
+        """Tell whether it may show less than ``epsilon``, the least of all quick accountants'."""
+        return True
 
     @abstractmethod
     def epsilon(self, plan: Plan, delta: float) -> float:

@@ -44,6 +44,10 @@ class RenyiAccountant(Accountant):
         """Return the least epsilon over the orders that were searched."""
         return self._best(plan, delta)[1]
 
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        """Return the order."""
+        return {"order": float(self._best(plan, delta)[0])}
+
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         """Fix the plan's best order, and the divergence that converts to epsilon there."""
         order, planned = self._best(plan, delta)

@@ -18,6 +18,7 @@ from common.privacy.events import (
     SubsampledRelease,
     SubsampledSteps,
 )
+from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.stopping import geometric
 
 STEPS = SubsampledSteps(count=100, tv_bound=1e-4, ratio=0.5)
@@ -139,3 +140,51 @@ def test_gaussian_releases_cost_exactly_what_one_of_the_root_of_their_squares_do
     truth = privacy_loss_distribution.from_gaussian_mechanism(1.0).get_epsilon_for_delta(DELTA)
     assert truth == pytest.approx(many, rel=1e-3)
     assert math.isinf(gdp.epsilon([(Gaussian(mu=1.0), 1)], 0.0))
+
+
+def test_the_envelopes_cost_less_than_renyi_where_steps_are_few_and_more_steps_are_compared() -> None:
+    """The three regimes of docs/accounting.md: heavy tails, in between, and many small steps."""
+    few = SubsampledSteps(count=1000, tv_bound=0.001, ratio=2.0)
+    many = SubsampledSteps(count=10**9, tv_bound=1e-6, ratio=0.45)
+    claims = {name: ACCOUNTANTS[name]().epsilon([(few, 1)], 1e-5) for name in ("rdp", "pld")}
+    assert 3.2 < claims["pld"] < 3.35 < 4.9 < claims["rdp"]
+    limit = epsilon_of(1e-6 * math.sqrt(1e9 * math.expm1(0.45**2)), 1e-5)
+    compared = ACCOUNTANTS["comparison"]().epsilon([(many, 1)], 1e-5)
+    assert limit <= compared <= 1.01 * limit < 1.05 * limit < ACCOUNTANTS["rdp"]().epsilon([(many, 1)], 1e-5)
+
+
+def test_a_plan_of_places_is_not_spent_twice_however_events_are_chosen() -> None:
+    """The filter of loss distributions: each admitted event takes a planned place that dominates it."""
+    dear, cheap = (
+        SubsampledSteps(count=10, tv_bound=0.01, ratio=1.0),
+        SubsampledSteps(count=10, tv_bound=0.001, ratio=1.0),
+    )
+    plan: Plan = [(dear, 2), (cheap, 3)]
+    pld = ACCOUNTANTS["pld"]()
+    budget_filter = pld.budget_filter(plan, pld.epsilon(plan, DELTA), DELTA)
+    cost_of = {event: budget_filter.amount(event) for event in (dear, cheap)}
+    assert cost_of[dear] is not None
+    assert cost_of[cheap] is not None
+    assert 2 * cost_of[dear] + 3 * cost_of[cheap] <= budget_filter.cap
+    assert 3 * cost_of[dear] + 0 * cost_of[cheap] > budget_filter.cap
+    assert 1 * cost_of[dear] + 4 * cost_of[cheap] > budget_filter.cap
+    between_them = budget_filter.amount(dear.model_copy(update={"tv_bound": 0.005}))
+    assert between_them == cost_of[dear]
+    assert budget_filter.amount(dear.model_copy(update={"tv_bound": 0.02})) is None
+    assert budget_filter.amount(dear.model_copy(update={"ratio": 1.01})) is None
+
+
+def test_a_schedule_of_many_bounds_is_merged_upwards() -> None:
+    plan: Plan = [(SubsampledSteps(count=100, tv_bound=0.001 * 1.003**k, ratio=1.0), 1) for k in range(200)]
+    pld = ACCOUNTANTS["pld"]()
+    merged = pld.epsilon(plan, DELTA)
+    dearest = pld.epsilon([(plan[-1][0], 200)], DELTA)
+    mean = pld.epsilon([(plan[100][0], 200)], DELTA)
+    assert mean < merged < dearest
+    budget_filter = pld.budget_filter(plan, merged, DELTA)
+    amounts = [budget_filter.amount(event) for event, _ in plan]
+    spent = amounts[0]
+    for amount in amounts[1:]:
+        spent = spent + amount
+    assert spent is not None
+    assert spent <= budget_filter.cap

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.privacy.budget import cost, open_budget
+from common.privacy.accountants.base import ACCOUNTANTS
+from common.privacy.budget import Budget, cost, open_budget
 from common.privacy.events import Event, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
+from common.privacy.sampling_error import error_paid
 from common.privacy.theorems.renyi import ORDERS, rho_allowed, step_rdp
 
 STEPS = SubsampledSteps(count=1000, tv_bound=1e-4, ratio=0.447)
@@ -64,8 +66,9 @@ def test_what_is_published_is_the_cap_never_what_was_spent() -> None:
 
 def test_the_filter_counts_at_the_planned_order_even_where_another_order_has_room() -> None:
     """The unsound filter ("some order still has budget") admits this; the sound one must not."""
-    epsilon, planned = 4.0, [STEPS] * 50
-    budget = open_budget(epsilon, DELTA, planned)
+    epsilon = 4.0
+    budget_filter = ACCOUNTANTS["rdp"]().budget_filter([(STEPS, 50)], epsilon, DELTA)
+    budget = Budget((epsilon, DELTA), "rdp", budget_filter, error_paid([(STEPS, 50)]))
     order = int(budget._filter.unit.rsplit(" ", 1)[1])
     loud = SubsampledSteps(count=1, tv_bound=0.01, ratio=1.0)
 
@@ -154,4 +157,5 @@ def test_a_budget_needs_both_numbers_in_range(epsilon: float | None, delta: floa
 def test_a_cost_needs_a_delta_in_range() -> None:
     with pytest.raises(BadInput):
         cost([(STEPS, 1)], 1.0)
-    assert cost([(STEPS, 1), (RELEASE, 1)], DELTA) == math.inf
+    assert cost([(STEPS, 1), (NonPrivate(), 1)], DELTA) == math.inf
+    assert cost([(STEPS, 1)], DELTA) <= cost([(STEPS, 1), (RELEASE, 1)], DELTA) < math.inf
