@@ -60,7 +60,9 @@ class Row:
 def arms(trees: int, depth: int, features: int = FEATURES) -> Trees:
     """Return trees of one arm each: as many steps as there can be for so many nodes."""
     size = 2 * depth + 1
-    feature = [node for _ in range(trees) for node in (*(k % features if k % 2 == 0 else LEAF for k in range(size - 1)), LEAF)]
+    feature = [
+        node for _ in range(trees) for node in (*(k % features if k % 2 == 0 else LEAF for k in range(size - 1)), LEAF)
+    ]
     start = np.repeat(np.arange(trees) * size, size)
     place = np.tile(np.arange(size), trees)
     inner = (place % 2 == 0) & (place < size - 1)
@@ -77,7 +79,10 @@ def arms(trees: int, depth: int, features: int = FEATURES) -> Trees:
 def questions() -> Iterator[tuple[str, Query, LocalRandomizer, int]]:
     """Yield each question's name, the query, how it is answered, and how many features people have."""
     bit = parse_mechanism({"name": "warner", "epsilon": 1.0})
-    short: dict[bool, Query] = {True: LossQuery(hypothesis=Linear(weights=(1.0,) * 8, threshold=0.0)), False: ItemQuery.example()[0]}
+    short: dict[bool, Query] = {
+        True: LossQuery(hypothesis=Linear(weights=(1.0,) * 8, threshold=0.0)),
+        False: ItemQuery.example()[0],
+    }
     for name in MECHANISMS.names():
         if MECHANISMS[name].for_real_people:
             mechanism = parse_mechanism({"name": name, "epsilon": LEAST_EPSILON})
@@ -92,7 +97,9 @@ def questions() -> Iterator[tuple[str, Query, LocalRandomizer, int]]:
         "511 trees of depth 256": arms(511, 256),
         "65536 stumps": arms(1 << 16, 1),
         "half-space of 8192 features": Linear(weights=(0.123456789,) * WIDE, threshold=0.0),
-        "64 classes, 192 features": Argmax(first=CLASSED, hypotheses=(Linear(weights=(0.123456789,) * CLASSED, threshold=0.0),) * 64),
+        "64 classes, 192 features": Argmax(
+            first=CLASSED, hypotheses=(Linear(weights=(0.123456789,) * CLASSED, threshold=0.0),) * 64
+        ),
     }
     for name, hypothesis in big.items():
         yield name, LossQuery(hypothesis=hypothesis), bit, WIDE if "8192" in name else FEATURES
@@ -144,7 +151,9 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     if not options.json:
-        print(f"{'question':<30} {'mechanism':<10} {'characters':>10} {'reading, ms':>12} {'a person, us':>13} {'room':>6}")
+        print(
+            f"{'question':<30} {'mechanism':<10} {'characters':>10} {'reading, ms':>12} {'a person, us':>13} {'room':>6}"
+        )
     for row in measure(options.people):
         rows.append(row)
         if not options.json:

@@ -73,6 +73,9 @@ class _Gate:
             raise Halted
         return self.curator.perform(signed)
 
+    def acknowledge(self, signed: Signed) -> None:
+        self.curator.acknowledge(signed)
+
 
 class Bench:
     """Curator, referee and hosted people in one process; ``close`` does what a crash does: nothing but let go.

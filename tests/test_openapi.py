@@ -50,7 +50,13 @@ def operations(app: FastAPI) -> list[str]:
     return sorted(f"{method.upper()} {path}" for path, item in app.openapi()["paths"].items() for method in item)
 
 
-CURATOR = ["GET /v1/curator", "GET /v1/health", "PUT /v1/runs/{run}", "PUT /v1/runs/{run}/operations/{operation_id}"]
+CURATOR = [
+    "GET /v1/curator",
+    "GET /v1/health",
+    "PUT /v1/runs/{run}",
+    "PUT /v1/runs/{run}/acknowledgement",
+    "PUT /v1/runs/{run}/operations/{operation_id}",
+]
 REFEREE = [
     "GET /v1/health",
     "GET /v1/metrics",

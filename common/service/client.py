@@ -43,8 +43,13 @@ class Client:
         """Close all connections."""
         self._client.close()
 
-    def request(self, method: str, path: str, **parts: Any) -> httpx.Response:
+    def request(self, method: str, path: str, *, patience: float | None = None, **parts: Any) -> httpx.Response:
         """Send a request, again and again while the service does not answer or says 202 or 503.
+
+        Parameters
+        ----------
+        patience
+            Seconds to keep trying; None: as long as this client does.
 
         Raises
         ------
@@ -55,6 +60,7 @@ class Client:
         TandemError
             The error that the service reported, as its own type.
         """
+        patience = self._patience if patience is None else patience
         began, attempt = time.monotonic(), 0
         while True:
             response: httpx.Response | None = None
@@ -72,7 +78,7 @@ class Client:
                 why = "it answers 503"
             pause = PAUSES[min(attempt, len(PAUSES) - 1)]
             attempt += 1
-            if time.monotonic() - began + pause > self._patience:
+            if time.monotonic() - began + pause > patience:
                 raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the service running there?")
             time.sleep(pause)
 

@@ -119,6 +119,18 @@ class Release(Value):
     ledger: Extension
 
 
+class Acknowledgement(Value):
+    """The referee's last message to the curator in a run: it has received the ledger up to ``seen``.
+
+    Its countersignature of what no further request countersigns: the last release.
+    """
+
+    KIND: ClassVar[str] = "acknowledgement"
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+    seen: Head
+
+
 class Enrolment(Value):
     """An agent (``agents`` = 1) or a hosted population presents itself; the key that signs is its name."""
 

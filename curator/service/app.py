@@ -1,4 +1,4 @@
-"""The curator over HTTP: three resources, all signed, none of which shows a record."""
+"""The curator over HTTP: four resources, all signed, none of which shows a record."""
 
 from __future__ import annotations
 
@@ -82,5 +82,17 @@ def curator_app(curator: Curator) -> FastAPI:
         except TimeoutError:
             return JSONResponse({"status": "running"}, 202, headers={"Retry-After": "0"})
         return JSONResponse(release.wire())
+
+    @app.put(
+        "/v1/runs/{run}/acknowledgement",
+        summary="Countersign the ledger as far as the referee has received it",
+        status_code=204,
+        openapi_extra=signed_body("acknowledgement"),
+    )
+    async def acknowledge(run: RunName, request: Request) -> None:
+        signed = await read_signed(request, messages.Acknowledgement.KIND)
+        if signed.message.get("run") != run:
+            raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
+        await run_in_threadpool(curator.acknowledge, signed)
 
     return app

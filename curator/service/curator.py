@@ -227,12 +227,30 @@ class Curator:
         """
         request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee))
         operation = self._policy.read(request.operation)
-        holder = self._ledger.holder
-        if holder is None or (holder.run, holder.digest) != (request.run, request.digest):
-            raise ConfigurationMismatch(f"run {request.run!r} with this configuration does not hold the budget")
-        if not self._directory.journal.chain.holds(request.seen):
-            raise RolledBack(f"{behind('the referee', request.seen, self._directory.journal.chain.head())}. {REMEDY}")
+        self._check_run(request)
         return request, operation
+
+    def acknowledge(self, signed: Signed) -> None:
+        """Store that the run's referee has received this ledger as far as it says; the same again changes nothing.
+
+        Raises
+        ------
+        Forged, BadMessage, ConfigurationMismatch, RolledBack, CannotWrite
+            As :meth:`perform`.
+        """
+        received = messages.Acknowledgement.parse(verify(signed, messages.Acknowledgement.KIND, self._referee))
+        self._check_run(received)
+        with self._lock:
+            self._ledger.acknowledge(signed)
+            self._directory.journal.publish()
+
+    def _check_run(self, message: messages.Perform | messages.Acknowledgement) -> None:
+        """Refuse what is not of the run that holds the budget, or names a ledger that is not this one."""
+        holder, chain = self._ledger.holder, self._directory.journal.chain
+        if holder is None or (holder.run, holder.digest) != (message.run, message.digest):
+            raise ConfigurationMismatch(f"run {message.run!r} with this configuration does not hold the budget")
+        if not chain.holds(message.seen):
+            raise RolledBack(f"{behind('the referee', message.seen, chain.head())}. {REMEDY}")
 
     def perform(self, signed: Signed) -> Signed:
         """Carry out an operation, once; a repeated request gets the stored release and is charged nothing.

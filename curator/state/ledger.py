@@ -1,7 +1,7 @@
 """The curator's ledger: what was charged is on disk before anything runs; what was computed, before anything leaves.
 
 Entries of the journal: ``open`` gives the budget to a run, ``charge`` holds the referee's signed request and its event,
-``result`` what was released. Everything else follows from them, in memory.
+``result`` what was released, ``acknowledgement`` that the referee received the last of it. Everything else follows from them, in memory.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from common.core.errors import BrokenLedger
 from common.privacy.events import Event, NoEvent, parse_event
 from common.wire.chain import Extension, Head
 from common.wire.identity import Signed
-from common.wire.messages import Perform, Spent
+from common.wire.messages import Acknowledgement, Perform, Spent
 from curator.state.chain import Entry
 from curator.state.journal import Journal
 
-OPEN, CHARGE, RESULT = "open", "charge", "result"
+OPEN, CHARGE, RESULT, ACKNOWLEDGEMENT = "open", "charge", "result", "acknowledgement"
 
 
 @dataclass
@@ -82,6 +82,8 @@ class Ledger:
         The events that cost something, in the order in which they were charged.
     holder
         The run that holds the budget, if there is one.
+    acknowledged
+        How many entries the referee has countersigned after its last request; 0 if none.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -89,6 +91,7 @@ class Ledger:
         self._charges: dict[str, Charge] = {}
         self.events: list[Event] = []
         self.holder: Holder | None = None
+        self.acknowledged = 0
         self._opened = 0
         for number, entry in journal.chain.numbered():
             self._enter(entry, number)
@@ -119,6 +122,11 @@ class Ledger:
         """Store an operation's result, durably first."""
         self._append(RESULT, {"operation_id": operation_id, "result": result})
 
+    def acknowledge(self, signed: Signed) -> None:
+        """Store the referee's acknowledgement, durably first; one that says no more than another is left out."""
+        if Acknowledgement.parse(signed.message).seen.entries > self.acknowledged:
+            self._append(ACKNOWLEDGEMENT, {"acknowledgement": signed.wire()})
+
     def opening(self) -> Extension:
         """Return the head at which the run was opened, and the links from the beginning to it."""
         return self.journal.chain.extension(0, self._opened)
@@ -145,5 +153,7 @@ class Ledger:
             elif entry.kind == RESULT:
                 charge = self._charges[body["operation_id"]]
                 charge.result, charge.entries = body["result"], number
+            elif entry.kind == ACKNOWLEDGEMENT:
+                self.acknowledged = Acknowledgement.parse(body["acknowledgement"]["message"]).seen.entries
         except (KeyError, TypeError):
             raise BrokenLedger(f"entry {number} of the ledger ({entry.kind}) cannot be read") from None

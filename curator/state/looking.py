@@ -61,6 +61,8 @@ def _words(entry: Entry) -> dict[str, Any]:
             "event": body["event"],
             "referee_had_seen": request["seen"]["entries"],
         }
+    if entry.kind == "acknowledgement":
+        return {"referee_had_seen": body["acknowledgement"]["message"]["seen"]["entries"]}
     if entry.kind == "result":
         return {"operation": body["operation_id"]}
     return dict(body)

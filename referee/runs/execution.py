@@ -23,6 +23,7 @@ from common.core.errors import (
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire import messages
+from common.wire.chain import Head
 from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
 from common.wire.witness import behind
@@ -79,6 +80,7 @@ class Execution:
         self._collection = collection
         self._curator = curator
         self._wait = wait
+        self._seen: Head | None = None
         self._seconds = {"total": 0.0, "curator": 0.0, "agents": 0.0}
 
     def carry(self, on_progress: Callable[[Progress], None]) -> dict[str, Any]:
@@ -103,6 +105,7 @@ class Execution:
             status, reason = "refused", error.detail
         except TandemError as error:
             status, reason = "failed", error.detail
+        self._acknowledge()
         self._seconds["total"] = time.monotonic() - began
         return self._end(outcome, status, reason, terms)
 
@@ -235,6 +238,8 @@ class Execution:
 
     def _ask_curator(self, number: int, step: AskCurator) -> dict[str, Any]:
         """Have an operation carried out, or find its stored release."""
+        if self._seen is None:
+            raise AssertionError("terms come before operations")
         request = operation_request(self._run, self._configuration.fingerprint(), number, step.operation, self._seen)
         stored = self._store.reply_entry(self._run, number)
         if stored is not None:
@@ -246,6 +251,16 @@ class Execution:
             self._record("operation", body, number)
         self._seen = release.ledger.head
         return release.result
+
+    def _acknowledge(self) -> None:
+        """Countersign what the curator released last; the run does not depend on it."""
+        if self._seen is None:
+            return
+        received = messages.Acknowledgement(run=self._run, digest=self._configuration.fingerprint(), seen=self._seen)
+        try:
+            self._curator.acknowledge(self._identity.sign(received.KIND, received.wire()))
+        except TandemError as error:
+            self._on_progress(Progress(f"the curator's last release is not countersigned: {error.detail}", {}))
 
     def _patiently(self, ask: Callable[[Signed], Signed], signed: Signed) -> Signed:
         """Ask the curator, again and again while it cannot store what it must store first."""

@@ -1,4 +1,4 @@
-"""What the referee needs of a curator: two messages. A client brings them over HTTP; in process, the curator itself."""
+"""What the referee needs of a curator: three messages. A client brings them over HTTP; in process, the curator itself."""
 
 from __future__ import annotations
 
@@ -16,4 +16,8 @@ class CuratorPort(Protocol):
 
     def perform(self, signed: Signed) -> Signed:
         """Carry out an operation; the same request again gets the stored release."""
+        ...
+
+    def acknowledge(self, signed: Signed) -> None:
+        """Take the countersignature of all that was released; whoever is away is not waited for."""
         ...

@@ -14,7 +14,9 @@ from common.vocabulary.records import Records
 from local_agent.own_noise import NotOneEach, OwnNoise
 from local_agent.population import answer_together
 
-REAL = [mechanism for name in MECHANISMS.names() for mechanism in MECHANISMS[name].example() if mechanism.for_real_people]
+REAL = [
+    mechanism for name in MECHANISMS.names() for mechanism in MECHANISMS[name].example() if mechanism.for_real_people
+]
 
 
 def people(count: int) -> TableRecordSource:
@@ -27,7 +29,10 @@ def people(count: int) -> TableRecordSource:
 def test_together_people_answer_as_each_would_alone(mechanism, monkeypatch):
     query = LossQuery.example()[1] if isinstance(mechanism, Mechanism) else ItemQuery.example()[0]
     rows, everybody, secret = people(300), np.arange(300), RandomSource(bytes(range(32)), simulated=False)
-    alone = [answer_together(query, mechanism, rows, everybody[i : i + 1], everybody[i : i + 1], secret)[0] for i in range(300)]
+    alone = [
+        answer_together(query, mechanism, rows, everybody[i : i + 1], everybody[i : i + 1], secret)[0]
+        for i in range(300)
+    ]
     assert answer_together(query, mechanism, rows, everybody, everybody, secret).tolist() == alone
 
     def other(source: OwnNoise, count: int) -> None:

@@ -127,7 +127,9 @@ def test_drawn_amounts_follow_the_law(least):
     assert_law(found, {z - least: float(p / tail.chance) for z, p in law.items() if z >= least})
 
 
-@pytest.mark.parametrize(("cells", "chance"), [(0, 0.3), (3, 0.3), (40, 0.1), (1 << 64, 2.0**-70), ((1 << 64) - 7, 2.0**-64)])
+@pytest.mark.parametrize(
+    ("cells", "chance"), [(0, 0.3), (3, 0.3), (40, 0.1), (1 << 64, 2.0**-70), ((1 << 64) - 7, 2.0**-64)]
+)
 def test_coins_make_the_binomial_law(cells, chance):
     """Exact fractions: P(N = n) is within 2^-180 of the binomial's given N <= most, for each n."""
     most, exact = 12, Fraction(chance)

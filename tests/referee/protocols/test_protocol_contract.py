@@ -422,6 +422,9 @@ def test_a_curator_that_releases_rubbish_fails_the_run_and_not_the_referee(tmp_p
             identity: Identity = self.curator._directory.identity
             return identity.sign(broken.KIND, broken.wire())
 
+        def acknowledge(self, signed: Any) -> None:
+            self.curator.acknowledge(signed)
+
     with Bench(tmp_path, curator=Rubbish) as bench:
         result = bench.run()
     assert (result["status"], result["answer"]) == ("failed", None)

@@ -177,6 +177,9 @@ class Liar:
             "no fields": lambda: identity.sign("release", {}),
         }.get(self.what, lambda: release)()
 
+    def acknowledge(self, signed: Any) -> None:
+        self.curator.acknowledge(signed)
+
 
 @pytest.mark.parametrize(
     ("what", "status"),
