@@ -193,19 +193,15 @@ def fits(plan: Plan, epsilon: float, delta: float) -> bool:
     delta = delta_left(delta, epsilon, error_paid(plan))
     if delta < 0.0:
         return False
-    quick = _cheapest(plan, delta, slow=False)[2]
-    return quick <= epsilon or any(
-        accountant.worth(plan, delta, epsilon) and accountant.epsilon(plan, delta) <= epsilon
-        for _, accountant in _covering(plan)
-        if not accountant.quick
-    )
+    in_turn = sorted((accountant for _, accountant in _covering(plan)), key=lambda accountant: not accountant.quick)
+    return any(a.worth(plan, delta, epsilon) and a.epsilon(plan, delta) <= epsilon for a in in_turn)
 
 
-def _cheapest(plan: Plan, delta: float, *, slow: bool = True) -> tuple[str, Accountant, float]:
+def _cheapest(plan: Plan, delta: float) -> tuple[str, Accountant, float]:
     covering = _covering(plan)
     best = min(((n, a, a.epsilon(plan, delta)) for n, a in covering if a.quick), key=lambda found: found[2])
     for name, accountant in covering:
-        if slow and not accountant.quick and accountant.worth(plan, delta, best[2]):
+        if not accountant.quick and accountant.worth(plan, delta, best[2]):
             best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
     return best
 
