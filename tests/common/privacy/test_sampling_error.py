@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from common.core.errors import BudgetExceeded
+from common.core.errors import BadScenario, BudgetExceeded
 from common.privacy import sampling_error as module
 from common.privacy.budget import cost, fits, open_budget
 from common.privacy.events import Gaussian, NoEvent, PrivateSelection, Release, SubsampledSteps
-from common.privacy.sampling_error import NUMBER, delta_left, error_paid, payable, sampling_error
+from common.privacy.sampling_error import NUMBER, check_numbers, delta_left, error_paid, payable, sampling_error
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.stopping import NegativeBinomial
 from curator.numerics.gaussian_noise import EXACT_BITS
@@ -114,3 +114,12 @@ def test_a_plan_that_only_more_epsilon_than_is_payable_would_hold_is_refused():
     assert not fits(plan, 600.0, 1e-6)
     with pytest.raises(BudgetExceeded, match="inf"):
         open_budget(600.0, 1e-6, [Gaussian(mu=20.0)])
+
+
+def test_more_numbers_than_are_paid_for_are_refused():
+    check_numbers(STEPS, module.COORDINATES)
+    check_numbers(Gaussian(mu=0.1), module.NUMBERS)
+    for event, most in ((STEPS, module.COORDINATES), (Gaussian(count=9, mu=0.1), module.NUMBERS)):
+        with pytest.raises(BadScenario, match=f"{most + 1:,} numbers of noise.*Nothing was charged"):
+            check_numbers(event, most + 1)
+    check_numbers(Release(epsilon=1.0), 1 << 60)
