@@ -59,9 +59,6 @@ NODES = 1500
 LARGEST_PART = 0.5
 """An event of which m/m0^2 would be more is no small one: it has no price here."""
 
-LARGEST_PRICE = 4000.0
-"""Nor has one whose price would be more, whatever the pad."""
-
 
 def gaussian_price(profile: Profile, pad: float, allowance: float) -> float:
     """Return m of the theorem for one event with d = ``allowance``, rounded up; infinite where none is shown.
@@ -82,7 +79,7 @@ def gaussian_price(profile: Profile, pad: float, allowance: float) -> float:
     end = between(80.0 * widest, 0.0, lambda level: delta_of(widest, level) <= allowance / 2.0, 1e-3)
     price = 2.0 * _moment(profile, pad, end, reach)
     found = price
-    while found <= min(LARGEST_PART * pad * pad, LARGEST_PRICE):
+    while found <= min(LARGEST_PART * pad * pad, 100.0):
         needed = up(price * math.exp(found / 8.0) * math.sqrt(1.0 + found / (pad * pad)), 16.0)
         if needed <= found:
             return found
