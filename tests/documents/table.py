@@ -135,6 +135,7 @@ QUICK: tuple[Job, ...] = (
     job("make help", *(rf"\b{target}\b" for target in TARGETS)),
     job("referee list", "ball A ball that .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
     job("referee plan ball", "Where they come from: .* violated accuracy: steps = "),
+    job("referee budget", "no run has been charged to anybody|charged scenario people"),
 )
 
 SLOW: tuple[Job, ...] = (
@@ -162,6 +163,7 @@ SLOW: tuple[Job, ...] = (
     ),
     job("make format", "files left unchanged", check=_nothing_changed, alone=True),
     job("make clean", check=_no_environment, alone=True),
+    job("referee load-test --individuals 2000", "they agree", varies=r"[\d.,]+"),
     Job(
         (
             Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
@@ -297,6 +299,7 @@ NAMES = (
 
 SHOWN = {
     "paper        tight": "referee plan ball",
+    "phase   requests  a second": "referee load-test --individuals 2000",
     "the testers' model errs on": ".venv/bin/python examples/estimators/renewals.py",
     "the public region's model": ".venv/bin/python examples/estimators/adapt.py",
 }
@@ -306,6 +309,7 @@ RECORDS = {"== in workers: done after 3 rounds": "benchmarks/results/cluster.txt
 """Blocks that are taken from a record of a long run."""
 
 NO_CODE = {
+    "docs/accounting.md": ("P - a Q = s (B - b M)", "int P F_m0(", "K <= (m/2) e^"),
     "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "engine/          the way of"),
     "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),
     "docs/extending.md": ("[build-system]",),
