@@ -113,9 +113,9 @@ def _agents_once(asked: Scenario, result: dict[str, Any], seed: int, place: _Pla
 def _local(asked: Scenario, result: dict[str, Any], seed: int, place: _Place, protocol: str, words: str) -> Finding:
     count = max(2, int(result["agents"]["asked"]))
     chosen = resolve(asked)
-    learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1000.0, "diameter": 1.0}
-    # The curator stands by: it holds a sample too small to matter, and is never asked.
-    idle = {"n": 16, "epsilon": 1.0, "delta": 0.01, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
+    learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1e5, "diameter": 1.0}
+    # The curator stands by: it holds a sample too small to matter, is never asked, and its people are charged its cap.
+    idle = {"n": 16, "epsilon": 1e-3, "delta": 1e-9, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
     alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": {"count": count}})
     epsilon = chosen.agents.mechanism.guarantee[0]
     privacy = f"epsilon {epsilon:g}" if math.isfinite(epsilon) else "no privacy"

@@ -85,3 +85,14 @@ def delta_left(delta: float, epsilon: float, error: Fraction) -> float:
         return -math.inf
     factor = 1 << math.ceil(up(math.log2(1.0 + math.exp(epsilon))))
     return down(delta - up(float(factor * error)))
+
+
+def payable(delta: float, error: Fraction) -> float:
+    """Return the largest epsilon, to a factor of 2 of e^epsilon, at which the error takes at most half of delta; or 0.
+
+    A budget of a larger epsilon may be opened at this one: (epsilon, delta)-DP is a weaker claim the larger epsilon is.
+    """
+    if error == 0:
+        return MAX_EPSILON
+    power = math.floor(down(math.log2(delta / 2.0) - up(math.log2(error)))) if delta > 0.0 else 0
+    return min((1.0 - 1e-9) * math.log(2.0**power - 1.0), MAX_EPSILON) if power > 1 else 0.0

@@ -11,6 +11,7 @@ import numpy as np
 
 from common.core.arrays import Words
 from common.people.spec import RecordSource
+from common.people.tables.compressed import found, plain
 
 _BLOCK = 1 << 16
 
@@ -26,7 +27,7 @@ class Digests:
         same people with another label are the same people. Two different rows agree with probability 2^-64, and then
         count as one person, which is the private side.
     files
-        Keyed digests of the files that they come from, whatever is read of these.
+        Keyed digests of the files that they come from, whatever is read of these, and however they are compressed.
     """
 
     rows: Words
@@ -35,20 +36,20 @@ class Digests:
 
 def digests(people: RecordSource, files: Sequence[Path], key: bytes) -> Digests:
     """Return the digests of people and their files under a key of 32 bytes."""
-    found = np.empty(len(people), dtype=np.uint64)
+    rows = np.empty(len(people), dtype=np.uint64)
     for begin in range(0, len(people), _BLOCK):
         end = min(begin + _BLOCK, len(people))
         features = np.ascontiguousarray(people.records(np.arange(begin, end)).features)
         features = features + features.dtype.type(0)  # -0.0 is 0.0
         for at, row in enumerate(features):
             digest = hashlib.blake2b(row.tobytes(), digest_size=8, key=key, person=b"tandem person").digest()
-            found[begin + at] = int.from_bytes(digest, "little")
-    return Digests(np.unique(found), tuple(_file(path, key) for path in files))
+            rows[begin + at] = int.from_bytes(digest, "little")
+    return Digests(np.unique(rows), tuple(_file(path, key) for path in files))
 
 
 def _file(path: Path, key: bytes) -> str:
     state = hashlib.blake2b(digest_size=16, key=key, person=b"tandem file")
-    with path.open("rb") as file:
+    with plain(found(path)) as file:
         while block := file.read(1 << 20):
             state.update(block)
     return state.hexdigest()

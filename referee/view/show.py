@@ -139,16 +139,20 @@ def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:
     if not runs:
         _OUT.print(f"{folder}: no run has been charged to anybody")
         return
-    table = Table("charged", "scenario", "people", "this run", "over all their runs", "lifetime", title=folder)
+    _OUT.print(folder, markup=False)
+    table = Table(box=None)
+    for name in ("charged", "scenario", "people", "this run", "all their runs", "lifetime"):
+        table.add_column(name, justify="right" if name == "people" else "left")
     for run in runs:
         total, lifetime = run["all_runs"], run["lifetime"]
+        promised = "experiment" if run["experiment"] else "one run"
         table.add_row(
-            run["time"][:16],
-            run["scenario"] + (" (experiment)" if run["experiment"] else ""),
+            run["time"][:16].replace("T", " "),
+            run["scenario"],
             f"{run['people']:,}",
             f"({run['epsilon']:g}, {run['delta']:g})",
-            f"({total['epsilon']:g}, {total['delta']:g}) in {total['runs']}",
-            "none stated" if lifetime is None else f"({lifetime['epsilon']:g}, {lifetime['delta']:g})",
+            f"{total['runs']}: ({total['epsilon']:g}, {total['delta']:g})",
+            promised if lifetime is None else f"({lifetime['epsilon']:g}, {lifetime['delta']:g})",
         )
     _OUT.print(table)
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import lzma
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -19,6 +16,7 @@ from polars import selectors
 from common.core.arrays import Indices
 from common.core.errors import BadData
 from common.people.tables.arrays import SUFFIXES, read_arrays
+from common.people.tables.compressed import CORRUPT, found, plain
 from common.people.tables.source import Layout
 
 PIECE = 1 << 15
@@ -45,29 +43,15 @@ def pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
         If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has a wrong number
         of fields.
     """
-    path = _found(path)
+    path = found(path)
     try:
         yield from _text(path, layout, columns) if path.suffix not in TYPED else _typed(path, layout, columns)
     except FileNotFoundError:
         raise BadData(f"{path.name}: there is no such file in {path.parent}") from None
-    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error):
+    except CORRUPT:
         raise BadData(f"{path.name}: the compressed file is cut off or corrupt") from None
     except OSError as error:
         raise BadData(f"{path.name}: cannot be read: {error.strerror}") from None
-
-
-def _found(path: Path) -> Path:
-    """Return the file itself, or the same file as it is found compressed beside where it should be."""
-    compressed = (path.with_name(path.name + suffix) for suffix in (".xz", ".gz"))
-    return path if path.exists() else next((p for p in compressed if p.exists()), path)
-
-
-def _open(path: Path) -> BufferedIOBase:
-    if path.suffix == ".xz":
-        return lzma.open(path)
-    if path.suffix == ".gz":
-        return gzip.open(path)
-    return path.open("rb")
 
 
 def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
@@ -82,7 +66,7 @@ def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
 
 
 def _text(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
-    with _open(path) as stream:
+    with plain(path) as stream:
         rows = _rows(path.name, _lines(path.name, stream, layout), layout.separator)
         names = list(layout.columns) or [name.strip() for name in next(rows, (0, []))[1]]
         where = {name: names.index(name) for name in _present(path.name, columns, names)}

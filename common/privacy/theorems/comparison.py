@@ -79,7 +79,7 @@ def gaussian_price(profile: Profile, pad: float, allowance: float) -> float:
     end = between(80.0 * widest, 0.0, lambda level: delta_of(widest, level) <= allowance / 2.0, 1e-3)
     price = 2.0 * _moment(profile, pad, end, reach)
     found = price
-    while found <= LARGEST_PART * pad * pad:
+    while found <= min(LARGEST_PART * pad * pad, 100.0):
         needed = up(price * math.exp(found / 8.0) * math.sqrt(1.0 + found / (pad * pad)), 16.0)
         if needed <= found:
             return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 from fractions import Fraction
 
@@ -98,6 +99,15 @@ def test_the_file_is_the_same_whatever_is_read_of_it(ledger, tmp_path):
     shutil.copy(path, tmp_path / "copy.csv")
     with pytest.raises(BudgetExceeded):
         ledger.check(deployment("b"), who(ledger, people(seed=1), [tmp_path / "copy.csv"]))
+
+
+def test_the_file_is_the_same_however_it_is_compressed(ledger, tmp_path):
+    """A table is read from the compressed file beside where the plain one should be, and so it is known by that."""
+    (tmp_path / "plain.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "beside.csv.xz").write_bytes(lzma.compress(b"a,b\n1,2\n"))
+    ledger.charge(deployment("a"), who(ledger, people(), [tmp_path / "beside.csv"]))
+    with pytest.raises(BudgetExceeded):
+        ledger.check(deployment("b"), who(ledger, people(seed=1), [tmp_path / "plain.csv"]))
 
 
 def test_a_lifetime_budget_binds_every_later_run(ledger):
