@@ -1,7 +1,8 @@
 """The curator's ledger: what was charged is on disk before anything runs; what was computed, before anything leaves.
 
 Entries of the journal: ``open`` gives the budget to a run, ``charge`` holds the referee's signed request and its event,
-``result`` what was released, ``acknowledgement`` that the referee received the last of it. Everything else follows from them, in memory.
+``result`` what was released, ``acknowledgement`` that the referee received the last of it. Everything else follows from
+them, in memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the referee needs of a curator: three messages. A client brings them over HTTP; in process, the curator itself."""
+"""What the referee needs of a curator: three messages, over HTTP or in process."""
 
 from __future__ import annotations
 

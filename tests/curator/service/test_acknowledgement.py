@@ -62,8 +62,8 @@ def test_strangers_other_runs_and_other_ledgers_are_refused(ended):
         ended.curator.acknowledge(Identity.create().sign("acknowledgement", message))
     with pytest.raises(ConfigurationMismatch):
         ended.curator.acknowledge(referee.sign("acknowledgement", {**message, "run": "other"}))
+    forked = {**message, "seen": {**message["seen"], "hash": "0" * 64}}
     with pytest.raises(RolledBack):
-        forked = {**message, "seen": {**message["seen"], "hash": "0" * 64}}
         ended.curator.acknowledge(referee.sign("acknowledgement", forked))
     assert len(acknowledgements(ended.curator)) == 1
 

@@ -63,7 +63,7 @@ def test_the_run_waits_and_ends_as_it_would_have(tmp_path, monkeypatch, undistur
 
     def appending(kind, body):
         key = (kind, len(chain))
-        if failed.count(key) < 3:
+        if kind != "acknowledgement" and failed.count(key) < 3:  # for that the run does not wait
             failed.append(key)
             raise OSError(28, "No space left on device")
         return real(kind, body)

@@ -458,7 +458,7 @@ def test_a_run_that_no_curator_agreed_to_costs_nothing(tmp_path):
 
             raise PeerUnavailable("nobody answers")
 
-        perform = open_run
+        perform = acknowledge = open_run
 
     with Bench(tmp_path / "state", curator=lambda curator: Refuses()) as bench:
         assert bench.run()["status"] == "failed"
