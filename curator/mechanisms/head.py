@@ -25,7 +25,8 @@ class NoisyHead(Mechanism[Words, tuple[Words, Indices, int]]):
     Values are one item a person, shape (k,), uint64. *The list* is a function of the histogram of the whole domain with
     two-sided geometric noise in every cell, epsilon/2 each: replacing a record changes two cells by 1, so that is pure
     epsilon-DP. Items with a noisy count of at least a public threshold are listed, the largest first
-    (:func:`curator.mechanisms.histogram.listed`). *The counts* of the listed items have the same noise. A record is in
+    (:func:`curator.mechanisms.histogram.listed`, which is within a factor e^{2^-90} of that law; the noise is for the
+    double below epsilon/2, and pays for it). *The counts* of the listed items have the same noise. A record is in
     one of the two parts, by its place: both together cost epsilon (parallel composition), and the counts are unbiased,
     since other people chose the list.
 
