@@ -41,9 +41,13 @@ def main_callback() -> None:
 def serve_command(
     scenario: Annotated[str, typer.Argument(help="Shipped scenario or YAML file; its curator section is the policy.")],
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
-    state: Annotated[Path, typer.Option(help="State directory: ledger, weights, keys. One budget each.")] = Path(
-        "curator-state"
-    ),
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="State directory: ledger, weights, keys. One budget each (default: curator, in this user's own: "
+            "$XDG_STATE_HOME/tandem, else ~/.local/state/tandem)."
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8001,
     seed: Annotated[int | None, typer.Option(help="Seed of simulated people and their noise.", min=0)] = None,
@@ -68,10 +72,12 @@ def serve_command(
     from common.scenario import loading
     from common.service.app import listen, serve
     from curator.service.app import curator_app
+    from common.wire.state import user_state
     from curator.service.startup import open_curator
     from curator.state.account import Counting
 
     end_with_stdin()
+    state = (state or user_state() / "curator").absolute()
     chosen = resolve(loading.load(scenario, sets))
     with (
         listen(host, port) as listener,
@@ -95,7 +101,7 @@ def serve_command(
 def backup_command(copy: Annotated[Path, typer.Argument(help="A new directory for the copy.")], state: State) -> None:
     """Copy the ledger and the keys, also while the curator serves. The copy holds its secrets: guard it as well.
 
-    Example: curator backup /mnt/other/copy-1 --state curator-state
+    Example: curator backup /mnt/other/copy-1 --state /srv/curator
     """
     from curator.state.copies import backup
 
@@ -115,7 +121,7 @@ def restore_command(
 ) -> None:
     """Put a copy in the place of a ledger that was lost. It must be the newest: what it does not know of was spent.
 
-    Example: curator restore /mnt/other/copy-1 --state curator-state
+    Example: curator restore /mnt/other/copy-1 --state /srv/curator
     """
     from curator.state.copies import known_to_people, restore
 
@@ -132,7 +138,7 @@ app.add_typer(looking, name="ledger")
 def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = False) -> None:
     """Check the ledger's chain, its head, and what witnesses have seen.
 
-    Example: curator ledger verify --state curator-state
+    Example: curator ledger verify --state /srv/curator
     """
     from curator.state.looking import verify_ledger
 
@@ -151,7 +157,7 @@ def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = Fa
 def show_command(state: State, as_json: AsJson = False) -> None:
     """List what was charged and released, oldest first, without what was released.
 
-    Example: curator ledger show --state curator-state
+    Example: curator ledger show --state /srv/curator
     """
     from curator.state.looking import listed
 

@@ -12,7 +12,7 @@ from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import durable_secret, hold, write_durably
-from local_agent.answering import evaluate, noise_for, randomize_one
+from local_agent.answering import evaluate, noise_for, question_digest, randomize_one
 from local_agent.policy import Policy
 
 
@@ -105,7 +105,8 @@ class Agent:
             return Signed.parse(stored["report"])
         # A function of the question: copies of this folder give the same answer, not independent ones.
         person = self._record.fingerprint()
-        source = noise_for(question.query, question.mechanism, int(slots[0]), person, self._secret)
+        what, part = question_digest(question.query, question.mechanism), int(question.query.parts(slots)[0])
+        source = noise_for(what, part, person, self._secret)
         with interpreted():  # one record: compiling would take a hundred times as long as answering
             value = evaluate(question.query, self._record.only(question.query.columns), slots)
             answer = randomize_one(question.query, value, question.mechanism, slots, source)

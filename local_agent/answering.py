@@ -58,9 +58,7 @@ def randomize_one(
     return float(randomize(query, value, mechanism, slots, source)[0])
 
 
-def noise_for(
-    query: Query, mechanism: LocalRandomizer, slot: int, person: str | int, secret: RandomSource
-) -> RandomSource:
+def noise_for(what: str, part: int, person: str | int, secret: RandomSource) -> RandomSource:
     """Return the randomness of a person's answer: a function of a durable secret and of what is asked, and of no run.
 
     Whoever copies the state that holds the secret and asks the copies the same question gets the same answer from each,
@@ -68,13 +66,19 @@ def noise_for(
 
     Parameters
     ----------
-    slot
-        The person's position; it counts only as far as the query asks positions different things.
+    what
+        :func:`question_digest`: the query and the mechanism.
+    part
+        Which part of the query the person's slot is asked (:meth:`~common.vocabulary.queries.base.Query.parts`).
     person
         Who answers, with their record where it may change: another record needs other noise, or two answers would show
         whether they differ.
     secret
         The durable secret.
     """
-    part = int(query.parts(np.array([slot], dtype=np.int64))[0])
-    return secret.derive("answer", canonical.digest([query.wire(), mechanism.wire()]), part, person)
+    return secret.derive("answer", what, part, person)
+
+
+def question_digest(query: Query, mechanism: LocalRandomizer) -> str:
+    """Return the digest of a query and of how it is answered."""
+    return canonical.digest([query.wire(), mechanism.wire()])

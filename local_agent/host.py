@@ -12,8 +12,12 @@ from local_agent.agent import Agent
 from local_agent.port import Hosted, RefereePort
 
 LEAST_SECONDS = 1 / 16
-SECONDS_A_PERSON = 4e-6
-SECONDS_A_PERSON_AND_BYTE = 2e-8
+SECONDS_A_CHARACTER = 1e-6
+"""To parse a question, and to digest it."""
+SECONDS_A_PERSON = 1e-4
+"""To derive the key of a person's noise, and to draw it."""
+SECONDS_A_STEP = 2e-9
+"""To evaluate a character of the question for a person."""
 
 
 class Host:
@@ -102,11 +106,24 @@ class Host:
 
 
 def public_seconds(assignment: Signed) -> float:
-    """Return how long an answer takes at least, by what everybody knows: how many people are asked, and how much.
-
-    A bound on the time where the machine is not busy: a question costs a person about as much as it is long. If it
-    takes longer all the same, it takes twice as long, or four times.
-    """
+    """Return how long an answer takes at least, by what everybody knows: how many people are asked, and how much."""
     people, query = assignment.message.get("people"), assignment.message.get("query")
-    asked = 0.75 * len(people) / 4.0 if isinstance(people, str) else 1.0
-    return LEAST_SECONDS + SECONDS_A_PERSON * asked + SECONDS_A_PERSON_AND_BYTE * asked * len(str(query))
+    return seconds_for(0.75 * len(people) / 4.0 if isinstance(people, str) else 1.0, len(str(query)))
+
+
+def seconds_for(people: float, length: int) -> float:
+    """Return at least twice the time that so many people's answers to a question of so many characters take.
+
+    That is measured, not proven: ``python -m benchmarks.answer_times`` compares both, for each mechanism and query and for
+    the largest hypotheses that hosts of real people accept, on one core. A slower or busy machine, or the first call of a
+    function that is compiled, may take longer; then an answer takes twice as long, or four times
+    (:class:`~common.core.schedule.Schedule`).
+
+    Parameters
+    ----------
+    people
+        How many are asked.
+    length
+        Characters of the question.
+    """
+    return LEAST_SECONDS + SECONDS_A_CHARACTER * length + people * (SECONDS_A_PERSON + SECONDS_A_STEP * length)

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from common.core import canonical
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import AlreadyAnswered, BadMessage
 from common.numerics.counter import fill_words, stream
@@ -24,7 +23,8 @@ from common.vocabulary.queries.base import Query
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import hold, write_durably
-from local_agent.answering import evaluate, noise_for, randomize
+from local_agent.answering import evaluate, noise_for, question_digest, randomize
+from local_agent.own_noise import MOST, NotOneEach, OwnNoise
 from local_agent.policy import Policy, Question
 
 BLOCK = 1 << 18
@@ -185,9 +185,9 @@ def answer_together(
     people are real each has noise of their own for each question (:func:`local_agent.answering.noise_for`), whoever is
     asked beside them: copies of the state give the same answers.
     """
-    what = canonical.digest([query.wire(), mechanism.wire()])
+    what = question_digest(query, mechanism)
     if not source.simulated:
-        return _answer_each(query, mechanism, population, people, slots, source)
+        return _answer_each(query, mechanism, what, population, people, slots, source)
     own = source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
     answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
     for begin in range(0, len(people), BLOCK):
@@ -200,17 +200,26 @@ def answer_together(
 def _answer_each(
     query: Query,
     mechanism: LocalRandomizer,
+    what: str,
     population: RecordSource,
     people: Indices,
     slots: Indices,
     secret: RandomSource,
 ) -> AnyArray:
+    parts = query.parts(slots).tolist()
     answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
-    for begin in range(0, len(people), BLOCK):
-        end = min(begin + BLOCK, len(people))
-        values = evaluate(query, population.records(people[begin:end], query.columns), slots[begin:end])
-        for at in range(begin, end):
-            one = slice(at, at + 1)
-            own = noise_for(query, mechanism, int(slots[at]), int(people[at]), secret)
-            answers[one] = randomize(query, values[at - begin : at - begin + 1], mechanism, slots[one], own)
+    for begin in range(0, len(people), MOST):
+        block = slice(begin, min(begin + MOST, len(people)))
+        values = evaluate(query, population.records(people[block], query.columns), slots[block])
+        whose = list(zip(parts[block], people[block].tolist(), strict=True))
+
+        def streams(whose: list[tuple[int, int]] = whose) -> list[RandomSource]:
+            return [noise_for(what, part, person, secret) for part, person in whose]
+
+        try:
+            answers[block] = randomize(query, values, mechanism, slots[block], OwnNoise(streams()))
+        except NotOneEach:
+            for place, own in enumerate(streams()):
+                one = slice(begin + place, begin + place + 1)
+                answers[one] = randomize(query, values[place : place + 1], mechanism, slots[one], own)
     return answers

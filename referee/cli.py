@@ -128,7 +128,13 @@ def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson 
 @fail_clearly
 def serve_command(
     curator: Annotated[str, typer.Option(help="Address of the curator.")] = "http://127.0.0.1:8001",
-    state: Annotated[Path, typer.Option(help="State directory: key and database.")] = Path("referee-state"),
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="State directory: key and database (default: referee, in this user's own: $XDG_STATE_HOME/tandem, "
+            "else ~/.local/state/tandem)."
+        ),
+    ] = None,
     database: Annotated[
         str | None, typer.Option(help="SQLAlchemy URL (default: SQLite in the state directory).")
     ] = None,
@@ -146,6 +152,7 @@ def serve_command(
     """
     from common.core.errors import BadInput
     from common.service.app import listen, serve
+    from common.wire.state import user_state
     from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
@@ -162,7 +169,9 @@ def serve_command(
             raise BadInput(f"TANDEM_{purpose.upper()}_TOKEN must be set in the environment, with at least 8 characters")
     with ExitStack() as unless_it_starts:
         listener = unless_it_starts.enter_context(listen(host, port))
-        referee = Referee(state, CuratorClient(curator, patience=patience), database=database)
+        referee = Referee(
+            (state or user_state() / "referee").absolute(), CuratorClient(curator, patience=patience), database=database
+        )
         unless_it_starts.callback(referee.close)
         for purpose, value in tokens.items():
             referee.allow(purpose, value)

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from common.service.app import listen
+from common.wire.state import user_state
 from curator.cli import app as curator_command
 from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command
@@ -224,3 +225,20 @@ def test_a_sample_that_does_not_fit_claims_nothing(tmp_path, deployment):
 @pytest.mark.parametrize("wrong", ["curator.learner.steps=many", "curator.learner.name=sdg", "protocol=gossip"])
 def test_a_plan_refuses_what_a_run_would_refuse(wrong):
     fails(referee_command, ["plan", "ball", "--set", wrong], 2, wrong.rpartition("=")[2])
+
+
+def test_state_lies_in_the_users_own_directory_wherever_a_party_is_started(tmp_path, monkeypatch):
+    """A relative default was another budget in each working directory."""
+    monkeypatch.chdir(tmp_path)
+    home = user_state()
+    fails(referee_command, ["serve", "--port", "0", "--database", "nosuch://x"], 1, "database", **TOKENS)
+    witness = ["--witness", str(tmp_path / "nowhere" / "head")]
+    outcome = RUNNER.invoke(curator_command, ["serve", "ball", *SETS, "--port", "0", *witness])
+    assert outcome.exit_code == 1, outcome.stderr
+    assert (home / "referee").is_dir()
+    assert (home / "curator").is_dir()
+    assert not (tmp_path / "curator-state").exists()
+    assert not (tmp_path / "referee-state").exists()
+    for command in (referee_command, curator_command):
+        told = " ".join(RUNNER.invoke(command, ["serve", "--help"], env={"COLUMNS": "300"}).stdout.split())
+        assert "in this user's own: $XDG_STATE_HOME/tandem" in told

@@ -9,6 +9,8 @@
     │   ├── BadFit                    an estimator's parameters or data, before anything is charged; a ValueError too
     │   ├── BrokenLedger              a ledger that was cut, edited or put back; nobody starts on it
     │   ├── BadMessage                a message of a peer: unknown field, wrong kind, non-finite number
+    │   ├── TooLarge                  a request's body is larger than its resource can need
+    │   ├── TooSlow                   a request's body did not come in time
     │   └── BadPlugin                 an installed plug-in: it cannot be imported, or its name is taken
     ├── Refused                       well formed, but a party's own rules forbid it; nothing changed
     │   ├── BudgetExceeded            the curator's or an agent's privacy budget
@@ -106,6 +108,18 @@ class BrokenLedger(BadInput):
     """A ledger that was cut off, edited, put back or copied: what it says of what was spent cannot be trusted."""
 
     problem, title = "broken-ledger", "Ledger not acceptable"
+
+
+class TooLarge(BadInput):
+    """A request's body is larger than its resource can need, or does not say how large it is."""
+
+    problem, title, status = "too-large", "Body too large", 413
+
+
+class TooSlow(BadInput):
+    """A request's body did not come in time."""
+
+    problem, title, status = "too-slow", "Body too slow", 408
 
 
 class BadPlugin(BadInput):

@@ -10,7 +10,7 @@ from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped, within
 from common.privacy.certificate import Certificate, certificate_of
 from common.privacy.events import Event
-from common.privacy.sampling_error import delta_left, error_paid, sampling_error
+from common.privacy.sampling_error import delta_left, error_paid, payable, sampling_error
 
 
 class Budget:
@@ -157,19 +157,29 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     if epsilon is None or delta is None or not 0.0 < epsilon < math.inf or not 0.0 <= delta < 1.0:
         raise BadInput(f"a budget needs epsilon > 0 and 0 <= delta < 1, or neither; found {epsilon} and {delta}")
     error = error_paid(plan)
-    left = delta_left(delta, epsilon, error)
+    used = _used(plan, epsilon, delta, error)
+    left = delta_left(delta, used, error)
     name, accountant, requested = _cheapest(plan, max(left, 0.0))
     if left < 0.0:
         requested = math.inf
-    if requested > epsilon:
+    if requested > used:
         raise BudgetExceeded(
             f"the plan costs epsilon = {requested:.6g} at delta = {delta:g}, the budget is {epsilon:g}",
             requested=requested if math.isfinite(requested) else "infinite",
             budget=epsilon,
             delta=delta,
         )
-    certificate = certificate_of(name, accountant, plan, epsilon, left)
-    return Budget((epsilon, delta), name, accountant.budget_filter(plan, epsilon, left), error, certificate)
+    certificate = certificate_of(name, accountant, plan, used, left)
+    return Budget((epsilon, delta), name, accountant.budget_filter(plan, used, left), error, certificate)
+
+
+def _used(plan: Plan, epsilon: float, delta: float, error: Fraction) -> float:
+    """Return the epsilon that a budget is opened at: a smaller one where e^epsilon times the error exceeds delta."""
+    if delta_left(delta, epsilon, error) >= 0.0:
+        return epsilon
+    enough = payable(delta, error)
+    found = _cheapest(plan, max(delta_left(delta, enough, error), 0.0))[2]
+    return enough if found <= enough else min(cost(plan, delta), epsilon)
 
 
 def certify(plan: Plan, delta: float) -> Certificate | None:
@@ -190,22 +200,20 @@ def certify(plan: Plan, delta: float) -> Certificate | None:
 
 def fits(plan: Plan, epsilon: float, delta: float) -> bool:
     """Tell whether a budget of (epsilon, delta) holds a plan, without asking more accountants than it takes."""
-    delta = delta_left(delta, epsilon, error_paid(plan))
+    error = error_paid(plan)
+    epsilon = _used(plan, epsilon, delta, error)
+    delta = delta_left(delta, epsilon, error)
     if delta < 0.0:
         return False
-    quick = _cheapest(plan, delta, slow=False)[2]
-    return quick <= epsilon or any(
-        accountant.worth(plan, delta, epsilon) and accountant.epsilon(plan, delta) <= epsilon
-        for _, accountant in _covering(plan)
-        if not accountant.quick
-    )
+    in_turn = sorted((accountant for _, accountant in _covering(plan)), key=lambda accountant: not accountant.quick)
+    return any(a.worth(plan, delta, epsilon) and a.epsilon(plan, delta) <= epsilon for a in in_turn)
 
 
-def _cheapest(plan: Plan, delta: float, *, slow: bool = True) -> tuple[str, Accountant, float]:
+def _cheapest(plan: Plan, delta: float) -> tuple[str, Accountant, float]:
     covering = _covering(plan)
     best = min(((n, a, a.epsilon(plan, delta)) for n, a in covering if a.quick), key=lambda found: found[2])
     for name, accountant in covering:
-        if slow and not accountant.quick and accountant.worth(plan, delta, best[2]):
+        if not accountant.quick and accountant.worth(plan, delta, best[2]):
             best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
     return best
 

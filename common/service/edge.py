@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from common.core.errors import BadInput, Busy, CannotWrite, TandemError
+from common.core.errors import Busy, CannotWrite, TandemError, TooLarge, TooSlow
 
 log = logging.getLogger("tandem")
 
@@ -143,18 +143,6 @@ class Edge:
 def _part(message: MutableMapping[str, Any]) -> bytes:
     part: bytes = message.get("body", b"")
     return part
-
-
-class TooLarge(BadInput):
-    """A body is larger than its resource can need, or does not say how large it is."""
-
-    status = 413
-
-
-class TooSlow(BadInput):
-    """A body does not come in time."""
-
-    status = 408
 
 
 def fault(method: str, path: str, error: Exception) -> TandemError:

@@ -11,7 +11,7 @@ from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
 from common.vocabulary.operations.base import Operation, parse_operation
 from common.vocabulary.records import Records
-from curator.learners.base import Learner, parse_learner
+from curator.learners.base import Learner, Sizes, parse_learner
 from curator.sample.base import Sample
 
 
@@ -63,6 +63,7 @@ class Policy:
                 learner.check(sample.dtype, sample.dimension)
             learner.check_public(public)
             learner.check_people(n)
+            learner.check_noise(Sizes(n, 0 if public is None else len(public), sample.dimension, sample.dtype.itemsize))
         protocol, alone = scenario.protocol, scenario.alone
         operations = pattern_of(protocol, alone).kinds("curator")
         name = protocol if alone is None else f"{protocol}, {alone} alone"

@@ -10,6 +10,7 @@ import numpy as np
 from common.core.errors import BadMessage, BadScenario
 from common.core.registry import Vocabulary
 from common.numerics.randomness import RandomSource
+from common.privacy.sampling_error import check_numbers
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.learners.base import LearnerSettings
 from common.vocabulary.records import Records
@@ -18,7 +19,7 @@ from curator.weights.sampling import Sampler
 
 
 class Sizes(NamedTuple):
-    """What the memory of a learner's call depends on, beside its settings; all public.
+    """What the memory and the noise of a learner's call depend on, beside its settings; all public.
 
     Attributes
     ----------
@@ -85,6 +86,23 @@ class Learner(LearnerSettings):
         BadScenario
             Saying what it wants.
         """
+
+    def noise_numbers(self, sizes: Sizes) -> int:
+        """Return how many numbers of Gaussian noise one step, or one release, of a call draws at most.
+
+        By default one a feature, and one for the intercept.
+        """
+        return sizes.dimension + 1
+
+    def check_noise(self, sizes: Sizes) -> None:
+        """Refuse more numbers of Gaussian noise than the budget pays for, before anything is charged.
+
+        Raises
+        ------
+        BadScenario
+            Saying how many (:func:`common.privacy.sampling_error.check_numbers`).
+        """
+        check_numbers(self.event(1.0), self.noise_numbers(sizes))
 
     def room(self, sizes: Sizes) -> int:
         """Return how many bytes of memory a call takes beside the sample, as far as that grows with people or draws.

@@ -66,6 +66,10 @@ class ChosenLearner(ChosenSettings, Learner):
         for candidate in self._candidates():
             candidate.check_people(people)
 
+    def noise_numbers(self, sizes: Sizes) -> int:
+        """Return what the candidate draws that draws most, and one number for its score."""
+        return max(candidate.noise_numbers(sizes) for candidate in self._candidates()) + 1
+
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of both parts, twice while they are put together, and of the largest candidate's work."""
         parts = (sizes.people + sizes.public) * 2 * sizes.width

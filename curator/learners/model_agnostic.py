@@ -90,6 +90,10 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
                 f"{self.queries} points are to be labelled, the unlabelled half of the sample has {people // 2}"
             )
 
+    def noise_numbers(self, sizes: Sizes) -> int:
+        """Return one number a class, for each answer."""
+        return self.tells_apart
+
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of the records, twice while they are put together and once without classes; of the votes.
 

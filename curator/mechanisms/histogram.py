@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from common.core.arrays import Words
+from common.core.arrays import AnyArray, Words
 from common.numerics.randomness import RandomSource
 from common.scenario.problems.blender import threshold
-from common.vocabulary.mechanisms.laplace import Laplace
+from common.vocabulary.mechanisms.laplace import LIMIT, Laplace
+from curator.mechanisms.spurious import RareNoise, how_many, tail_of, which
+
+_FURTHER = 16
+"""So many spurious values are drawn beyond those that a list can hold."""
 
 
 def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSource) -> Words:
@@ -17,39 +19,41 @@ def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSo
 
     Of equal counts the smaller value comes first, whether anybody holds it or not: the order is a function of the noisy
     histogram, too.
+
+    *Every list has its probability under noise in each of the 2^bits cells, to within a factor e^{2^-90}.* Cells that
+    somebody holds have that noise. Of the others, a binomial number reaches the threshold, any of them with the same
+    probability, by amounts that are independent of which they are: :mod:`curator.mechanisms.spurious` draws each to
+    within a factor e^{2^-110}, given that they are at most K = ``most`` + 16. That changes little: let y be a list with
+    j <= ``most`` values that nobody holds. Given that n >= j values are spurious, y needs its j among them, with the
+    same amounts as for n = j, and it needs more. So P(y, n) <= C(n, j) w(n)/w(j) P(y, j), w being the binomial law,
+    and C(n, j) w(n)/w(j) = C(m - j, n - j) o^{n-j} <= (m o)^{n-j}/(n - j)! for m cells of odds o. The threshold keeps
+    m o below .02: all n > K together change P(y) by a factor below 1 + 2^-140.
+
+    Words, coins and comparisons are as many as the number of people, ``bits``, ``most`` and the noise say. Counting and
+    sorting are NumPy's, whose time may depend on what they sort.
     """
+    people, most_spurious = len(values), most + _FURTHER
     held, counts = np.unique(values, return_counts=True)
-    least = threshold(bits, noise)
-    noisy = counts + noise.noise(len(held), source.derive("held")).astype(np.int64)
-    reaching = noisy >= least
-    empty = _spurious(held, bits, noise, least, source.derive("empty"))
-    beyond = noise.successes(len(empty), source.derive("beyond")).astype(np.int64)
-    items = np.concatenate([held[reaching], empty])
-    order = np.lexsort((items, -np.concatenate([noisy[reaching], least + beyond])))
-    return items[order[:most]]
-
-
-def _spurious(held: Words, bits: int, noise: Laplace, least: int, source: RandomSource) -> Words:
-    """Draw the empty cells that reach the threshold: their number is binomial, they are uniform."""
+    absent = people - len(held)
+    noise = RareNoise(epsilon=noise.epsilon)
+    tail = tail_of(noise, threshold(bits, noise))
+    drawn = noise.noise(people, source.derive("held")).astype(np.int64)
+    noisy = np.pad(counts, (0, absent)).astype(np.int64) + drawn
+    noisy[len(held) :] = 0
     cells = (1 << bits) - len(held)
-    chance = noise.ratio**least / (1.0 + noise.ratio)
-    found: list[int] = []
-    wanted = _binomial(cells, chance, float(source.derive("number").uniforms(1)[0]))
-    words = source.derive("which")
-    while len(found) < wanted:
-        item = int(words.words(1)[0]) >> (64 - bits)
-        place = int(np.searchsorted(held, np.uint64(item)))
-        if not (place < len(held) and int(held[place]) == item) and item not in found:
-            found.append(item)
-    return np.array(found, dtype=np.uint64)
+    spurious = how_many(cells, tail.chance, most_spurious, source.derive("number"))
+    ranks = np.array(which(cells, most_spurious, source.derive("which")), dtype=object)
+    amounts = source.derive("beyond")
+    beyond = np.array([tail.least + tail.beyond(amounts) for _ in range(most_spurious)], dtype=np.int64)
+    beyond[spurious:] = 0
+    items = np.concatenate([np.pad(held, (0, absent)), _empty(held, ranks, absent)])
+    reached = np.minimum(np.concatenate([noisy, beyond]), int(LIMIT))
+    order = np.lexsort((items, -reached))
+    return items[order[: min(most, int(np.count_nonzero(reached >= tail.least)))]]
 
 
-def _binomial(trials: int, chance: float, uniform: float) -> int:
-    """Return the number of successes whose distribution function first exceeds a uniform number."""
-    count, mass = 0, math.exp(trials * math.log1p(-chance)) if trials else 1.0
-    total = mass
-    while total <= uniform and count < trials and mass > 0.0:
-        mass *= (trials - count) / (count + 1) * chance / (1.0 - chance)
-        count += 1
-        total += mass
-    return count
+def _empty(held: Words, ranks: AnyArray, absent: int) -> Words:
+    """Return the cells of some ranks among those that nobody holds."""
+    before = np.pad(held - np.arange(len(held), dtype=np.uint64), (0, absent), constant_values=(1 << 64) - 1)
+    places = np.minimum(ranks, (1 << 64) - 1).astype(np.uint64)
+    return places + np.searchsorted(before, places, side="right").astype(np.uint64)

@@ -6,7 +6,7 @@ from common.core.errors import BadScenario, PolicyRefused
 from common.privacy.events import Event
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.operations.learn import Learn, Learned
-from curator.learners.base import Learner
+from curator.learners.base import Learner, Sizes
 from curator.metering.access import Access
 from curator.operations.base import HANDLERS, OperationHandler, Standing
 
@@ -20,10 +20,12 @@ class LearnHandler(OperationHandler[Learn, Learned]):
         return _learner(standing).event(standing.tv_bound)
 
     def check(self, operation: Learn, standing: Standing) -> None:
-        """Refuse a view that the learner cannot learn from."""
+        """Refuse a view that the learner cannot learn from, or for which it would draw too many numbers of noise."""
         seen = standing.dimension if operation.task is None else operation.task.features
+        public = 0 if standing.public is None else len(standing.public)
         try:
             _learner(standing).check(standing.dtype, seen)
+            _learner(standing).check_noise(Sizes(standing.people, public, seen, standing.dtype.itemsize))
         except BadScenario as unfit:
             raise PolicyRefused(unfit.detail) from None
 

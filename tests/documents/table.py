@@ -262,6 +262,7 @@ PARSED: dict[str, dict[str, str]] = {
     },
     "python -m benchmarks.scaling [--most 1000000000] [--folder DIRECTORY] [--json]": {},
     "python -m benchmarks.cluster [--json]": {},
+    "python -m benchmarks.answer_times [--people 4000] [--json]": {},
     "referee audit-privacy": {},
     "referee audit-privacy --scale 10 --json": {},
     **{

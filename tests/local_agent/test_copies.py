@@ -18,7 +18,7 @@ from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import verify
 from local_agent.agent import Agent
-from local_agent.answering import noise_for
+from local_agent.answering import noise_for, question_digest
 from local_agent.policy import Policy
 from local_agent.population import answer_together
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
@@ -53,9 +53,8 @@ def test_copies_of_a_person_answer_alike(tmp_path, asked):
 
 
 def uniforms(query, slot, person, secret=None):
-    return noise_for(
-        query, Warner(epsilon=1.0), slot, person, secret or RandomSource(bytes(32), simulated=False)
-    ).words(2)
+    what, part = question_digest(query, Warner(epsilon=1.0)), int(query.parts(np.array([slot]))[0])
+    return noise_for(what, part, person, secret or RandomSource(bytes(32), simulated=False)).words(2)
 
 
 def test_noise_belongs_to_the_question_the_part_the_record_and_the_secret():

@@ -98,7 +98,7 @@ class Accountant(ABC):
         return {}
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
-        """Tell whether it may show less than ``epsilon``, the least of all quick accountants'."""
+        """Tell whether it may show less than ``epsilon``, which costs less than to ask."""
         return True
 
     @abstractmethod

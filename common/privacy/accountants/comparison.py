@@ -39,6 +39,13 @@ class ComparisonAccountant(Accountant):
         """Return the least epsilon over the pads that were tried; infinite for delta = 0."""
         return self._best(plan, delta)[1]
 
+    def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
+        """Tell whether the squares alone, without a pad, would cost less than ``epsilon``."""
+        square = sum(count * leading(event) for event, count in plan)
+        return (
+            delta > 0.0 and math.isfinite(square) and (square == 0.0 or epsilon_of(math.sqrt(square), delta) <= epsilon)
+        )
+
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
         """Return the pad and the rate."""
         terms = self._best(plan, delta)[0]

@@ -101,8 +101,15 @@ class LearnerSettings(OpenSettings):
 
     @property
     def shown_features(self) -> int | None:
-        """How many features, from the first on, are taken for public: 0 unless it protects labels only; None: all."""
-        return 0
+        """How many features, from the first on, are taken for public; None: all.
+
+        None of them (0) unless it protects labels only; then those before the columns of the classes, if these take
+        the place of the label.
+        """
+        if self.protected != "labels":
+            return 0
+        first, count = self.class_columns
+        return first if count else None
 
 
 SETTINGS: Vocabulary[LearnerSettings] = Vocabulary("learner", __name__, "name")

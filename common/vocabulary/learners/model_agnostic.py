@@ -145,13 +145,6 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
             return self.answers_event(self.queries)
         return SubsampledRelease(draws=self.draws, tv_bound=tv_bound, epsilon=guarantee[0], delta=guarantee[1])
 
-    @property
-    def shown_features(self) -> int | None:
-        """Those before the classes' columns, where labels alone are protected."""
-        if self.protects != "labels":
-            return 0
-        return None if self.classes is None else self.classes.first
-
     def answers_event(self, count: int) -> Event:
         """Declare ``count`` answers asked of the sample itself."""
         return self.aggregation.event(count, self.queries, self.touched)

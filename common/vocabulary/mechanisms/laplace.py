@@ -18,9 +18,9 @@ from common.vocabulary.mechanisms.base import GRID, MECHANISMS, Mechanism, bound
 FLAT_BITS = 40
 LIMIT = 2.0 ** (FLAT_BITS - 1)
 """To which what is released is cut."""
-_WORD, _WORDS = 1 << 64, 1 << 128
+_WORD = 1 << 64
 FLAT = Fraction(1, _WORD << FLAT_BITS)
-"""Probability of each number in the flat part."""
+"""Probability of each number in the flat part, where a draw is flat with probability 2^-64."""
 
 
 @MECHANISMS.register("laplace")
@@ -50,6 +50,8 @@ class Laplace(Mechanism):
     """
 
     name: Literal["laplace"] = "laplace"
+    flat_words: ClassVar[int] = 1
+    """A draw is flat with probability 2^-64 to this power; chances have one word more."""
     answers: ClassVar[Literal["bit", "real"]] = "real"
     epsilon: float = Field(ge=0.001, le=30.0)
 
@@ -68,22 +70,33 @@ class Laplace(Mechanism):
         """(epsilon, 0)."""
         return self.epsilon, 0.0
 
+    @property
+    def one(self) -> int:
+        """The whole number that stands for certainty: 2^128, or more where a flat draw is rarer."""
+        return int(_WORD ** (self.flat_words + 1))
+
+    @property
+    def flat_chance(self) -> Fraction:
+        """Probability that a draw is flat."""
+        return Fraction(1, _WORD**self.flat_words)
+
     @cached_property
     def chances(self) -> tuple[int, ...]:
-        """Chances in multiples of 2^-128: that Z is not 0, then those of the digits of abs(Z) - 1, lowest first.
+        """Chances in multiples of :attr:`one`: that Z is not 0, then those of the digits of abs(Z) - 1, lowest first.
 
         q P(g) <= P(g + 1) for the number g of the digits: where the lowest j digits of g are ones and digit j is 0, the
         ratio of both is the odds of digit j over the product of the odds of those below. There are enough digits if
         their greatest number is less likely than (1/q - 1) times a cell of the flat part; q P(0) <= P(1) by the first.
         """
         q, digits, product, none, all_ones = Fraction(self.ratio), [], Fraction(1), Fraction(1), Fraction(1)
-        while all_ones > (1 / q - 1) * FLAT:
+        flat = self.flat_chance / (1 << FLAT_BITS)
+        while all_ones > (1 / q - 1) * flat:
             odds = q * product
-            digits.append(math.ceil(_WORDS * odds / (1 + odds)))
-            chance = Fraction(digits[-1], _WORDS)
+            digits.append(math.ceil(self.one * odds / (1 + odds)))
+            chance = Fraction(digits[-1], self.one)
             product, none, all_ones = product * chance / (1 - chance), none * (1 - chance), all_ones * chance
-        first = none * (1 - Fraction(1, _WORD)) + FLAT
-        other = math.ceil(_WORDS * q / (q + first / 2))
+        first = none * (1 - self.flat_chance) + flat
+        other = math.ceil(self.one * q / (q + first / 2))
         return (other, *digits)
 
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Floats:
@@ -97,15 +110,17 @@ class Laplace(Mechanism):
         What is released of an integer and Z must be cut to +-:data:`LIMIT`.
         """
         sign = 1.0 - 2.0 * (source.words(count) & np.uint64(1))
-        other = _coins(self.chances[0], count, source)
+        other = _coins(self.chances[0], self.flat_words + 1, count, source)
         return np.asarray(other * sign * (1.0 + self.successes(count, source)), dtype=np.float64)
 
     def successes(self, count: int, source: RandomSource) -> Floats:
         """Draw ``count`` independent numbers of successes of coins with bias q before the first failure, by digits."""
         number = np.zeros(count, dtype=np.float64)
         for digit, chance in enumerate(self.chances[1:]):
-            number += 2.0**digit * _coins(chance, count, source)
+            number += 2.0**digit * _coins(chance, self.flat_words + 1, count, source)
         flat = source.words(count) == 0
+        for _ in range(self.flat_words - 1):
+            flat &= source.words(count) == 0
         return np.where(flat, (source.words(count) >> np.uint64(64 - FLAT_BITS)).astype(np.float64), number)
 
     def unbias(self, answers: AnyArray) -> Floats:
@@ -125,8 +140,11 @@ class Laplace(Mechanism):
         return math.inf if x >= 1.0 else rate * rate / 8.0 - math.log1p(-x)
 
 
-def _coins(chance: int, count: int, source: RandomSource) -> AnyArray:
-    """Flip coins with a chance in multiples of 2^-128, two words each."""
-    high, low = source.words(count), source.words(count)
-    upper, lower = np.uint64(chance >> 64), np.uint64(chance & _WORD - 1)
-    return np.asarray((high < upper) | ((high == upper) & (low < lower)))
+def _coins(chance: int, words: int, count: int, source: RandomSource) -> AnyArray:
+    """Flip coins with a chance in multiples of 2^-64 to the power of ``words``, so many words each."""
+    parts = [np.uint64(chance >> 64 * place & _WORD - 1) for place in reversed(range(words))]
+    drawn = [source.words(count) for _ in parts]
+    below = drawn[-1] < parts[-1]
+    for word, part in zip(drawn[-2::-1], parts[-2::-1], strict=True):
+        below = (word < part) | ((word == part) & below)
+    return np.asarray(below)

@@ -40,6 +40,10 @@ class AdaptationLearner(PublicSettings, Learner):
         """Refuse to adapt from nothing, or from people with other features."""
         self._fitting(public)
 
+    def noise_numbers(self, sizes: Sizes) -> int:
+        """Return one number a weight and one a person in each iteration, and the discrepancy's."""
+        return self.iterations * (sizes.people + sizes.public + self.features + 1) + 1
+
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of both samples in doubles, some times over while they are brought within their bounds."""
         return (sizes.people + sizes.public) * (sizes.width + 48 * self.features + 64)

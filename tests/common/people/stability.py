@@ -13,7 +13,7 @@ from common.core.arrays import AnyArray, Indices, Words
 from common.numerics.randomness import RandomSource
 from common.people.spec import PopulationSpec, open_records
 from common.people.tables import TableSource, numbered
-from common.people.tables.files import _found, _open
+from common.people.tables.compressed import found, plain
 from common.people.tables.sampling import placed
 from common.vocabulary.records import Records
 
@@ -92,7 +92,7 @@ def with_a_field_changed(folder: Path, into: Path, table: TableSource, row: int,
     """Copy a table's delimited files, with another text in one field of row number ``row`` over all files."""
     into.mkdir(parents=True, exist_ok=True)
     for name in table.files:
-        source = _found(folder / name)
+        source = found(folder / name)
         target = into / source.name.removesuffix(".xz").removesuffix(".gz")
         lines = _text(source).splitlines()
         places = [at for at in range(len(lines)) if _is_row(lines, at, table)]
@@ -107,7 +107,7 @@ def with_a_field_changed(folder: Path, into: Path, table: TableSource, row: int,
 
 
 def _text(path: Path) -> str:
-    with _open(path) as stream:
+    with plain(path) as stream:
         return stream.read().decode()
 
 

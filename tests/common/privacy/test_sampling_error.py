@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from common.core.errors import BudgetExceeded
+from common.core.errors import BadScenario, BudgetExceeded
 from common.privacy import sampling_error as module
-from common.privacy.budget import cost, open_budget
+from common.privacy.budget import cost, fits, open_budget
 from common.privacy.events import Gaussian, NoEvent, PrivateSelection, Release, SubsampledSteps
-from common.privacy.sampling_error import NUMBER, delta_left, error_paid, sampling_error
+from common.privacy.sampling_error import NUMBER, check_numbers, delta_left, error_paid, payable, sampling_error
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.stopping import NegativeBinomial
 from curator.numerics.gaussian_noise import EXACT_BITS
@@ -79,3 +79,47 @@ def test_a_budget_of_what_a_plan_costs_admits_it(plan, delta):
 
 def test_the_exact_sampler_costs_next_to_nothing():
     assert cost([(Gaussian(mu=0.5), 1)], 1e-6) == pytest.approx(epsilon_of(0.5, 1e-6), rel=1e-12)
+
+
+@pytest.mark.parametrize("delta", [1e-4, 1e-9])
+@pytest.mark.parametrize("error", [Fraction(1, 10**20), Fraction(1, 2**116), Fraction(1, 10**300)])
+def test_what_is_payable_leaves_half_of_delta_and_little_more_leaves_none(delta, error):
+    epsilon = payable(delta, error)
+    assert delta / 2.0 <= delta_left(delta, epsilon, error) < delta
+    assert delta_left(delta, epsilon + 2.0, error) < 0.0
+
+
+def test_where_the_error_is_too_large_nothing_is_payable():
+    assert payable(1e-9, Fraction(1, 10**9)) == payable(0.0, Fraction(1, 10**99)) == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [80.0, 300.0, 700.0, 1e5])
+def test_a_budget_that_is_larger_than_another_holds_what_that_one_holds(epsilon):
+    """Of its e^epsilon the error of the noise would take more than delta: it is opened at less."""
+    events = [STEPS, STEPS, STEPS]
+    assert delta_left(1e-6, epsilon, error_paid([(STEPS, 3)])) < 0.0
+    budget = open_budget(epsilon, 1e-6, events)
+    assert fits([(STEPS, 3)], epsilon, 1e-6)
+    assert budget.guarantee == (epsilon, 1e-6)
+    assert budget.certificate.epsilon < 80.0
+    assert budget.certificate.delta >= 1e-6 / 2.0
+    for done in range(3):
+        budget.admit(events[:done], events[done])
+    with pytest.raises(BudgetExceeded):
+        budget.admit(events, Gaussian(mu=100.0))
+
+
+def test_a_plan_that_only_more_epsilon_than_is_payable_would_hold_is_refused():
+    plan = [(Gaussian(mu=20.0), 1)]
+    assert not fits(plan, 600.0, 1e-6)
+    with pytest.raises(BudgetExceeded, match="inf"):
+        open_budget(600.0, 1e-6, [Gaussian(mu=20.0)])
+
+
+def test_more_numbers_than_are_paid_for_are_refused():
+    check_numbers(STEPS, module.COORDINATES)
+    check_numbers(Gaussian(mu=0.1), module.NUMBERS)
+    for event, most in ((STEPS, module.COORDINATES), (Gaussian(count=9, mu=0.1), module.NUMBERS)):
+        with pytest.raises(BadScenario, match=f"{most + 1:,} numbers of noise.*Nothing was charged"):
+            check_numbers(event, most + 1)
+    check_numbers(Release(epsilon=1.0), 1 << 60)

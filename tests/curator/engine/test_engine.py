@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from common.core.errors import BadData, BudgetExceeded, OperationFailed, PolicyRefused
+from common.core.errors import BadData, BadScenario, BudgetExceeded, OperationFailed, PolicyRefused
 from common.numerics.randomness import RandomSource
+from common.privacy import sampling_error
 from common.privacy.events import NoEvent
 from common.vocabulary.operations.base import Operation, parse_operation
 from common.vocabulary.records import Records
@@ -78,6 +79,15 @@ def test_what_it_costs_is_asked_after_the_features_and_before_rounds_and_handler
     with pytest.raises(PolicyRefused, match="allows 3 rounds, 3 'reweigh'"):
         given.admit(REWEIGH, asked.append)
     assert asked == [engine().admit(LEARN), NoEvent(), NoEvent()]
+
+
+def test_more_noise_than_delta_pays_for_is_refused_before_the_charge(monkeypatch):
+    given = engine()
+    monkeypatch.setattr(sampling_error, "COORDINATES", 1)
+    with pytest.raises(PolicyRefused, match="numbers of noise.*Nothing was charged"):
+        given.admit(LEARN)
+    with pytest.raises(BadScenario, match="numbers of noise"):
+        engine()
 
 
 def test_admission_changes_nothing():

@@ -3,6 +3,7 @@
 Made on its own examples, so a new one is tested by being registered.
 """
 
+import sys
 from functools import cache
 
 import numpy as np
@@ -10,12 +11,22 @@ import pytest
 
 from common.core.errors import BadInput, BadScenario
 from common.numerics.randomness import RandomSource
+from common.privacy import sampling_error
 from common.privacy.budget import cost
-from common.privacy.events import NoEvent, NonPrivate, SubsampledRelease, SubsampledSteps, parse_event
+from common.privacy.events import (
+    Gaussian,
+    NoEvent,
+    NonPrivate,
+    PrivateSelection,
+    SubsampledRelease,
+    SubsampledSteps,
+    parse_event,
+)
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.records import Records
-from curator.learners.base import LEARNERS, learn_from, parse_learner
+from curator.learners.base import LEARNERS, Sizes, learn_from, parse_learner
+from curator.numerics import gaussian_noise
 from curator.weights.reweighing import Reweighing
 from tests.contracts import examples, with_a_number_that_is_none
 
@@ -67,6 +78,15 @@ def always(x):
     return np.ones(len(x), dtype=bool)
 
 
+def counted(draw, drawn):
+    def drawing(*arguments):
+        numbers = draw(*arguments)
+        drawn.append(np.size(numbers))
+        return numbers
+
+    return drawing
+
+
 @pytest.mark.parametrize("learner", examples(LEARNERS))
 class TestContract:
     def test_declares_an_event_that_can_be_stored_and_priced(self, learner):
@@ -110,10 +130,30 @@ class TestContract:
         assert none or learned.mistakes(records).mean() < 0.1
 
     def test_room_grows_with_the_people_if_at_all(self, learner):
-        from curator.learners.base import Sizes
-
         few, many = (learner.room(Sizes(n, 100, 3, 4)) for n in (1000, 1_000_000))
         assert 0 <= few <= many
+
+    def test_draws_no_more_numbers_of_noise_than_its_event_pays_for(self, learner, monkeypatch):
+        """What is drawn is counted; and with one number less in a step or release, the call would be refused before."""
+        drawn: list[int] = []
+        for module in [module for name, module in sys.modules.items() if name.startswith("curator.")]:
+            for name in ("normals", "fine_normals", "whole_normals"):
+                if getattr(module, name, None) is getattr(gaussian_noise, name) and module is not gaussian_noise:
+                    monkeypatch.setattr(module, name, counted(getattr(gaussian_noise, name), drawn))
+        event = learner.event(1e-4)
+        learn(learner)
+        records, public = wanted(learner)
+        sizes = Sizes(len(records), 0 if public is None else len(public), records.dimension, records.features.itemsize)
+        paid = learner.noise_numbers(sizes)
+        times = event.law.most if isinstance(event, PrivateSelection) else getattr(event, "count", 1)
+        assert sum(drawn) <= paid * times
+        learner.check_noise(sizes)
+        if isinstance(event, SubsampledSteps | Gaussian | PrivateSelection):
+            assert drawn
+            monkeypatch.setattr(sampling_error, "COORDINATES", paid - 1)
+            monkeypatch.setattr(sampling_error, "NUMBERS", paid - 1)
+            with pytest.raises(BadScenario, match="Nothing was charged"):
+                learner.check_noise(sizes)
 
     def test_travels_as_settings(self, learner):
         assert parse_learner(learner.wire()) == learner

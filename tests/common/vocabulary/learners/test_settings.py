@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadScenario
+from common.privacy.events import Event, Release
+from common.privacy.guarantee import Protected
 from common.scenario.loading import load, shipped
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings, parse_settings
 from common.vocabulary.learners.parity import OpenParity, ParitySettings
@@ -97,3 +99,29 @@ def test_a_scenario_keeps_its_learner_as_it_is_written(name):
 def test_what_is_no_learner_is_refused_in_one_sentence(written: Any, said: str):
     with pytest.raises(BadScenario, match=said):
         parse_settings(written)
+
+
+def test_who_is_protected_is_said_once():
+    """Records, unless a learner says less; and then all features are shown, or those before the classes' columns."""
+
+    class Whole(LearnerSettings):
+        name: str = "whole"
+
+        def event(self, tv_bound: float) -> Event:
+            return Release(epsilon=1.0)
+
+    class Labels(Whole):
+        @property
+        def protected(self) -> Protected:
+            return "labels"
+
+    class Classes(Labels):
+        @property
+        def class_columns(self) -> tuple[int, int]:
+            return 7, 3
+
+    assert (Whole().protected, Whole().shown_features) == ("records", 0)
+    assert Labels().shown_features is None
+    assert Classes().shown_features == 7
+    for settings in SETTINGS.items():
+        assert "shown_features" not in vars(settings[1]), "it follows from what is protected"
