@@ -317,6 +317,7 @@ NO_CODE = {
     "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),
     "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)", "epsilon = epsilon_G("),
     "docs/people.md": ("(k-1) rho <= ",),
+    "docs/security.md": ("1/16 s + 1e-6 s c",),
     "docs/privacy.md": ("p = tanh(epsilon/2)",),
 }
 """Formulas, drawings and lines of a log: blocks in which there is nothing to run."""
