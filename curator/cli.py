@@ -71,8 +71,8 @@ def serve_command(
     from common.planning.plan import resolve
     from common.scenario import loading
     from common.service.app import listen, serve
-    from curator.service.app import curator_app
     from common.wire.state import user_state
+    from curator.service.app import curator_app
     from curator.service.startup import open_curator
     from curator.state.account import Counting
 

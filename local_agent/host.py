@@ -114,9 +114,9 @@ def public_seconds(assignment: Signed) -> float:
 def seconds_for(people: float, length: int) -> float:
     """Return at least twice the time that so many people's answers to a question of so many characters take.
 
-    That is measured, not proven: ``python -m benchmarks.answer_times`` compares both, for each mechanism and query and for
-    the largest hypotheses that hosts of real people accept, on one core. A slower or busy machine, or the first call of a
-    function that is compiled, may take longer; then an answer takes twice as long, or four times
+    That is measured, not proven: ``python -m benchmarks.answer_times`` compares both, for each mechanism and query and
+    for the largest hypotheses that hosts of real people accept, on one core. A slower or busy machine, or the first
+    call of a function that is compiled, may take longer; then an answer takes twice as long, or four times
     (:class:`~common.core.schedule.Schedule`).
 
     Parameters

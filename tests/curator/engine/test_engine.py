@@ -84,7 +84,7 @@ def test_what_it_costs_is_asked_after_the_features_and_before_rounds_and_handler
 def test_more_noise_than_delta_pays_for_is_refused_before_the_charge(monkeypatch):
     given = engine()
     monkeypatch.setattr(sampling_error, "COORDINATES", 1)
-    with pytest.raises(PolicyRefused, match="numbers of noise.*Nothing was charged"):
+    with pytest.raises(PolicyRefused, match=r"numbers of noise.*Nothing was charged"):
         given.admit(LEARN)
     with pytest.raises(BadScenario, match="numbers of noise"):
         engine()
