@@ -1,13 +1,13 @@
-"""Times of hosted real people's answers, and how long the public schedule holds them.
+"""How long answers of hosted real people take, and how long the public schedule holds them.
 
     python -m benchmarks.answer_times [--people 4000] [--json]
 
 A host of real people holds its answers for :func:`local_agent.host.seconds_for` at least. Here each registered
 mechanism answers one short question, with as much noise as it can have, and Warner's bit answers the largest questions:
-trees as deep as may be, as many as may be, a long half-space, classes, a list. Measured on one core, after a first call
-that compiles: reading the question (parsing, checking, its digest), and the answers, each with noise of the person's
-own. ``room`` is what the schedule grants over what was taken. Hosts of real people accept no ONNX graphs, so there are
-none here.
+trees as deep as may be, as many as may be, the longest half-space, classes, parities and lists. Measured on one core,
+after a first call that compiles: reading the question (parsing, checking, its digest), and the answers, each with noise
+of the person's own. ``room`` is what the schedule grants over what was taken. Hosts of real people accept no ONNX
+graphs, so there are none here.
 """
 
 from __future__ import annotations
@@ -152,7 +152,10 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     if not options.json:
-        print(f"{'question':<30} {'mechanism':<10} {'characters':>10} {'reading, ms':>12} {'a person, us':>13}   room")
+        print(
+            f"{'question':<30} {'mechanism':<10} {'characters':>10} "
+            f"{'reading, ms':>12} {'a person, us':>13} {'room':>6}"
+        )
     for row in measure(options.people):
         rows.append(row)
         if not options.json:

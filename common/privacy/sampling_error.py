@@ -26,7 +26,8 @@ from common.privacy.rounding import MAX_EPSILON, down, up
 NUMBER = Fraction(1, 1 << 180)
 """Bound on the total variation between one number of Gaussian noise as it is drawn and as it is priced."""
 COORDINATES = 1 << 30
-"""Most coordinates of one step's vector of noise; so many 16-bit numbers take 2 GiB. More are refused."""
+"""Most coordinates of one step's vector of noise; so many 16-bit numbers take 2 GiB.
+:func:`check_numbers` refuses more."""
 NUMBERS = 1 << 50
 """Most numbers of noise that one Gaussian release is made of; to draw so many takes weeks. More are refused as well."""
 ALLOWANCE = 1 << 10

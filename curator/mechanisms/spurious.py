@@ -20,7 +20,7 @@ _RANK_BITS = 192
 
 
 def how_many(cells: int, chance: Fraction, most: int, source: RandomSource) -> int:
-    """Draw a binomial number given that it is at most ``most``, by that many coins, all of which are flipped.
+    """Draw a binomial number of successes given that it is at most ``most``, by ``most`` coins, all flipped.
 
     The number is that of the successes before the first failure (:func:`coins`).
 
@@ -148,7 +148,7 @@ class Tail:
 
     @cached_property
     def _tight(self) -> list[int]:
-        """Chances of each digit, given those above are the bits of ``least - 1`` and the number is not below."""
+        """Chances of each digit where those above are the bits of ``least - 1`` and the number is no smaller."""
         chances = []
         for digit, whole in enumerate(self.noise.chances[1:]):
             one, bit = Fraction(whole, self.noise.one), (self.least - 1) >> digit & 1
