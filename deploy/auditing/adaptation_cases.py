@@ -65,7 +65,7 @@ def algorithm_cases() -> list[Case]:
             epsilon_of(MU, DELTA),
             inputs,
             fitted(fit, settings),
-            800,
+            1600,
             delta=DELTA,
             twins={} if private == "source" else {"no composition": alone},
             least=0.1,

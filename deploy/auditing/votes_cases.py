@@ -212,7 +212,7 @@ def cutoff_case() -> Case:
         "goes on with the threshold that it had": compared(more, 3, keeps=True),
     }
     inputs = np.tile(one, (4, 1)), np.tile(other, (4, 1))
-    return Case("a sparse vector", EPSILON, inputs, compared(LAW, 3), 20_000, DELTA, twins, least=1.0)
+    return Case("a sparse vector", EPSILON, inputs, compared(LAW, 3), 60_000, DELTA, twins, least=1.0)
 
 
 def distance_case() -> Case:
