@@ -12,6 +12,9 @@ from common.privacy.certificate import Certificate, certificate_of
 from common.privacy.events import Event
 from common.privacy.sampling_error import delta_left, error_paid, payable, sampling_error
 
+GAIN = 1.02
+"""An accountant that takes seconds is asked only where it might show so many times less than the quick ones."""
+
 
 class Budget:
     """A budget filter: all admitted events together keep to the guarantee, however adaptively they are chosen.
@@ -159,7 +162,7 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     error = error_paid(plan)
     used = _used(plan, epsilon, delta, error)
     left = delta_left(delta, used, error)
-    name, accountant, requested = _cheapest(plan, max(left, 0.0))
+    name, accountant, requested = _holding(plan, used, max(left, 0.0))
     if left < 0.0:
         requested = math.inf
     if requested > used:
@@ -205,15 +208,35 @@ def fits(plan: Plan, epsilon: float, delta: float) -> bool:
     delta = delta_left(delta, epsilon, error)
     if delta < 0.0:
         return False
-    in_turn = sorted((accountant for _, accountant in _covering(plan)), key=lambda accountant: not accountant.quick)
-    return any(a.worth(plan, delta, epsilon) and a.epsilon(plan, delta) <= epsilon for a in in_turn)
+    covering = [accountant for _, accountant in _covering(plan)]
+    least = math.inf
+    for accountant in covering:
+        if accountant.quick and accountant.worth(plan, delta, epsilon):
+            least = min(least, accountant.epsilon(plan, delta))
+            if least <= epsilon:
+                return True
+    return any(
+        accountant.worth(plan, delta, min(epsilon, least / GAIN)) and accountant.epsilon(plan, delta) <= epsilon
+        for accountant in covering
+        if not accountant.quick
+    )
+
+
+def _holding(plan: Plan, epsilon: float, delta: float) -> tuple[str, Accountant, float]:
+    """Return an accountant that shows at most ``epsilon``, a quick one if there is one; else the cheapest.
+
+    The filters of quick accountants take any events up to a sum; that of the others, those that were planned.
+    """
+    quick = [(n, a, a.epsilon(plan, delta)) for n, a in _covering(plan) if a.quick]
+    best = min(quick, key=lambda found: found[2])
+    return best if best[2] <= epsilon else _cheapest(plan, delta)
 
 
 def _cheapest(plan: Plan, delta: float) -> tuple[str, Accountant, float]:
     covering = _covering(plan)
     best = min(((n, a, a.epsilon(plan, delta)) for n, a in covering if a.quick), key=lambda found: found[2])
     for name, accountant in covering:
-        if not accountant.quick and accountant.worth(plan, delta, best[2]):
+        if not accountant.quick and accountant.worth(plan, delta, best[2] / GAIN):
             best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
     return best
 

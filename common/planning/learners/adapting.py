@@ -7,7 +7,9 @@ from typing import ClassVar
 from common.core.errors import BadScenario
 from common.planning.learners.base import LearnerPlanning, Task
 from common.planning.planned_values import PlannedValue, follow
+from common.privacy.events import Gaussian
 from common.privacy.rounding import down, up
+from common.privacy.sampling_error import delta_left, error_paid, payable
 from common.privacy.theorems.domain_adaptation import paper_mu
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 from common.scenario.scenario import Scenario
@@ -57,6 +59,13 @@ class AdaptationPlanning(LearnerPlanning[OpenAdaptation, AdaptationSettings]):
         return {"mu": PlannedValue(value=learner.mu, rule=rule, formula=text, source=source)}
 
 
+def _payable(epsilon: float, delta: float, rounds: int) -> tuple[float, float]:
+    """Return a budget, or the largest below it whose delta can pay for the distance of the noise from its law."""
+    error = error_paid([(Gaussian(mu=1.0), rounds)])
+    most = payable(delta, error)
+    return (epsilon, delta) if epsilon <= most else (most, delta_left(delta, most, error))
+
+
 def _most(task: Task, asked: OpenAdaptation) -> float | None:
     curator = task.scenario.curator
     if curator.epsilon is None:
@@ -64,7 +73,7 @@ def _most(task: Task, asked: OpenAdaptation) -> float | None:
     if not curator.delta:
         raise BadScenario("Gaussian noise needs a positive delta: give curator.delta, 1e-6 say")
     if not task.paper:
-        whole = mu_allowed(curator.epsilon, curator.delta)
+        whole = mu_allowed(*_payable(curator.epsilon, curator.delta, task.rounds))
         return whole if task.rounds == 1 else down(whole / task.rounds**0.5, 8.0)
     mu = up(paper_mu(curator.epsilon / 2.0, curator.delta) / (1.0 - asked.discrepancy_share) ** 0.5, 16.0)
     found = delta_of(mu * up(task.rounds**0.5), curator.epsilon)

@@ -26,7 +26,7 @@ KNOWN: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
         {"kind": "head", "first": 1, "bits": 3, "most": 4, "epsilon": 6.0},
         [
             {"items": [6, 7, 1, 3], "counts": [10, 5, 6, 6], "people": 30},
-            {"items": [6, 7, 1, 0], "counts": [10, 6, 6, 0], "people": 30},
+            {"items": [6, 7, 1, 3], "counts": [10, 6, 6, 5], "people": 30},
         ],
     ),
 ]
