@@ -41,9 +41,9 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
     requested = spent(curator.settings, curator.delta, n, kappa, eta, rounds)
     if math.isinf(requested):
         return [
-            f"privacy: planning knows no guarantee of the learner {curator.settings.name!r} with these settings that has "
-            f"a finite epsilon at delta = {curator.delta:g}, and the budget is {curator.epsilon:g}: add noise, enlarge n, "
-            f"or lower rounds, steps or draws"
+            f"privacy: planning knows no guarantee of the learner {curator.settings.name!r} with these settings that "
+            f"has a finite epsilon at delta = {curator.delta:g}, and the budget is {curator.epsilon:g}: add noise, "
+            f"enlarge n, or lower rounds, steps or draws"
         ]
     if requested <= curator.epsilon:
         return []
