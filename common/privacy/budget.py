@@ -12,8 +12,6 @@ from common.privacy.certificate import Certificate, certificate_of
 from common.privacy.events import Event
 from common.privacy.sampling_error import delta_left, error_paid, payable, sampling_error
 
-FEW_KINDS = 4
-"""Kinds of events up to which a search asks accountants that take seconds: each kind takes its own."""
 GAIN = 1.02
 """An accountant that takes seconds is asked only where it might show so many times less than the quick ones."""
 
@@ -217,7 +215,7 @@ def fits(plan: Plan, epsilon: float, delta: float) -> bool:
             least = min(least, accountant.epsilon(plan, delta))
             if least <= epsilon:
                 return True
-    return len(plan) <= FEW_KINDS and any(
+    return any(
         accountant.worth(plan, delta, min(epsilon, least / GAIN)) and accountant.epsilon(plan, delta) <= epsilon
         for accountant in covering
         if not accountant.quick

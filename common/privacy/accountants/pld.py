@@ -16,7 +16,7 @@ from common.privacy.rounding import up
 from common.privacy.theorems.loss_grids import LossGrid, connect_dots
 from common.privacy.theorems.tilting import Composed, compose
 
-MAX_KINDS = 24
+MAX_KINDS = 8
 """Most kinds of events that are composed: more are merged, each into the next dearer one of its kind."""
 
 FINENESS = 4e-4

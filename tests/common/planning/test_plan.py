@@ -9,7 +9,7 @@ import pytest
 
 from common.core.errors import BadScenario
 from common.planning.checks import violations
-from common.planning.learners.base import affordable, spent
+from common.planning.learners.base import spent
 from common.planning.learners.sgd import MIN_NOISE
 from common.planning.plan import Plan, plan, resolve, rows
 from common.scenario import scenario as scenarios
@@ -112,17 +112,17 @@ def test_nothing_is_left_open_and_the_privacy_holds(bounds: str, changes: dict[s
         assert not [text for text in violations(resolved) if text.startswith("privacy")]
 
 
+@pytest.mark.slow  # the search composes privacy losses of twenty kinds of events: over a minute
 def test_what_is_given_is_kept() -> None:
     given = make(curator__n=3_000_000, curator__rounds=20, curator__eta=0.3, curator__kappa=0.05, agents__count=7)
     resolved = resolve(given)
     assert (resolved.curator.n, resolved.curator.rounds) == (3_000_000, 20)
     assert (resolved.curator.eta, resolved.curator.kappa, resolved.agents.count) == (0.3, 0.05, 7)
     noise = resolved.curator.settings.noise  # type: ignore[attr-defined]
-    # The least noise that the search finds: one percent less does not fit for it.
+    # The least noise: one percent less does not fit.
     less = resolved.curator.settings.model_copy(update={"noise": 0.99 * noise})
     assert noise > MIN_NOISE
-    assert affordable(resolved.curator.settings, 0.5, 1e-4, 3_000_000, 0.05, 0.3, 20)
-    assert not affordable(less, 0.5, 1e-4, 3_000_000, 0.05, 0.3, 20)
+    assert spent(less, 1e-4, 3_000_000, 0.05, 0.3, 20) > 0.5
 
 
 def test_the_papers_circle_of_sigma_steps_and_n_is_closed() -> None:
