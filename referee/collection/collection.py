@@ -6,9 +6,12 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from common.core.errors import Forged, NotFound, PeerUnavailable, TandemError
+from sqlalchemy.exc import SQLAlchemyError
+
+from common.core.errors import CannotWrite, Forged, NotFound, PeerUnavailable, TandemError
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.queries.base import Query, parse_query
@@ -105,13 +108,16 @@ class Collection:
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
         began = self.clock()
-        while taking.open and not taking.complete:
+        while taking is not None and taking.open and not taking.complete:
             left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:
                 if not taking.heard:
                     raise PeerUnavailable(f"no agent answered question {number} within {deadline * PATIENCE:g} s")
                 break
             wait(left)
+            taking = self._question(run, number)  # perhaps read anew meanwhile
+        if taking is None:
+            raise NotFound(f"run {run!r} has no question {number}")
         self._close(taking)
         return add_up(taking.asked, self._store.reports(taking.question))
 
@@ -132,9 +138,9 @@ class Collection:
 
     def _close(self, taking: Taking) -> None:
         with self._lock:
-            taking.open = False
-            self._store.close_question(taking.question)
             key = (taking.question.run, taking.question.question)
+            self._store.close_question(taking.question)
+            self._taking.get(key, taking).open = taking.open = False
             self._open = [other for other in self._open if other != key]
 
     def _ask(self, run: str, number: int, query: Query, count: int) -> None:
@@ -256,7 +262,10 @@ class Collection:
                     outcomes[i] = refusal.problem
                 except TandemError as error:
                     outcomes[i] = error
-            self._keep(fresh)
+            try:
+                self._keep(fresh)
+            except CannotWrite as error:
+                return [error] * len(sent)
         self.rejected.update(problem.problem for problem in outcomes if problem is not None)
         return outcomes
 
@@ -279,7 +288,14 @@ class Collection:
         if not fresh:
             return
         first = self._newest + 1
-        self._store.add_reports(first, [(taking.question.key, report) for taking, report in fresh])
+        try:
+            self._store.add_reports(first, [(taking.question.key, report) for taking, report in fresh])
+        except (SQLAlchemyError, OSError) as error:
+            # Perhaps it was stored all the same: what is in memory is read from the store again.
+            self._taking.clear()
+            with suppress(SQLAlchemyError, OSError):
+                self._newest = self._store.last_report()
+            raise CannotWrite("reports cannot be stored at present: nothing was acknowledged, hand in again") from error
         self._newest += len(fresh)
         for number, (taking, report) in enumerate(fresh, start=first):
             taking.enter(report.slot, number)

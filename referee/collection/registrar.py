@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from common.core import canonical
-from common.core.errors import Conflict, Forged, Refused, TandemError, Unauthorized
+from common.core.errors import CannotWrite, Conflict, Forged, Refused, TandemError, Unauthorized
 from common.service.app import token_hash
 from common.wire import messages
 from common.wire.identity import Identity, Signed
@@ -14,6 +16,8 @@ from referee.collection.reading import payloads
 from referee.collection.roster import Roster
 from referee.state.store import Store
 from referee.state.values import Participant
+
+_LATER = "nobody can be enrolled at present: ask again"
 
 
 class Registrar:
@@ -32,6 +36,7 @@ class Registrar:
         self._identity = identity
         self._lock = threading.Lock()
         self._tokens = store.tokens()
+        self._doubtful = False
         self.roster = Roster(store.participants())
 
     def allow(self, purpose: str, token: str) -> None:
@@ -66,10 +71,16 @@ class Registrar:
             If the key is enrolled with another number of agents.
         Refused
             If there would be more agents than numbers.
+        CannotWrite
+            If nothing can be stored at present; for all of them, then.
         """
         outcomes: list[Participant | TandemError] = []
         fresh: list[Participant] = []
         with self._lock:
+            try:
+                self._catch_up()
+            except (SQLAlchemyError, OSError):
+                return [CannotWrite(_LATER) for _ in requests]
             mine: dict[str, Participant] = {}
             after = self.roster.agents
             for (signed, token), checked in zip(
@@ -92,10 +103,21 @@ class Registrar:
                 except TandemError as error:
                     outcomes.append(error)
             if fresh:
-                self._store.add_participants(fresh)
+                try:
+                    self._store.add_participants(fresh)
+                except (SQLAlchemyError, OSError):
+                    self._doubtful = True
+                    return [CannotWrite(_LATER) for _ in requests]
                 for participant in fresh:
                     self.roster.add(participant)
         return [found if isinstance(found, TandemError) else self._told(found) for found in outcomes]
+
+    def _catch_up(self) -> None:
+        """After an enrolment of which it is not known whether it was stored, take from the store who is there."""
+        if self._doubtful:
+            for participant in self._store.participants(self.roster.agents):
+                self.roster.add(participant)
+            self._doubtful = False
 
     def _admit(self, agents: int, token: str) -> None:
         if agents > 1 or ("individual", token_hash(token)) not in self._tokens:

@@ -37,12 +37,12 @@ class AgentQueries(Tables):
         rows = [(p.first, bytes.fromhex(p.key), p.agents) for p in participants]
         self._insert_all("participants", ("first", "key", "agents"), rows)
 
-    def participants(self) -> Iterator[Participant]:
-        """Go through all, in the order of their numbers."""
+    def participants(self, begin: int = 0) -> Iterator[Participant]:
+        """Go through those from an agent number on, in the order of their numbers."""
         table = self._table("participants")
         with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
             for first, key, agents in connection.execute(
-                select(table.c.first, table.c.key, table.c.agents).order_by(table.c.first)
+                select(table.c.first, table.c.key, table.c.agents).where(table.c.first >= begin).order_by(table.c.first)
             ):
                 yield Participant(key.hex(), first, agents)
 
