@@ -79,7 +79,7 @@ def create_app(
     *,
     limits: Mapping[str, int] | None = None,
     short: Mapping[tuple[str, str], Handler] | None = None,
-) -> FastAPI:
+) -> Service:
     """Return an app with Tandem's manners: problem documents, limits, health check.
 
     Parameters

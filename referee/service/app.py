@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -13,8 +13,8 @@ from pydantic import Field
 from common.core import canonical
 from common.core.errors import NotFound
 from common.core.values import Value
-from common.service.app import create_app, signed_body
-from common.service.edge import LARGE
+from common.service.app import Service, create_app, signed_body
+from common.service.edge import LARGE, Call, Handler
 from common.wire import messages
 from common.wire.identity import Signed
 from referee.collection.collection import Sent
@@ -73,7 +73,7 @@ class RunState(Value):
     result: dict[str, Any] | None
 
 
-def referee_app(referee: Referee, runner: Runner) -> FastAPI:
+def referee_app(referee: Referee, runner: Runner) -> Service:
     """Return the service of a referee."""
     agents = AgentsEdge(referee)
     app = create_app(
@@ -95,15 +95,16 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
     def about() -> About:
         return About(key=referee.identity.public)
 
-    # These three are answered by the edge; they stand here for their description.
+    # The edge answers these three before they come here, with the same handlers.
 
     @app.post(
         "/v1/enrolments",
         summary="Enrol an agent or a hosted population",
+        response_model=Signed,
         openapi_extra=signed_body("enrolment"),
     )
-    async def enrol(token: Token) -> Signed:
-        raise NotImplementedError
+    async def enrol(request: Request, token: Token) -> Response:
+        return await _handled(agents.enrol, request)
 
     @app.post(
         "/v1/polls",
@@ -112,8 +113,8 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
         responses={204: {"description": "No; ask again after Retry-After seconds"}},
         openapi_extra=signed_body("poll"),
     )
-    async def poll() -> Response:
-        raise NotImplementedError
+    async def poll(request: Request) -> Response:
+        return await _handled(agents.poll, request)
 
     @app.put(
         "/v1/reports/{report_id}",
@@ -121,8 +122,8 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
         status_code=204,
         openapi_extra=signed_body("report"),
     )
-    async def report(report_id: ReportId) -> Response:
-        raise NotImplementedError
+    async def report(report_id: ReportId, request: Request) -> Response:
+        return await _handled(agents.report, request, report_id)
 
     @app.post("/v1/report-batches", summary="Hand in many individual answers; those that fail are listed with a reason")
     async def batch(reports: Annotated[list[Signed], Field(max_length=MAX_REPORTS)]) -> BatchOutcome:
@@ -204,6 +205,13 @@ def referee_app(referee: Referee, runner: Runner) -> FastAPI:
         return PlainTextResponse("\n".join(lines) + "\n")
 
     return app
+
+
+async def _handled(handler: Handler, request: Request, tail: str = "") -> Response:
+    """Answer a request as the edge does."""
+    reply = await handler(Call(tail, dict(request.headers.raw), await request.body()))
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
 
 
 def _take_each(referee: Referee, reports: list[Signed]) -> BatchOutcome:
