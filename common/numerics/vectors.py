@@ -35,7 +35,7 @@ class Lanes(types.Type):
 
 
 @register_model(Lanes)
-class _Model(_primitive):  # type: ignore[misc]
+class _Model(_primitive):  # type: ignore[misc]  # the library has no types
     def __init__(self, manager: Any, kind: Any) -> None:
         item = manager.lookup(kind.item).get_value_type()
         super().__init__(manager, kind, ir.VectorType(item, WIDTH))

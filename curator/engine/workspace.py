@@ -100,7 +100,7 @@ class Workspace:
     def advance(self, operation: Operation[R], result: R) -> None:
         """Go on to where an operation leads that released this: new weights, and a hypothesis to begin with."""
         if operation.reweighs_by is not None:
-            hypothesis: Hypothesis = operation.hypothesis  # type: ignore[attr-defined]
+            hypothesis: Hypothesis = operation.hypothesis  # type: ignore[attr-defined]  # who reweighs has one
             self.reweighing.update(self.sample, hypothesis, operation.reweighs_by)
         learned = HANDLERS[operation.kind]().learned(result)
         if learned is not None:

@@ -59,6 +59,17 @@ def within(amount: Amount, cap: Amount) -> bool:
     return amount == 0 if isinstance(amount, Counts) or isinstance(cap, Counts) else amount <= cap
 
 
+def total_of(plan: Plan, price: Callable[[Event], Fraction | None]) -> Fraction | None:
+    """Add up the prices of a plan's events, exactly; None if one of them has none."""
+    total = Fraction(0)
+    for event, count in plan:
+        each = price(event)
+        if each is None:
+            return None
+        total += count * each
+    return total
+
+
 @dataclass(frozen=True)
 class BudgetFilter:
     """A budget filter fixed before the first event: amounts that add up, and a cap for their sum.

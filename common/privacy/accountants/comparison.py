@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan, total_of
 from common.privacy.events import Event, Gaussian, NoEvent, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.profiles import leading, profile_of
 from common.privacy.rounding import MAX_EPSILON, up
@@ -105,13 +105,7 @@ def _epsilon(plan: Plan, terms: _Terms, delta: float) -> float:
 
 def _total(plan: Plan, terms: _Terms) -> Fraction | None:
     """Return the plan's price; None if it has none."""
-    total = Fraction(0)
-    for event, count in plan:
-        each = _price(event, terms)
-        if each is None:
-            return None
-        total += count * each
-    return total
+    return total_of(plan, lambda event: _price(event, terms))
 
 
 def _price(event: Event, terms: _Terms) -> Fraction | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan, total_of
 from common.privacy.events import (
     Event,
     Gaussian,
@@ -94,13 +94,7 @@ def _epsilon(plan: Plan, order: int, delta: float) -> float:
 
 def _total(plan: Plan, order: int) -> Fraction | None:
     """Return the plan's divergence at one order; None if it is infinite."""
-    total = Fraction(0)
-    for event, count in plan:
-        each = _divergence(event, order)
-        if each is None:
-            return None
-        total += count * each
-    return total
+    return total_of(plan, lambda event: _divergence(event, order))
 
 
 def _divergence(event: Event, order: int) -> Fraction | None:
