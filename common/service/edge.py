@@ -28,7 +28,7 @@ SMALL = 1 << 16
 LARGE = 64 << 20
 """Bytes of the largest body that any service reads."""
 UNFINISHED = 256 << 20
-"""Bytes of all bodies together that are on their way."""
+"""Bytes that have come of all bodies above 64 KiB that are on their way."""
 PATIENCE = 20.0
 """Seconds that a body of 64 KiB may take to come; a larger one has a second more for each 64 KiB."""
 
@@ -89,7 +89,8 @@ class Edge:
         try:
             body = await self._body(scope["path"], headers, receive)
         except TandemError as error:
-            await _send(problem(error), send)
+            # What is still on its way is not read: nothing else can come on this connection.
+            await _send(problem(error), send, (b"connection", b"close"))
             return
         except asyncio.CancelledError:
             raise
@@ -119,25 +120,26 @@ class Edge:
         length = int(declared)
         if length == 0:
             return b""
-        message = await receive() if length <= SMALL else {"body": b"", "more_body": True, "type": "http.request"}
-        if message["type"] == "http.request" and not message.get("more_body", False):
-            return _part(message)
-        if self._unfinished + length > UNFINISHED:
-            raise Busy("too many requests are on their way; ask again later")
-        self._unfinished += length
+        held = 0
         try:
             async with asyncio.timeout(PATIENCE + length / SMALL):
-                parts = [_part(message)]
-                while message.get("more_body", False):
+                parts, more = [], True
+                while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ConnectionError
                     parts.append(_part(message))
+                    if length > SMALL:  # the small ones are bounded by the number of connections
+                        held += len(parts[-1])
+                        self._unfinished += len(parts[-1])
+                        if self._unfinished > UNFINISHED:
+                            raise Busy("too many large requests are on their way; ask again later")
+                    more = message.get("more_body", False)
             return b"".join(parts)
         except TimeoutError:
             raise TooSlow("the request's body did not come in time") from None
         finally:
-            self._unfinished -= length
+            self._unfinished -= held
 
 
 def _part(message: MutableMapping[str, Any]) -> bytes:
@@ -163,8 +165,8 @@ def problem(error: TandemError) -> Reply:
     return Reply(error.status, document, b"application/problem+json", later)
 
 
-async def _send(reply: Reply, send: Send) -> None:
-    headers = [(b"content-length", str(len(reply.body)).encode()), *reply.headers]
+async def _send(reply: Reply, send: Send, *further: tuple[bytes, bytes]) -> None:
+    headers = [(b"content-length", str(len(reply.body)).encode()), *reply.headers, *further]
     if reply.body:
         headers.append((b"content-type", reply.kind))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
