@@ -8,7 +8,7 @@ from common.core.errors import BadScenario
 from common.planning.learners.base import LearnerPlanning, Task
 from common.planning.planned_values import PlannedValue, follow
 from common.privacy.events import Gaussian
-from common.privacy.rounding import down, up
+from common.privacy.rounding import MAX_EPSILON, down, up
 from common.privacy.sampling_error import delta_left, error_paid, payable
 from common.privacy.theorems.domain_adaptation import paper_mu
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
@@ -70,6 +70,8 @@ def _most(task: Task, asked: OpenAdaptation) -> float | None:
     curator = task.scenario.curator
     if curator.epsilon is None:
         return None
+    if not curator.epsilon <= MAX_EPSILON:
+        raise BadScenario(f"curator.epsilon must be positive and at most {MAX_EPSILON:g}, found {curator.epsilon:g}")
     if not curator.delta:
         raise BadScenario("Gaussian noise needs a positive delta: give curator.delta, 1e-6 say")
     if not task.paper:
