@@ -71,7 +71,7 @@ def audit(folder: Path, referee_key: str | None = None, curator_key: str | None 
     """
     entries = read(split(read_file(folder, "transcript.jsonl")), referee_key)
     place = Place("the configuration")
-    with place.told():
+    with place.named_in_failures():
         return _audit(folder, entries, curator_key, place)
 
 
