@@ -30,6 +30,7 @@ HARD = (
     "exponential",
     "a repeated request",
     "a whole run",
+    "a protocol's transcript",
     "a choice",
     "a head list",
     "votes, on draws",
