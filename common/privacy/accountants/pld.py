@@ -106,7 +106,8 @@ def _composed_epsilon(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -
     return found.epsilon(delta) if found is not None else math.inf
 
 
-def _compose(kinds: Sequence[tuple[Event, Fraction]], delta: float) -> Composed | None:
+@lru_cache(maxsize=2)
+def _compose(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> Composed | None:
     parts = [
         (profile_of(_single(kind, amount)), 1 if isinstance(kind, Gaussian) else int(amount)) for kind, amount in kinds
     ]
