@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 from common.core import canonical
 from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.values import Value
+from common.service.connections import Limits, guarded, raise_descriptors
 from common.service.edge import Edge, Handler, Receive, Scope, Send, fault, problem
 from common.wire.identity import Signed
 
@@ -165,7 +166,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(1024)
+        listener.listen(4096)
     except (OSError, OverflowError) as error:
         listener.close()
         raise BadInput(f"cannot listen on {host}:{port}: {error}; choose another with --port") from None
@@ -176,6 +177,19 @@ def serve(app: FastAPI, listener: socket.socket, name: str) -> None:
     """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections."""
     host, port = listener.getsockname()[:2]
     print(f"{name} listens on http://{host}:{port}", flush=True)  # noqa: T201 - the one line that callers wait for
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
-    uvicorn.Server(config).run(sockets=[listener])
+    server(app, Limits(raise_descriptors())).run(sockets=[listener])
     sys.stdout.flush()
+
+
+def server(app: FastAPI, limits: Limits) -> uvicorn.Server:
+    """Return what serves an app, and holds its connections within limits."""
+    config = uvicorn.Config(
+        app,
+        http=guarded(limits),
+        ws="none",
+        log_level="error",
+        access_log=False,
+        timeout_keep_alive=limits.idle,
+        timeout_graceful_shutdown=5,
+    )
+    return uvicorn.Server(config)
