@@ -169,9 +169,9 @@ def serve_command(
             raise BadInput(f"TANDEM_{purpose.upper()}_TOKEN must be set in the environment, with at least 8 characters")
     with ExitStack() as unless_it_starts:
         listener = unless_it_starts.enter_context(listen(host, port))
-        referee = Referee(
-            (state or user_state() / "referee").absolute(), CuratorClient(curator, patience=patience), database=database
-        )
+        client = CuratorClient(curator, patience=patience)
+        referee = Referee((state or user_state() / "referee").absolute(), client, database=database)
+        client.identity = referee.identity
         unless_it_starts.callback(referee.close)
         for purpose, value in tokens.items():
             referee.allow(purpose, value)

@@ -16,6 +16,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -23,8 +24,9 @@ from starlette.exceptions import HTTPException
 from common.core import canonical
 from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.values import Value
+from common.service.bodies import Guarded, Receive
 from common.service.connections import Limits, guarded, raise_descriptors
-from common.service.edge import Edge, Handler, Receive, Scope, Send, fault, problem
+from common.service.edge import Edge, Handler, Scope, Send, fault, problem
 from common.wire.identity import Signed
 
 log = logging.getLogger("tandem")
@@ -78,18 +80,20 @@ def create_app(
     title: str,
     description: str,
     *,
-    limits: Mapping[str, int] | None = None,
+    limits: Mapping[str, int | Guarded] | None = None,
     short: Mapping[tuple[str, str], Handler] | None = None,
 ) -> Service:
     """Return an app with Tandem's manners: problem documents, limits, health check.
 
     Parameters
     ----------
-    limits, short
+    limits
+        Of its :class:`~common.service.bodies.Bodies`.
+    short
         Of its :class:`~common.service.edge.Edge`.
     """
     app = Service(title=title, description=description, version="1", responses=PROBLEMS, docs_url=None, redoc_url=None)
-    app.edge.limits.update(limits or {})
+    app.edge.bodies.limits.update(limits or {})
     app.edge.short.update(short or {})
 
     @app.exception_handler(TandemError)
@@ -120,14 +124,15 @@ def create_app(
 
 
 async def read_signed(request: Request, kind: str) -> Signed:
-    """Read a signed message of a kind from a request body, strictly.
+    """Read a signed message of a kind from a request body, strictly, beside the service's loop.
 
     Raises
     ------
     BadMessage
         If it is not one. (The signature itself is the domain's to verify.)
     """
-    signed = Signed.parse(canonical.decode(await request.body()))
+    raw = await request.body()
+    signed = await run_in_threadpool(lambda: Signed.parse(canonical.decode(raw)))
     if signed.kind != kind:
         raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
     return signed

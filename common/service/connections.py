@@ -1,7 +1,8 @@
 """Connections that hold nobody up: who keeps silent is dropped, and there is always room for the next one.
 
-A connection *waits* until a whole request has come on it. If all places are taken, the one that has waited longest makes
-room. So whoever opens connections and sends nothing, or sends slowly, keeps nobody out who sends a request at once.
+A connection *waits* until a whole request has come on it. If all places are taken, the one that has waited longest
+makes room. So whoever opens connections and sends nothing, or sends slowly, keeps nobody out who sends a request at
+once.
 """
 
 from __future__ import annotations

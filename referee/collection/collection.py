@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from common.core.errors import CannotWrite, Forged, NotFound, PeerUnavailable, TandemError
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.mechanisms.base import LocalRandomizer
+from common.vocabulary.packing import packed_bytes
 from common.vocabulary.queries.base import Query, parse_query
 from common.vocabulary.steps import Answers
 from common.wire import messages
@@ -22,7 +23,7 @@ from common.wire.transcript import append
 from referee.collection.adding_up import add_up
 from referee.collection.asked import Asked
 from referee.collection.batches import Batch, form_batch, take
-from referee.collection.judging import Claim, Refusal, check_configuration, judge, read
+from referee.collection.judging import Claim, Refusal, check_asked, check_configuration, judge, read
 from referee.collection.reading import payloads
 from referee.collection.roster import Roster
 from referee.collection.taking import Taking
@@ -232,6 +233,30 @@ class Collection:
             if len(taking.asked.slots(participant)):
                 return self._identity.envelope(messages.Assignment.KIND, taking.asked.assignment(participant))
         return None
+
+    def room(self, headers: Sequence[Signed]) -> list[int | TandemError]:
+        """Return for the header of each hosted population's report how many bytes of answers may follow it.
+
+        A problem says why none may: as in :meth:`accept`, as far as that can be said without the answers.
+        """
+        found: list[int | TandemError] = []
+        for signed, checked in zip(headers, payloads(headers, messages.PackedReport.KIND), strict=True):
+            try:
+                if isinstance(checked, Forged):
+                    raise checked
+                report = messages.PackedReport.parse(signed.message)
+                check_configuration(report, self._agreed(report.run)[0])
+                taking = self._question(report.run, report.question)
+                if taking is None:
+                    raise NotFound(f"run {report.run!r} has no question {report.question}")
+                check_asked(report, signed.key, taking.asked)
+                found.append(packed_bytes(report.people, taking.asked.kind))
+            except Refusal as refusal:
+                found.append(refusal.problem)
+            except TandemError as error:
+                found.append(error)
+        self.rejected.update(problem.problem for problem in found if isinstance(problem, TandemError))
+        return found
 
     def accept(self, sent: Sequence[Sent]) -> list[TandemError | None]:
         """Take reports; those that are acceptable are on disk when this returns.

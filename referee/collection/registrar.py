@@ -55,6 +55,17 @@ class Registrar:
         if (purpose, token_hash(token)) not in self._tokens:
             raise Unauthorized(f"this needs a valid {purpose} token (Authorization: Bearer ...)")
 
+    def admits(self, token: str) -> None:
+        """Check that a token admits participants of some kind.
+
+        Raises
+        ------
+        Unauthorized
+            If it does not.
+        """
+        if ("individual", token_hash(token)) not in self._tokens:
+            self.authorize("enrolment", token)
+
     def enrol(self, requests: Sequence[tuple[Signed, str]]) -> list[bytes | TandemError]:
         """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
 

@@ -11,20 +11,23 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 
 from common.core import canonical
-from common.core.errors import NotFound
+from common.core.errors import BadMessage, NotFound
 from common.core.values import Value
 from common.service.app import Service, create_app, signed_body
-from common.service.edge import LARGE, Call, Handler
+from common.service.bodies import Admitted, Guarded, Opening
+from common.service.edge import Call, Handler
 from common.wire import messages
 from common.wire.identity import Signed
 from referee.collection.collection import Sent
-from referee.service.agents_edge import AgentsEdge, same_id
+from referee.service.agents_edge import AgentsEdge
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 from referee.state.runfolder import pack_reports
 
 MAX_REPORTS = 1000
 """Individual reports in one batch, at most."""
+MAX_RUN = 4 << 20
+"""Bytes of a request to run a scenario."""
 RunName = Annotated[str, Path(pattern=messages.RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
@@ -76,10 +79,15 @@ class RunState(Value):
 def referee_app(referee: Referee, runner: Runner) -> Service:
     """Return the service of a referee."""
     agents = AgentsEdge(referee)
+
+    async def operators_body(opening: Opening) -> Admitted:
+        referee.authorize("operator", opening.token)
+        return Admitted(MAX_RUN)
+
     app = create_app(
         "Tandem referee",
         "Drives hybrid-model protocols between a curator and many local agents.",
-        limits={"/v1/packed-reports/": LARGE, "/v1/report-batches": 2 << 20, "/v1/runs/": 16 << 20},
+        limits={**agents.limits, "/v1/runs/": Guarded(MAX_RUN, operators_body)},
         short=agents.handlers,
     )
 
@@ -95,7 +103,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     def about() -> About:
         return About(key=referee.identity.public)
 
-    # The edge answers these three before they come here, with the same handlers.
+    # The edge answers these four before they come here, with the same handlers.
 
     @app.post(
         "/v1/enrolments",
@@ -123,11 +131,30 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         openapi_extra=signed_body("report"),
     )
     async def report(report_id: ReportId, request: Request) -> Response:
-        return await _handled(agents.report, request, report_id)
+        return await _handled(agents.report, request)
 
-    @app.post("/v1/report-batches", summary="Hand in many individual answers; those that fail are listed with a reason")
-    async def batch(reports: Annotated[list[Signed], Field(max_length=MAX_REPORTS)]) -> BatchOutcome:
-        return await run_in_threadpool(_take_each, referee, reports)
+    @app.post(
+        "/v1/report-batches",
+        summary="Hand in many individual answers; those that fail are listed with a reason (enrolment or individual)",
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "description": "Signed reports",
+                "content": {
+                    "application/json": {
+                        "schema": {
+                            "type": "array",
+                            "maxItems": MAX_REPORTS,
+                            "items": {"$ref": "#/components/schemas/Signed"},
+                        }
+                    }
+                },
+            }
+        },
+    )
+    async def batch(request: Request, token: Token) -> BatchOutcome:
+        referee.registrar.admits(token.credentials if token else "")
+        return await run_in_threadpool(_take_each, referee, await request.body())
 
     @app.put(
         "/v1/packed-reports/{report_id}",
@@ -142,11 +169,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         },
     )
     async def packed(report_id: ReportId, request: Request) -> Response:
-        header, _, body = (await request.body()).partition(b"\n")
-        signed = Signed.parse(canonical.decode(header))
-        same_id(report_id, signed)
-        await run_in_threadpool(referee.report_packed, signed, body)
-        return Response(status_code=204)
+        return await _handled(agents.packed, request, first_line=True)
 
     @app.put("/v1/runs/{run}", summary="Create a run (operator)")
     def create(run: RunName, wanted: RunRequest, token: Token) -> RunState:
@@ -207,14 +230,20 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     return app
 
 
-async def _handled(handler: Handler, request: Request, tail: str = "") -> Response:
+async def _handled(handler: Handler, request: Request, first_line: bool = False) -> Response:
     """Answer a request as the edge does."""
-    reply = await handler(Call(tail, dict(request.headers.raw), await request.body()))
+    body = await request.body()
+    line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)
+    reply = await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body))
     headers = {name.decode(): value.decode() for name, value in reply.headers}
     return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
 
 
-def _take_each(referee: Referee, reports: list[Signed]) -> BatchOutcome:
+def _take_each(referee: Referee, raw: bytes) -> BatchOutcome:
+    wires = canonical.decode(raw)
+    if not isinstance(wires, list) or len(wires) > MAX_REPORTS:
+        raise BadMessage(f"a batch is a list of at most {MAX_REPORTS} signed reports")
+    reports = [Signed.parse(wire) for wire in wires]
     outcomes = referee.collection.accept([Sent(signed) for signed in reports])
     rejected = [Rejected(position=i, reason=error.problem) for i, error in enumerate(outcomes) if error is not None]
     return BatchOutcome(accepted=len(reports) - len(rejected), rejected=tuple(rejected))

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from urllib.parse import urlsplit
 
 import httpx
@@ -44,11 +44,9 @@ def healthy(address: str) -> bool:
 
 def closed(connection: socket.socket, seconds: float = 30.0) -> bool:
     connection.settimeout(seconds)
-    try:
+    with suppress(ConnectionError):
         while connection.recv(1 << 16):
             pass
-    except ConnectionError:
-        pass
     return True
 
 
@@ -86,10 +84,12 @@ def test_a_head_that_does_not_come_is_not_waited_for(sent):
 
 def test_drop_by_drop_is_no_faster():
     with served(app(), Limits(50, head=0.5)) as address, connect(address) as slow:
-        with pytest.raises(ConnectionError):
-            for _ in range(100):
+        began = time.monotonic()
+        with suppress(ConnectionError):
+            while time.monotonic() < began + 30:
                 slow.sendall(b"G")
                 time.sleep(0.05)
+        assert time.monotonic() < began + 20
         assert healthy(address)
 
 
@@ -112,10 +112,8 @@ def test_who_says_no_more_is_let_go():
 )
 def test_what_no_client_sends_closes_the_connection(head):
     with served(app(), Limits(50)) as address, connect(address) as rude:
-        try:
+        with suppress(ConnectionError):
             rude.sendall(head)
-        except ConnectionError:
-            pass
         assert closed(rude)
         assert healthy(address)
 
@@ -125,10 +123,9 @@ def test_an_answer_that_nobody_reads_is_not_kept():
         deaf.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(2.0)
         received = 0
-        with pytest.raises(ConnectionError):
+        with suppress(ConnectionError):
             while part := deaf.recv(1 << 20):
                 received += len(part)
-            raise ConnectionError
         assert received < LONG
         assert healthy(address)
 

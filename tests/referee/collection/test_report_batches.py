@@ -34,8 +34,10 @@ def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
             again = agents[0].identity.sign("report", fresh_id)
             forged = reports[1].model_copy(update={"signature": "00" * 64})
             batch = [report.wire() for report in (reports[0], again, forged, reports[1], reports[0])]
+            token = {"Authorization": f"Bearer {TOKEN}"}
             with served(referee_app(referee, Runner(referee))) as address:
-                outcomes.append(httpx.post(f"{address}/v1/report-batches", json=batch, trust_env=False).json())
+                url = f"{address}/v1/report-batches"
+                outcomes.append(httpx.post(url, json=batch, headers=token, trust_env=False).json())
 
         bench.meanwhile(hand_in)
         result = bench.run()
