@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.core.errors import BadData, BadInput, TandemError
-from common.service.cli import application, end_with_stdin, fail_clearly
+from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
 
 if TYPE_CHECKING:
     from common.vocabulary.records import Records
@@ -179,7 +179,7 @@ def _answer_until(connection: Host, finished: Callable[[], bool]) -> None:
         try:
             busy = connection.step()
         except TandemError as error:
-            if error.status == 503:
+            if error.status == 503 or (connection.declined and connection.individual):
                 raise
             log.warning("%s: %s", error.title, error.detail)
             time.sleep(_AFTER_ERROR)
@@ -189,7 +189,7 @@ def _answer_until(connection: Host, finished: Callable[[], bool]) -> None:
 
 def main() -> None:
     """Run the command."""
-    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
+    log_plainly()
     app()
 
 

@@ -26,6 +26,10 @@ class RefereeClient(Client):
         """Return a run's configuration."""
         return self.signed("GET", f"/v1/runs/{run}/configuration")
 
+    def decline(self, signed: Signed) -> None:
+        """Say that a question will not be answered, and why."""
+        self.request("POST", "/v1/declines", content=signed.model_dump_json())
+
     def report(self, signed: Signed) -> None:
         """Hand in an individual report; raises what the referee says of it."""
         self.request("PUT", f"/v1/reports/{signed.message['report_id']}", content=signed.model_dump_json())

@@ -25,6 +25,7 @@
     ├── NotFound                      no such run, question, scenario, ...
     ├── AuditFailed                   a transcript does not verify; says where
     ├── OperationFailed               an operation failed inside the curator, after its charge
+    ├── RunCancelled                  the operator has cancelled a run
     ├── RunFailed                     a run ended without an answer, perhaps after a charge
     │   └── FitFailed                 an estimator's run; a RuntimeError too
     ├── CannotWrite                   a party's disk takes nothing at present; nothing changed, ask again later
@@ -198,6 +199,12 @@ class AuditFailed(TandemError):
     """A transcript does not verify."""
 
     problem, title, status = "audit-failed", "Audit failed", 422
+
+
+class RunCancelled(TandemError):
+    """A run was cancelled: what was released stays released, and what was spent stays spent."""
+
+    problem, title, status = "run-cancelled", "Run cancelled", 409
 
 
 class RunFailed(TandemError):

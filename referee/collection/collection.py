@@ -11,7 +11,16 @@ from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from common.core.errors import CannotWrite, Forged, NotFound, PeerUnavailable, TandemError
+from common.core.errors import (
+    BadScenario,
+    CannotWrite,
+    ConfigurationMismatch,
+    Forged,
+    NotFound,
+    PeerUnavailable,
+    PolicyRefused,
+    TandemError,
+)
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.packing import packed_bytes
@@ -23,7 +32,16 @@ from common.wire.transcript import append
 from referee.collection.adding_up import add_up
 from referee.collection.asked import Asked
 from referee.collection.batches import Batch, form_batch, take
-from referee.collection.judging import Claim, Refusal, check_asked, check_configuration, judge, read
+from referee.collection.judging import (
+    Claim,
+    Refusal,
+    asked_slots,
+    check_asked,
+    check_configuration,
+    closed,
+    judge,
+    read,
+)
 from referee.collection.reading import payloads
 from referee.collection.roster import Roster
 from referee.collection.taking import Taking
@@ -34,6 +52,8 @@ GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
 PATIENCE = 10
 """How many deadlines to wait for the first report of a question before the run fails."""
+REPORTS = 1000.0
+"""Participants a second that a question has further time for: so many individuals can report beside other work."""
 REMEMBERED = 4
 """Questions that are kept in memory: those that are open, and the ones that were asked about last."""
 
@@ -43,6 +63,14 @@ class Sent(NamedTuple):
 
     signed: Signed
     body: bytes | None = None
+
+
+def reasons(taking: Taking) -> str:
+    """Say why participants declined, with the number of their agents."""
+    counts: Counter[str] = Counter()
+    for reason, agents in taking.declined.values():
+        counts[reason] += agents
+    return ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items()))
 
 
 class Collection:
@@ -74,6 +102,7 @@ class Collection:
         self._newest = store.last_report()
         self._open = [(question.run, question.question) for question in store.open_questions()]
         self.rejected: Counter[str] = Counter()
+        self._declined: dict[str, Counter[str]] = {}
         self.on_question: Callable[[], None] = lambda: None
         """Called when a question was opened."""
 
@@ -99,6 +128,7 @@ class Collection:
         ------
         PolicyRefused
             If the run's mechanism cannot randomize what the query says; nobody is asked then.
+            Also if everybody who was asked declines.
         PeerUnavailable
             If not one report came within ``PATIENCE`` deadlines.
         """
@@ -109,6 +139,7 @@ class Collection:
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
         began = self.clock()
+        deadline += taking.asked.batch.participants / REPORTS
         while taking is not None and taking.open and not taking.complete:
             left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:
@@ -119,8 +150,26 @@ class Collection:
             taking = self._question(run, number)  # perhaps read anew meanwhile
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
+        if taking.declined and sum(agents for _, agents in taking.declined.values()) == taking.question.asked:
+            raise PolicyRefused(
+                f"all {taking.question.asked:,} agents that were asked question {number} decline to answer: "
+                f"{reasons(taking)}; their own rules, or their lifetime budgets, do not allow what the scenario asks"
+            )
         self._close(taking)
         return add_up(taking.asked, self._store.reports(taking.question))
+
+    def declined(self, run: str) -> dict[str, int]:
+        """Return how many agents of a run somebody has declined for, by reason, since this referee was started."""
+        found = self._declined.get(run, Counter())
+        return dict(sorted(found.items()))
+
+    def heard(self, run: str) -> tuple[int, int, int] | None:
+        """Return a run's open question, how many agents it is known of, and how many were asked; None if none is."""
+        for name, number in self._open:
+            taking = self._question(name, number) if name == run else None
+            if taking is not None:
+                return number, taking.heard, taking.question.asked
+        return None
 
     def wait(self, seconds: float) -> None:
         """Sleep until reports arrive, at most that long."""
@@ -145,7 +194,9 @@ class Collection:
             self._open = [other for other in self._open if other != key]
 
     def _ask(self, run: str, number: int, query: Query, count: int) -> None:
-        parts = take(self._store.cohorts(), min(count, messages.MAX_AGENTS_PER_QUESTION))
+        if count > messages.MAX_AGENTS_PER_QUESTION:
+            raise BadScenario(messages.too_many(count))
+        parts = take(self._store.cohorts(), count)
         asked = sum(p.stop - p.start for p in parts)
         question = Question(run, number, query.wire(), parts, asked, asked > 0)
         body = {
@@ -228,11 +279,45 @@ class Collection:
             raise NotFound("this participant is not enrolled here")
         for run, number in self._open:
             taking = self._question(run, number)
-            if taking is None or not taking.open or taking.number(position):
+            if taking is None or not taking.open or taking.number(position) or position in taking.declined:
                 continue
             if len(taking.asked.slots(participant)):
                 return self._identity.envelope(messages.Assignment.KIND, taking.asked.assignment(participant))
         return None
+
+    def decline(self, declines: Sequence[Signed]) -> list[TandemError | None]:
+        """Note which participants will not answer, and why: they are not asked that question again, nor waited for.
+
+        A problem says why one is not acceptable; a repeated one changes nothing.
+        """
+        found: list[TandemError | None] = []
+        with self._lock:
+            for signed, checked in zip(declines, payloads(declines, messages.Decline.KIND), strict=True):
+                try:
+                    if isinstance(checked, Forged):
+                        raise checked
+                    self._decline(signed.key, messages.Decline.parse(signed.message))
+                    found.append(None)
+                except Refusal as refusal:
+                    found.append(refusal.problem)
+                except TandemError as error:
+                    found.append(error)
+        with self._arrived:
+            self._arrived.notify_all()
+        return found
+
+    def _decline(self, key: str, said: messages.Decline) -> None:
+        taking = self._question(said.run, said.question)
+        if taking is None:
+            raise NotFound(f"run {said.run!r} has no question {said.question}")
+        slots, position = asked_slots(key, taking.asked), self._roster.position(key)
+        if (said.digest, said.assignment) != (taking.asked.digest, taking.asked.fingerprint(key)):
+            raise ConfigurationMismatch(f"this declines another assignment than that of question {said.question}")
+        if not taking.open:
+            raise closed(said.question)
+        if position is not None and position not in taking.declined and not taking.number(position):
+            taking.decline(position, said.reason, len(slots))
+            self._declined.setdefault(said.run, Counter())[said.reason] += len(slots)
 
     def room(self, headers: Sequence[Signed]) -> list[int | TandemError]:
         """Return for the header of each hosted population's report how many bytes of answers may follow it.

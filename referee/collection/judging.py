@@ -184,6 +184,20 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
     return accepted if as_usual else replace(accepted, message=claim.payload)
 
 
+def asked_slots(key: str, asked: Asked) -> Indices:
+    """Return the slots that a participant was asked about.
+
+    Raises
+    ------
+    Refusal
+        If there are none.
+    """
+    slots = asked.slots(key)
+    if len(slots) == 0:
+        raise Refusal("not asked", PatternViolation(f"this agent was not asked question {asked.number}"))
+    return slots
+
+
 def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indices:
     """Return the slots that a participant was asked about, if it reports on as many agents.
 
@@ -192,9 +206,7 @@ def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indice
     Refusal
         If it does not, or was not asked.
     """
-    slots = asked.slots(key)
-    if len(slots) == 0:
-        raise Refusal("not asked", PatternViolation(f"this agent was not asked question {asked.number}"))
+    slots = asked_slots(key, asked)
     people = 1 if isinstance(report, Report) else report.people
     if people != len(slots):
         problem = BadMessage(f"question {asked.number} asked {len(slots)} agents of this participant, found {people}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -20,6 +21,28 @@ from referee.state.values import Participant
 _LATER = "nobody can be enrolled at present: ask again"
 
 
+@dataclass(frozen=True)
+class Caps:
+    """How many may enrol.
+
+    Attributes
+    ----------
+    individuals
+        Keys of one agent each that the tokens admit together.
+    hosts
+        Keys of several agents each.
+    people
+        Agents of one host.
+    """
+
+    individuals: int = 10_000_000
+    hosts: int = 1_000
+    people: int = 100_000_000
+
+
+USUAL = Caps()
+
+
 class Registrar:
     """Takes enrolments.
 
@@ -29,9 +52,12 @@ class Registrar:
         Durable memory.
     identity
         Signs what participants are told.
+    caps
+        How many it admits.
     """
 
-    def __init__(self, store: Store, identity: Identity) -> None:
+    def __init__(self, store: Store, identity: Identity, caps: Caps = USUAL) -> None:
+        self.caps = caps
         self._store = store
         self._identity = identity
         self._lock = threading.Lock()
@@ -81,7 +107,7 @@ class Registrar:
         Conflict
             If the key is enrolled with another number of agents.
         Refused
-            If there would be more agents than numbers.
+            If there would be more agents than numbers, or more participants or agents of one than the caps allow.
         CannotWrite
             If nothing can be stored at present; for all of them, then.
         """
@@ -93,7 +119,7 @@ class Registrar:
             except (SQLAlchemyError, OSError):
                 return [CannotWrite(_LATER) for _ in requests]
             mine: dict[str, Participant] = {}
-            after = self.roster.agents
+            after, hosts = self.roster.agents, self.roster.hosts
             for (signed, token), checked in zip(
                 requests, payloads([signed for signed, _ in requests], messages.Enrolment.KIND), strict=True
             ):
@@ -104,7 +130,9 @@ class Registrar:
                     self._admit(wanted.agents, token)
                     known = mine.get(signed.key) or self.roster.find(signed.key)
                     if known is None:
+                        self._hold_caps(wanted.agents, hosts, len(self.roster) + len(fresh) - hosts)
                         known = _numbered(signed.key, after, wanted.agents)
+                        hosts += wanted.agents > 1
                         fresh.append(known)
                         mine[signed.key] = known
                         after += wanted.agents
@@ -133,6 +161,30 @@ class Registrar:
     def _admit(self, agents: int, token: str) -> None:
         if agents > 1 or ("individual", token_hash(token)) not in self._tokens:
             self.authorize("enrolment", token)
+
+    def _hold_caps(self, agents: int, hosts: int, individuals: int) -> None:
+        if agents > self.caps.people:
+            raise Refused(
+                f"a host may have at most {self.caps.people:,} people here, found {agents:,}: spread them over several "
+                "hosts, or start the referee with a larger --people-per-host"
+            )
+        if agents > 1 and hosts >= self.caps.hosts:
+            raise Refused(f"at most {self.caps.hosts:,} hosts may enrol here (referee serve --max-hosts)")
+        if agents == 1 and individuals >= self.caps.individuals:
+            raise Refused(
+                f"at most {self.caps.individuals:,} individuals may enrol here (referee serve --max-individuals)"
+            )
+
+    def enrolled(self) -> dict[str, int]:
+        """Return how many are enrolled, of each kind, beside the caps."""
+        roster = self.roster
+        return {
+            "individuals": len(roster) - roster.hosts,
+            "hosts": roster.hosts,
+            "max_individuals": self.caps.individuals,
+            "max_hosts": self.caps.hosts,
+            "max_people_per_host": self.caps.people,
+        }
 
     def _told(self, participant: Participant) -> bytes:
         reply = messages.Enrolled(participant=participant.key, first=participant.first, agents=participant.agents)

@@ -37,6 +37,7 @@ class Roster:
         self._keys: list[bytes] = []
         self._firsts = np.zeros(1024, dtype=np.int64)
         self.agents = 0
+        self.hosts = 0
         for participant in participants:
             self.add(participant)
 
@@ -58,6 +59,7 @@ class Roster:
         self._firsts[position] = participant.first
         self._keys.append(key)
         self.agents += participant.agents
+        self.hosts += participant.agents > 1
 
     def position(self, key: str) -> int | None:
         """Return the place of a participant in the list, by its key (64 hexadecimal digits)."""

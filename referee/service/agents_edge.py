@@ -41,6 +41,7 @@ class AgentsEdge:
         self._enrol = Grouped(referee.registrar.enrol, "enrol")
         self._poll = Grouped(referee.collection.poll, "poll")
         self._report = Grouped(referee.collection.accept, "report")
+        self._decline = Grouped(referee.collection.decline, "decline")
         self._room = Grouped(referee.collection.room, "packed")
         self._news: asyncio.Event | None = None
         self._held = 0
@@ -51,6 +52,7 @@ class AgentsEdge:
         return {
             ("POST", "/v1/enrolments"): self.enrol,
             ("POST", "/v1/polls"): self.poll,
+            ("POST", "/v1/declines"): self.decline,
             ("PUT", "/v1/reports/"): self.report,
             ("PUT", "/v1/packed-reports/"): self.packed,
         }
@@ -61,6 +63,7 @@ class AgentsEdge:
         return {
             "/v1/enrolments": TINY,
             "/v1/polls": TINY,
+            "/v1/declines": TINY,
             "/v1/reports/": TINY,
             "/v1/packed-reports/": Guarded(LARGE, self._packed_may_come, line=TINY),
             "/v1/report-batches": Guarded(BATCH, self._batch_may_come),
@@ -91,6 +94,13 @@ class AgentsEdge:
         if found is None:
             return Reply(204, headers=((b"retry-after", f"{self._pause():.1f}".encode()),))
         return _json(found)
+
+    async def decline(self, call: Call) -> Reply:
+        """Note that a participant will not answer its question."""
+        problem = await self._decline(_read(call.body, messages.Decline.KIND))
+        if problem is not None:
+            raise problem
+        return Reply(204)
 
     async def packed(self, call: Call) -> Reply:
         """Take a hosted population's report, whose header is its first line; it is on disk when this returns."""

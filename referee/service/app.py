@@ -76,6 +76,15 @@ class RunState(Value):
     result: dict[str, Any] | None
 
 
+class RunLine(Value):
+    """A run in the list of all: its scenario, how it stands, and what it waits for (empty once it has ended)."""
+
+    run: str
+    scenario: str
+    status: str
+    waits_for: str
+
+
 def referee_app(referee: Referee, runner: Runner) -> Service:
     """Return the service of a referee."""
     agents = AgentsEdge(referee)
@@ -103,7 +112,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     def about() -> About:
         return About(key=referee.identity.public)
 
-    # The edge answers these four before they come here, with the same handlers.
+    # The edge answers these five before they come here, with the same handlers.
 
     @app.post(
         "/v1/enrolments",
@@ -132,6 +141,15 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     )
     async def report(report_id: ReportId, request: Request) -> Response:
         return await _handled(agents.report, request)
+
+    @app.post(
+        "/v1/declines",
+        summary="Say that a question will not be answered, and why",
+        status_code=204,
+        openapi_extra=signed_body("decline"),
+    )
+    async def decline(request: Request) -> Response:
+        return await _handled(agents.decline, request)
 
     @app.post(
         "/v1/report-batches",
@@ -178,9 +196,28 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         runner.wake()
         return state(run, 0)
 
-    @app.get("/v1/runs/{run}", summary="How is a run doing?")
-    def show(run: RunName, after: Annotated[int, Query(ge=0)] = 0) -> RunState:
+    @app.get("/v1/runs", summary="All runs, oldest first: how they stand, and what they wait for (operator)")
+    def runs(token: Token) -> list[RunLine]:
+        operator(token)
+        return [
+            RunLine(run=run.run, scenario=str(run.scenario.get("name")), status=run.status, waits_for=waits_for)
+            for run, waits_for in referee.standing()
+        ]
+
+    @app.get("/v1/runs/{run}", summary="How is a run doing? (operator)")
+    def show(run: RunName, token: Token, after: Annotated[int, Query(ge=0)] = 0) -> RunState:
+        operator(token)
         return state(run, after)
+
+    @app.put(
+        "/v1/runs/{run}/cancellation",
+        summary="Cancel a run: what was released stays released, what was spent stays spent (operator)",
+    )
+    def cancel(run: RunName, token: Token) -> RunState:
+        operator(token)
+        referee.cancel(run)
+        runner.wake()
+        return state(run, 0)
 
     @app.get("/v1/runs/{run}/configuration", summary="A run's signed configuration")
     def configuration(run: RunName) -> Signed:
@@ -188,10 +225,11 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
 
     @app.get(
         "/v1/runs/{run}/transcript",
-        summary="The transcript, one JSON entry a line",
+        summary="The transcript, one JSON entry a line (operator)",
         response_class=PlainTextResponse,
     )
-    def transcript(run: RunName) -> PlainTextResponse:
+    def transcript(run: RunName, token: Token) -> PlainTextResponse:
+        operator(token)
         referee.store.run(run)
         return PlainTextResponse("".join(line + "\n" for line in referee.store.entries(run)))
 
@@ -221,6 +259,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     @app.get("/v1/metrics", summary="Counters, in Prometheus' text format", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:
         lines = [f"tandem_agents_enrolled {referee.registrar.roster.agents}"]
+        lines += [f"tandem_enrolment_{name} {count}" for name, count in referee.registrar.enrolled().items()]
         lines += [
             f'tandem_reports_rejected_total{{reason="{reason}"}} {count}'
             for reason, count in sorted(referee.collection.rejected.items())

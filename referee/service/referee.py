@@ -17,8 +17,9 @@ from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import hold
 from referee.collection.collection import Collection, Sent
-from referee.collection.registrar import Registrar
+from referee.collection.registrar import USUAL, Caps, Registrar
 from referee.protocols.base import protocol_of
+from referee.runs import execution
 from referee.runs.execution import Execution
 from referee.runs.port import CuratorPort
 from referee.state.store import Store
@@ -43,6 +44,9 @@ class Referee:
     clock
         What deadlines are read from, in seconds; by default the time since this machine was started.
 
+    caps
+        How many may enrol.
+
     Raises
     ------
     BadInput
@@ -57,6 +61,7 @@ class Referee:
         database: str | None = None,
         wait: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        caps: Caps = USUAL,
     ) -> None:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
@@ -64,7 +69,7 @@ class Referee:
             self.store = Store(database or sqlite_url(folder / "referee.sqlite"))
             opened.callback(self.store.close)
             self._opened = opened.pop_all()
-        self.registrar = Registrar(self.store, self.identity)
+        self.registrar = Registrar(self.store, self.identity, caps)
         self.collection = Collection(self.store, self.identity, self.registrar.roster, clock)
         self._curator = curator
         self._wait = wait or self.collection.wait
@@ -113,6 +118,12 @@ class Referee:
         """
         found = _or_raise(self.collection.poll([signed])[0])
         return None if found is None else Signed.model_validate_json(found)
+
+    def decline(self, signed: Signed) -> None:
+        """Note that a participant will not answer its question, and why."""
+        problem = self.collection.decline([signed])[0]
+        if problem is not None:
+            raise problem
 
     def report(self, signed: Signed) -> None:
         """Take an individual report."""
@@ -168,29 +179,77 @@ class Referee:
         """Return what the run has said of its progress so far."""
         return self._notes.get(run, [])
 
-    def execute(self, run: str, on_progress: Callable[[Progress], None] = lambda note: None) -> dict[str, Any]:
+    def lacking(self, state: Run) -> str | None:
+        """Say which agents a run waits for before it can begin; None if it has begun or can begin.
+
+        What it says is among the run's notes, too.
+        """
+        found = self._execution(state).lacking()
+        notes = self._notes.setdefault(state.run, [])
+        if found is not None and (not notes or notes[-1].text != found):
+            notes.append(Progress(found, {}))
+        return found
+
+    def cancel(self, run: str) -> None:
+        """End a run as ``cancelled``: one that has not begun at its turn, a running one between two of its messages.
+
+        What was released stays released, what was spent stays spent; a run that has ended stays as it is.
+
+        Raises
+        ------
+        NotFound
+            If there is no such run.
+        """
+        self.store.run(run)
+        self.store.cancel(run)
+
+    def standing(self) -> list[tuple[Run, str]]:
+        """Return all runs, oldest first, each with whom or what it waits for (empty once it has ended)."""
+        return [(run, self._waits_for(run) if run.result is None else "") for run in self.store.runs()]
+
+    def _waits_for(self, run: Run) -> str:
+        if run.status == "cancelling":
+            return "the end of what it is at"
+        if run.configuration is None:
+            lacking = self._execution(run).lacking()
+            return "its turn" if lacking is None else lacking.removeprefix("waiting for ")
+        heard = self.collection.heard(run.run)
+        return "the curator" if heard is None else f"agents: {heard[1]:,} of {heard[2]:,} on question {heard[0]}"
+
+    def execute(
+        self,
+        run: str,
+        on_progress: Callable[[Progress], None] = lambda note: None,
+        patience: float | None = None,
+    ) -> dict[str, Any]:
         """Carry a run to its end, from wherever it stands; returns the result document.
 
         What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
+
+        Parameters
+        ----------
+        patience
+            Seconds to wait for agents before it begins; None: :data:`referee.runs.execution.ENROLMENT_PATIENCE`.
         """
         state = self.store.run(run)
         if state.result is not None:
             return state.result
-        notes = self._notes[run] = []
+        notes = self._notes[run] = self._notes.get(run, [])
 
         def noticed(note: Progress) -> None:
             notes.append(note)
             on_progress(note)
 
-        return self._execution(state).carry(noticed)
+        return self._execution(state, patience).carry(noticed)
 
     def give_up(self, run: str, reason: str) -> dict[str, Any]:
         """End a run as ``failed``, without answer, because of a fault of the referee itself."""
         return self._execution(self.store.run(run)).give_up(reason)
 
-    def _execution(self, state: Run) -> Execution:
-        parts = (self.store, self.identity, self.registrar.roster, self.collection)
-        return Execution(state, *parts, self._curator, self._wait)
+    def _execution(self, state: Run, patience: float | None = None) -> Execution:
+        parts = (self.store, self.identity, self.registrar.roster, self.collection, self.registrar.enrolled)
+        patience = execution.ENROLMENT_PATIENCE if patience is None else patience
+        return Execution(state, *parts, self._curator, self._wait, patience)
 
 
 def _or_raise(outcome: T | TandemError) -> T:

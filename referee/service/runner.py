@@ -1,4 +1,7 @@
-"""Runs one run after the other in a thread of its own, oldest first; takes up what a crash cut off."""
+"""Runs one run after the other in a thread of its own, oldest first; takes up what a crash cut off.
+
+A run that waits for agents to enrol lets those behind it pass.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,18 @@ import time
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from referee.runs import execution
 from referee.service.referee import Referee
+from referee.state.values import Run
 
 log = logging.getLogger("tandem.referee")
 
 PAUSE = 5.0
 """Seconds before the database is tried again when it could not be used."""
+
+
+LOOK = 0.2
+"""Seconds between two looks at whether the agents are there that a run waits for."""
 
 
 class Runner:
@@ -29,6 +38,7 @@ class Runner:
         self._referee = referee
         self._wanted = threading.Event()
         self._wanted.set()
+        self._waiting: dict[str, float] = {}
         self._thread = threading.Thread(target=self._work, name="runner", daemon=True)
 
     def start(self) -> None:
@@ -41,20 +51,30 @@ class Runner:
 
     def _work(self) -> None:
         while True:
-            self._wanted.wait()
+            self._wanted.wait(LOOK if self._waiting else None)
             self._wanted.clear()
             try:
                 for run in self._referee.store.unfinished():
-                    self._carry(run.run)
+                    if not self._waits(run):
+                        self._carry(run.run)
             except (OSError, SQLAlchemyError):
                 # No fault of a run: it stays where it is, and is taken up when the disk or database is back.
                 log.exception("the referee's state cannot be used; it is tried again in %g s", PAUSE)
                 time.sleep(PAUSE)
                 self._wanted.set()
 
+    def _waits(self, run: Run) -> bool:
+        """Tell whether a run has to wait for agents, and may."""
+        now = time.monotonic()
+        lacks = run.status != "cancelling" and self._referee.lacking(run) is not None
+        if lacks and now - self._waiting.setdefault(run.run, now) < execution.ENROLMENT_PATIENCE:
+            return True
+        self._waiting.pop(run.run, None)
+        return False
+
     def _carry(self, run: str) -> None:
         try:
-            self._referee.execute(run)
+            self._referee.execute(run, patience=0.0)
         except (OSError, SQLAlchemyError):
             raise
         except Exception:

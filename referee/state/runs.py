@@ -14,6 +14,8 @@ from common.wire.transcript import Entry
 from referee.state.tables import Tables
 from referee.state.values import Cohort, Run
 
+UNFINISHED = ("waiting", "running", "cancelling")
+
 
 class RunQueries(Tables):
     """Runs and transcript entries."""
@@ -60,11 +62,30 @@ class RunQueries(Tables):
             raise NotFound(f"there is no run {run!r}")
         return _run(row)
 
-    def unfinished(self) -> list[Run]:
-        """Return runs that are waiting or running, oldest first."""
+    def runs(self) -> list[Run]:
+        """Return all runs, oldest first."""
         table = self._table("runs")
         with self._engine.connect() as connection:
-            query = select(table).where(table.c.status.in_(("waiting", "running"))).order_by(table.c.position)
+            return [_run(row) for row in connection.execute(select(table).order_by(table.c.position)).all()]
+
+    def cancel(self, run: str) -> None:
+        """Note that a run is to be cancelled, unless it has ended."""
+        table = self._table("runs")
+        with self._engine.begin() as connection:
+            open_ones = table.c.status.in_(("waiting", "running"))
+            connection.execute(update(table).where(table.c.run == run, open_ones).values(status="cancelling"))
+
+    def cancelled(self, run: str) -> bool:
+        """Tell whether a run is to be cancelled."""
+        table = self._table("runs")
+        with self._engine.connect() as connection:
+            return connection.execute(select(table.c.status).where(table.c.run == run)).scalar() == "cancelling"
+
+    def unfinished(self) -> list[Run]:
+        """Return runs that have no result, oldest first."""
+        table = self._table("runs")
+        with self._engine.connect() as connection:
+            query = select(table).where(table.c.status.in_(UNFINISHED)).order_by(table.c.position)
             return [_run(row) for row in connection.execute(query).all()]
 
     def finish(self, run: str, status: str, result: dict[str, Any], entry: Entry | None) -> None:
@@ -86,8 +107,9 @@ class RunQueries(Tables):
                     )
                 )
             runs = self._table("runs")
+            connection.execute(update(runs).where(runs.c.run == run).values(configuration=json.dumps(configuration)))
             connection.execute(
-                update(runs).where(runs.c.run == run).values(configuration=json.dumps(configuration), status="running")
+                update(runs).where(runs.c.run == run, runs.c.status == "waiting").values(status="running")
             )
             connection.execute(self._insert_entry(run, entry, None))
 
