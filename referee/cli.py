@@ -311,17 +311,26 @@ def load_test_command(
     database: Annotated[str | None, typer.Option(help="Of the referee that is started (SQLAlchemy URL).")] = None,
     token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for --url.")] = "",
     enrolment: Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token, for --url.")] = "",
+    print_scenario: Annotated[
+        bool,
+        typer.Option(
+            "--print-scenario", help="Print the scenario that the curator of a deployment at --url must serve, and end."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Load a referee with very many agents, and check that what it acknowledged is stored and counted.
 
-    Every individual enrols, polls and reports, each with a key and requests of its own; then the run is audited.
+    Every individual enrols, polls and reports, each with a key and requests of its own; then the run is audited. A
+    deployment at --url needs a curator that serves the test's scenario:
+
+    referee load-test --individuals 1000 --print-scenario > load.yaml, then curator serve load.yaml --seed 1
 
     Example: referee load-test --individuals 100000
     """
     from deploy.load import show
     from deploy.load.deployment import Target
-    from deploy.load.testing import Options, load_test
+    from deploy.load.testing import Options, load_test, scenario_file
 
     options = Options(
         individuals=individuals,
@@ -334,6 +343,9 @@ def load_test_command(
         seconds=seconds,
         database=database,
     )
+    if print_scenario:
+        typer.echo(scenario_file(options), nl=False)
+        return
     target = None if url is None else Target(url, token, enrolment)
     with show.live(quiet=as_json) as watch:
         document = load_test(options, watch, target)

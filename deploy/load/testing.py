@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import uvloop
+import yaml
 
 from common.core.errors import BadInput, RunFailed
 from common.scenario import loading
@@ -93,6 +94,11 @@ class Options:
         )
 
 
+def scenario_file(options: Options) -> str:
+    """Return the scenario of a load test as YAML, for ``curator serve``."""
+    return yaml.safe_dump(options.scenario().wire(), sort_keys=False)
+
+
 def load_test(options: Options, watch: Watch, target: Target | None = None, keep: Path | None = None) -> dict[str, Any]:
     """Carry a load test out, and return its document.
 
@@ -110,9 +116,18 @@ def load_test(options: Options, watch: Watch, target: Target | None = None, keep
         machine = limits(folder)
         chosen = options.scenario()
         here = target or opened.enter_context(started(chosen, folder, options.database))
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=_loops()) as runner:
             document = runner.run(_Test(options, chosen, here, watch).carry(folder / "run"))
     return {**document, "machine": machine, "options": {**options.__dict__, "database": bool(options.database)}}
+
+
+def _loops() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the faster event loops, where they are installed."""
+    if find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
 
 
 class _Test:

@@ -52,7 +52,7 @@ GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
 PATIENCE = 10
 """How many deadlines to wait for the first report of a question before the run fails."""
-REPORTS = 1000.0
+REPORTS = 1000
 """Participants a second that a question has further time for: so many individuals can report beside other work."""
 REMEMBERED = 4
 """Questions that are kept in memory: those that are open, and the ones that were asked about last."""
@@ -139,7 +139,7 @@ class Collection:
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
         began = self.clock()
-        deadline += taking.asked.batch.participants / REPORTS
+        deadline += taking.asked.batch.participants // REPORTS
         while taking is not None and taking.open and not taking.complete:
             left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:

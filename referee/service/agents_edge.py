@@ -21,7 +21,7 @@ HELD = 1000
 """Polls that are held at the same time; further ones are answered at once, with a time to come again."""
 POLLS = 1000.0
 """Polls a second that those who wait are asked to share."""
-LONGEST = 60.0
+LONGEST = 600.0
 """Seconds to come again after, at most."""
 BATCH = 2 << 20
 """Bytes of a batch of individual reports."""
@@ -71,11 +71,13 @@ class AgentsEdge:
 
     async def enrol(self, call: Call) -> Reply:
         """Enrol a participant."""
+        self._enrol.check_room()
         self._referee.registrar.admits(call.token)
         return _json(await self._enrol((_read(call.body, messages.Enrolment.KIND), call.token)))
 
     async def poll(self, call: Call) -> Reply:
         """Answer a poll: with a question, or after some seconds without."""
+        self._poll.check_room()
         signed = _read(call.body, messages.Poll.KIND)
         news = self._listen()
         found = await self._poll(signed)
@@ -123,6 +125,7 @@ class AgentsEdge:
 
     async def report(self, call: Call) -> Reply:
         """Take an individual's report; it is on disk when this returns."""
+        self._report.check_room()
         signed = _read(call.body, messages.Report.KIND)
         same_id(call.tail, signed)
         problem = await self._report(Sent(signed))

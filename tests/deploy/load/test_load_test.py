@@ -9,6 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadInput
+from common.scenario import loading
+from deploy.checking import checked
+from deploy.load import testing
+from deploy.load.deployment import started
 from deploy.load.testing import Options
 from referee.cli import app
 
@@ -45,6 +49,23 @@ def test_agents_come_on_other_schedules(arguments):
 def test_those_who_are_silent_are_waited_for_and_not_counted():
     found = loaded("--individuals", "200", "--silent", "0.25", "--seconds", "3")
     assert (found["acknowledged"], found["stored"], found["counted"]) == (150, 150, 150)
+
+
+def test_a_deployment_elsewhere_is_loaded_whose_curator_serves_the_printed_scenario(tmp_path):
+    printed = CliRunner().invoke(app, ["load-test", "--individuals", "200", "--print-scenario"])
+    assert printed.exit_code == 0
+    served = tmp_path / "load.yaml"
+    served.write_text(printed.stdout)
+    with started(checked(loading.load(str(served), [])), tmp_path) as there:
+        tokens = ["--token", there.operator, "--enrolment", there.enrolment]
+        found = loaded("--individuals", "200", "--url", there.url, *tokens)
+    assert (found["acknowledged"], found["counted"], found["peak_memory_bytes"]) == (200, 200, None)
+
+
+def test_the_faster_loop_is_used_where_it_is_installed(monkeypatch):
+    assert testing._loops() is not None
+    monkeypatch.setattr(testing, "find_spec", lambda name: None)
+    assert testing._loops() is None
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from common.vocabulary.packing import pack_answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from referee.collection.collection import PATIENCE
+from referee.collection.registrar import Caps
 from tests.support import TOKEN, Bench, seal, tiny
 
 
@@ -288,6 +289,7 @@ def test_enrolment_needs_the_token_and_is_idempotent(bench):
 
 
 def test_no_more_agents_than_numbers(bench):
+    bench.referee.registrar.caps = Caps(people=1 << 32)
     with pytest.raises(TandemError, match="numbers at most 4294967296"):
         bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=1 << 32)), TOKEN)
     with pytest.raises(BadMessage):
