@@ -40,7 +40,8 @@ async def test_what_fails_fails_for_its_group_only():
         return items
 
     grouped = Grouped(work, "strings")
-    failed, beside = await asyncio.gather(grouped("bad"), grouped("beside"), return_exceptions=True)
+    found: list[str | BaseException] = await asyncio.gather(grouped("bad"), grouped("beside"), return_exceptions=True)
+    failed, beside = found
     assert isinstance(failed, OSError)
     assert beside in ("beside", failed)
     assert await grouped("later") == "later"
