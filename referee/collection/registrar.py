@@ -149,7 +149,7 @@ class Registrar:
                     return [CannotWrite(_LATER) for _ in requests]
                 for participant in fresh:
                     self.roster.add(participant)
-        return [found if isinstance(found, TandemError) else self._told(found) for found in outcomes]
+        return [found if isinstance(found, TandemError) else self._confirmation(found) for found in outcomes]
 
     def _catch_up(self) -> None:
         """After an enrolment of which it is not known whether it was stored, take from the store who is there."""
@@ -186,7 +186,7 @@ class Registrar:
             "max_people_per_host": self.caps.people,
         }
 
-    def _told(self, participant: Participant) -> bytes:
+    def _confirmation(self, participant: Participant) -> bytes:
         reply = messages.Enrolled(participant=participant.key, first=participant.first, agents=participant.agents)
         return self._identity.envelope(reply.KIND, canonical.encode(reply.wire()))
 
