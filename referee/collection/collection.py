@@ -1,4 +1,9 @@
-"""Questions out, answers in: hands every agent at most one question, and takes at most one answer from each."""
+"""Questions out, answers in: hands every agent at most one question, and takes at most one answer from each.
+
+Any number of processes take reports on one database. The reports are one numbered list. A process adds to it in a turn of
+its own and after it has read what the others added, so that what it has in memory is complete whenever it stores. The
+number of a report is the primary key: whoever has missed one cannot add the next.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,15 +29,16 @@ from referee.collection.asked import Asked
 from referee.collection.batches import Batch, form_batch, take
 from referee.collection.judging import Claim, Refusal, check_configuration, judge, read
 from referee.collection.reading import payloads
-from referee.collection.roster import Roster
+from referee.collection.registrar import Registrar
 from referee.collection.taking import Taking
 from referee.state.store import Store
-from referee.state.values import Question, StoredReport
+from referee.state.values import Question, StoredReport, Taken
 
 GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
 PATIENCE = 10
 """How many deadlines to wait for the first report of a question before the run fails."""
+_LATER = "nothing can be stored at present, and nothing was acknowledged: say it again"
 REMEMBERED = 4
 """Questions that are kept in memory: those that are open, and the ones that were asked about last."""
 
@@ -53,25 +59,26 @@ class Collection:
         Durable memory.
     identity
         Signs assignments.
-    roster
-        Everybody who is enrolled.
+    registrar
+        Knows everybody who is enrolled.
     clock
         Seconds since some moment, never fewer than before: by it questions are closed.
     """
 
     def __init__(
-        self, store: Store, identity: Identity, roster: Roster, clock: Callable[[], float] = time.monotonic
+        self, store: Store, identity: Identity, registrar: Registrar, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
         self._identity = identity
-        self._roster = roster
+        self._registrar = registrar
+        self._roster = registrar.roster
         self.clock = clock
         self._lock = threading.RLock()
         self._arrived = threading.Condition()
         self._taking: OrderedDict[tuple[str, int], Taking] = OrderedDict()
         self._runs: dict[str, tuple[str, LocalRandomizer]] = {}
         self._newest = store.last_report()
-        self._open = [(question.run, question.question) for question in store.open_questions()]
+        self._open = list(store.open_questions().values())
         self.rejected: Counter[str] = Counter()
         self.on_question: Callable[[], None] = lambda: None
         """Called when a question was opened."""
@@ -111,6 +118,7 @@ class Collection:
         while taking is not None and taking.open and not taking.complete:
             left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:
+                self.refresh()  # what other processes have acknowledged has come
                 if not taking.heard:
                     raise PeerUnavailable(f"no agent answered question {number} within {deadline * PATIENCE:g} s")
                 break
@@ -135,6 +143,37 @@ class Collection:
             taking = self._question(run, question.question) if question.open else None
             if taking is not None:
                 self._close(taking)
+
+    def refresh(self) -> None:
+        """Learn what other processes have stored: questions that were opened or closed, and reports.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If the store cannot be read at present.
+        """
+        with self._lock:
+            questions = self._store.open_questions()
+            self._learn(self._store.taken(self._newest), questions.keys())
+            fresh = [place for place in questions.values() if place not in self._open]
+            for run, number in fresh:
+                self._question(run, number)  # before anybody asks for it
+            self._open = list(questions.values())
+        if fresh:
+            self.on_question()
+
+    def _learn(self, taken: Sequence[Taken], still_open: AbstractSet[int]) -> None:
+        """Take over which reports were stored by others, and which questions still take any."""
+        takings = {taking.question.key: taking for taking in self._taking.values()}
+        for report in taken:
+            self._newest = report.number
+            if report.question in takings:
+                takings[report.question].enter(report.slot, report.number)
+        for key, taking in takings.items():
+            taking.open = taking.open and key in still_open
+        if taken:
+            with self._arrived:
+                self._arrived.notify_all()
 
     def _close(self, taking: Taking) -> None:
         with self._lock:
@@ -169,6 +208,7 @@ class Collection:
             known = self._taking.get(key)
             question = None if known is not None else self._store.question(run, number)
             if known is None and question is not None:
+                self._registrar.refresh()  # whoever was asked is in the list then
                 known = Taking(question, self._asked(question), self._store.slots(question))
                 self._taking[key] = known
                 for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
@@ -200,10 +240,23 @@ class Collection:
     def poll(self, polls: Sequence[Signed]) -> list[bytes | TandemError | None]:
         """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.
 
-        A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled.
+        A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled, and for
+        all of them ``CannotWrite`` if the store cannot be read.
         """
+        try:
+            return self._poll(polls)
+        except (SQLAlchemyError, OSError):
+            return [CannotWrite(_LATER) for _ in polls]
+
+    def _poll(self, polls: Sequence[Signed]) -> list[bytes | TandemError | None]:
         found: list[bytes | TandemError | None] = []
-        for signed, checked in zip(polls, payloads(polls, messages.Poll.KIND), strict=True):
+        verified = payloads(polls, messages.Poll.KIND)
+        if any(
+            isinstance(said, bytes) and self._roster.position(poll.key) is None
+            for poll, said in zip(polls, verified, strict=True)
+        ):
+            self._registrar.refresh()  # perhaps another process has enrolled them
+        for signed, checked in zip(polls, verified, strict=True):
             try:
                 if isinstance(checked, Forged):
                     raise checked
@@ -237,8 +290,14 @@ class Collection:
         """Take reports; those that are acceptable are on disk when this returns.
 
         The same report again is accepted again. A problem says why one is not acceptable; its reason is counted, and
-        nothing is changed by it.
+        nothing is changed by it. ``CannotWrite`` for all of them says that the store cannot be used at present.
         """
+        try:
+            return self._accept(sent)
+        except (SQLAlchemyError, OSError):
+            return [CannotWrite(_LATER) for _ in sent]
+
+    def _accept(self, sent: Sequence[Sent]) -> list[TandemError | None]:
         kinds = [messages.Report.KIND if report.body is None else messages.PackedReport.KIND for report in sent]
         checked: list[bytes | Forged] = [b""] * len(sent)
         for kind in set(kinds):
@@ -246,32 +305,32 @@ class Collection:
             for i, payload in zip(places, payloads([sent[i].signed for i in places], kind), strict=True):
                 checked[i] = payload
         outcomes: list[TandemError | None] = [None] * len(sent)
-        fresh: list[tuple[Taking, StoredReport]] = []
+        fresh: dict[int, Judged] = {}
         with self._lock:
             earlier: dict[tuple[str, int, str], StoredReport] = {}
             for i, (report, payload) in enumerate(zip(sent, checked, strict=True)):
                 try:
                     if isinstance(payload, Forged):
                         raise payload
-                    claim = read(report.signed, payload, report.body)
-                    taking, accepted, new = self._judge(claim, earlier)
-                    if new:
-                        earlier[claim.report.run, claim.report.question, claim.key] = accepted
-                        fresh.append((taking, accepted))
+                    judged = self._judge(read(report.signed, payload, report.body), earlier)
+                    if judged.new:
+                        claim = judged.claim
+                        earlier[claim.report.run, claim.report.question, claim.key] = judged.report
+                        fresh[i] = judged
                 except Refusal as refusal:
                     outcomes[i] = refusal.problem
                 except TandemError as error:
                     outcomes[i] = error
-            try:
-                self._keep(fresh)
-            except CannotWrite as error:
-                return [error] * len(sent)
+            for i in self._keep(fresh):
+                # Another process has taken a report of this participant meanwhile, or the question was closed.
+                try:
+                    self._judge(fresh[i].claim, earlier={})
+                except Refusal as refusal:
+                    outcomes[i] = refusal.problem
         self.rejected.update(problem.problem for problem in outcomes if problem is not None)
         return outcomes
 
-    def _judge(
-        self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]
-    ) -> tuple[Taking, StoredReport, bool]:
+    def _judge(self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]) -> Judged:
         run, number = claim.report.run, claim.report.question
         check_configuration(claim.report, self._agreed(run)[0])
         taking = self._question(run, number)
@@ -282,22 +341,35 @@ class Collection:
         if known is None and stored:
             known = self._store.report(stored)
         accepted = judge(claim, taking.asked, known, taking.open)
-        return taking, accepted, accepted is not known
+        return Judged(claim, taking, accepted, accepted is not known)
 
-    def _keep(self, fresh: list[tuple[Taking, StoredReport]]) -> None:
+    def _keep(self, fresh: dict[int, Judged]) -> list[int]:
+        """Store reports; returns the places of those that were overtaken: they are not stored."""
         if not fresh:
-            return
-        first = self._newest + 1
-        try:
-            self._store.add_reports(first, [(taking.question.key, report) for taking, report in fresh])
-        except (SQLAlchemyError, OSError) as error:
-            # Perhaps it was stored all the same: what is in memory is read from the store again.
-            self._taking.clear()
-            with suppress(SQLAlchemyError, OSError):
-                self._newest = self._store.last_report()
-            raise CannotWrite("reports cannot be stored at present: nothing was acknowledged, hand in again") from error
-        self._newest += len(fresh)
-        for number, (taking, report) in enumerate(fresh, start=first):
-            taking.enter(report.slot, number)
+            return []
+        overtaken: list[int] = []
+        kept: list[Judged] = []
+
+        def choose(taken: Sequence[Taken], still_open: AbstractSet[int]) -> list[tuple[int, StoredReport]]:
+            self._learn(taken, still_open)
+            for i, judged in fresh.items():
+                late = not judged.taking.open or judged.taking.reported(judged.report.slot)
+                (overtaken.append(i) if late else kept.append(judged))
+            return [(judged.taking.question.key, judged.report) for judged in kept]
+
+        self._store.add_reports(self._newest, choose)
+        for judged in kept:
+            self._newest += 1
+            judged.taking.enter(judged.report.slot, self._newest)
         with self._arrived:
             self._arrived.notify_all()
+        return overtaken
+
+
+class Judged(NamedTuple):
+    """An acceptable report: what was claimed, on which question, as it is to be stored, and whether it is new."""
+
+    claim: Claim
+    taking: Taking
+    report: StoredReport
+    new: bool

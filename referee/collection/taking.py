@@ -44,10 +44,16 @@ class Taking:
         return self.heard >= self.question.asked
 
     def enter(self, slot: int, number: int) -> None:
-        """Note that the participant to whom a slot belongs has reported, and where its report is."""
+        """Note that the participant to whom a slot belongs has reported, and where its report is; once counts."""
         batch = self.asked.batch
-        self._numbers[batch.position(slot)] = number
-        self.heard += len(batch.slots_from(slot))
+        position = batch.position(slot)
+        if not self._numbers[position]:
+            self._numbers[position] = number
+            self.heard += len(batch.slots_from(slot))
+
+    def reported(self, slot: int) -> bool:
+        """Return whether the participant to whom a slot belongs has reported."""
+        return bool(self._numbers[self.asked.batch.position(slot)])
 
     def number(self, position: int | None) -> int:
         """Return the number of a participant's report, given its place in the roster; 0 if there is none."""

@@ -18,6 +18,7 @@ from common.core.errors import (
     PeerMisbehaved,
     PeerUnavailable,
     Refused,
+    Superseded,
     TandemError,
 )
 from common.scenario.resolved import parse_resolved
@@ -101,6 +102,8 @@ class Execution:
             script, pattern = protocol.script(self._scenario, public), protocol.pattern
             outcome = drive(script, pattern, self._exchange, on_progress)
             status, reason = outcome.status, outcome.reason
+        except Superseded:
+            raise  # whoever drives now goes on where this one was
         except (Refused, BadScenario, BadMessage) as error:
             status, reason = "refused", error.detail
         except TandemError as error:
@@ -130,7 +133,8 @@ class Execution:
         self._await_agents(on_progress)
         cohorts = self._store.cohorts()
         sealed = sum(c.agents for c in cohorts)
-        enrolled, agents = len(self._roster), self._roster.agents
+        enrolled = len(self._roster)
+        agents = self._roster.before(enrolled)  # who enrols from here on is of the next cohort
         listed = self._roster.encode(enrolled)
         fresh = agents - sealed
         cohort = Cohort(sealed, fresh, self._order_seed(), 0) if fresh else None

@@ -29,6 +29,8 @@ from common.wire.identity import Identity, Signed
 from referee.collection.collection import PATIENCE
 from tests.support import TOKEN, Bench, seal, tiny
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 
 class Attacker:
     """Holds an open question in its hands, and reports what it likes."""

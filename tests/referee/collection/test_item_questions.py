@@ -40,6 +40,7 @@ class Asked:
         self.host = Host(self.agent, referee, referee.identity.public)
         self.host.enrol(TOKEN)
         referee.create("run", chosen.wire(), 1)
+        assert referee.drive()
         referee._execution(referee.store.run("run")).begin(lambda note: None)
 
     def __enter__(self) -> Asked:
