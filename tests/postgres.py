@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for the tests: a cluster of its own in a temporary folder, on a Unix socket, gone afterwards."""
+"""A real PostgreSQL server for the tests: a cluster in a temporary folder, on a Unix socket, gone afterwards."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Server:
         self._programs = programs
         memory = Path("/dev/shm")
         roomy = memory.is_dir() and shutil.disk_usage(memory).free > ROOM
-        self._folder = Path(tempfile.mkdtemp(prefix="pg-", dir=memory if roomy else None))  # a socket's path must be short
+        self._folder = Path(
+            tempfile.mkdtemp(prefix="pg-", dir=memory if roomy else None)
+        )  # a socket's path must be short
         self._names = count()
         # A server refuses to be root; its package has made a user for it.
         self._as: list[str] = []
@@ -55,7 +57,16 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it can be used."""
-        options = ["-D", str(self._data), "-k", str(self._folder), "-c", "listen_addresses=", "-c", "max_connections=200"]
+        options = [
+            "-D",
+            str(self._data),
+            "-k",
+            str(self._folder),
+            "-c",
+            "listen_addresses=",
+            "-c",
+            "max_connections=200",
+        ]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*(self._as or ["setpriv"]), "--pdeathsig", "INT", str(self._programs / "postgres"), *options],
@@ -89,7 +100,7 @@ class Server:
         """Execute one command as the superuser; return the rows if there are any."""
         where = f"host={self._folder} user=postgres dbname=postgres"
         with psycopg.connect(where, autocommit=True) as connection:
-            cursor = connection.execute(command)  # type: ignore[call-overload] # our own commands
+            cursor = connection.execute(command)
             return cursor.fetchall() if cursor.description else []
 
     def database(self) -> str:

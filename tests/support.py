@@ -38,7 +38,7 @@ ABOUT = [name for name in PROTOCOLS.shipped() if PROTOCOLS[name].problem is not 
 
 
 def database_of(folder: Path) -> str | None:
-    """Return the URL of the referee's database of a bench in a folder; None: a file there. Fixtures may replace this."""
+    """Return the URL of the database of a bench's referee; None: a file in its folder. Fixtures may replace this."""
     return None
 
 

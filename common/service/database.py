@@ -21,7 +21,7 @@ _SCHEMAS: dict[tuple[str, str], MetaData] = {}
 _SETTINGS: dict[str, dict[str, Any]] = {
     "sqlite": {"connect_args": {"timeout": 60}},
     "postgresql": {
-        "isolation_level": "READ COMMITTED",  # whatever the server's default is: no transaction here fails as not serializable
+        "isolation_level": "READ COMMITTED",  # no transaction fails as not serializable, whatever the server's default
         "pool_pre_ping": True,
         # A server that has vanished is noticed within half a minute.
         "connect_args": {
@@ -46,8 +46,8 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
     Parameters
     ----------
     url
-        SQLAlchemy URL of a SQLite file or a PostgreSQL database. What is committed survives a crash: SQLite files get full
-        synchronisation, PostgreSQL's sessions commit synchronously even if the server's default is another one.
+        SQLAlchemy URL of a SQLite file or a PostgreSQL database. What is committed survives a crash: SQLite files get
+        full synchronisation, PostgreSQL's sessions commit synchronously even if the server's default is another one.
     migrations
         Package with the party's Alembic ``env.py`` and ``versions``.
     log
@@ -90,8 +90,8 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
 def alone(connection: Connection, turn: int) -> None:
     """Wait for a turn that only one transaction of all processes has at a time; it ends with the transaction.
 
-    What another transaction wrote in the same turn is seen by all that is read from here on. On SQLite there is one turn
-    for everything: the right to write. Call it before anything else in the transaction.
+    What another transaction wrote in the same turn is seen by all that is read from here on. On SQLite there is one
+    turn for everything: the right to write. Call it before anything else in the transaction.
     """
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,8 +1,8 @@
 """Questions out, answers in: hands every agent at most one question, and takes at most one answer from each.
 
-Any number of processes take reports on one database. The reports are one numbered list. A process adds to it in a turn of
-its own and after it has read what the others added, so that what it has in memory is complete whenever it stores. The
-number of a report is the primary key: whoever has missed one cannot add the next.
+Any number of processes take reports on one database. The reports are one numbered list. A process adds to it in a turn
+of its own and after it has read what the others added, so that what it has in memory is complete whenever it stores.
+The number of a report is the primary key: whoever has missed one cannot add the next.
 """
 
 from __future__ import annotations
@@ -240,8 +240,8 @@ class Collection:
     def poll(self, polls: Sequence[Signed]) -> list[bytes | TandemError | None]:
         """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.
 
-        A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled, and for
-        all of them ``CannotWrite`` if the store cannot be read.
+        A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled, and
+        for all of them ``CannotWrite`` if the store cannot be read.
         """
         try:
             return self._poll(polls)

@@ -32,9 +32,7 @@ class AgentQueries(Tables):
 
     # Participants ---------------------------------------------------------------------------------------------------
 
-    def add_participants(
-        self, begin: int, choose: Callable[[Iterable[Participant]], Sequence[Participant]]
-    ) -> None:
+    def add_participants(self, begin: int, choose: Callable[[Iterable[Participant]], Sequence[Participant]]) -> None:
         """Record participants, in one transaction that no other process has at the same time.
 
         Parameters
@@ -42,8 +40,8 @@ class AgentQueries(Tables):
         begin
             The agent number after all that the caller knows.
         choose
-            Called with those who were recorded since, from ``begin`` on; returns who is to be recorded after them. Whoever
-            has not seen all others cannot record anybody: the first number would be taken.
+            Called with those who were recorded since, from ``begin`` on; returns who is to be recorded after them.
+            Whoever has not seen all others cannot record anybody: the first number would be taken.
         """
         with self._alone(ENROLLING) as connection:
             rows = [(p.first, bytes.fromhex(p.key), p.agents) for p in choose(self._participants(connection, begin))]

@@ -1,9 +1,9 @@
 """Which process drives the runs: a lease that expires, with a token that only ever grows.
 
-Any number of processes may work on one database. One of them drives. It renews its lease; when it does not any more, another
-one takes the lease over and with it a greater token. Each transaction of a driver checks its token in the database
-(:meth:`referee.state.tables.Tables._driving`): one that was stopped for a while, and goes on without knowing that it was
-replaced, writes nothing (a fencing token; Kleppmann 2016, "How to do distributed locking").
+Any number of processes may work on one database. One of them drives. It renews its lease; when it does not any more,
+another one takes the lease over and with it a greater token. Each transaction of a driver checks its token in the
+database (:meth:`referee.state.tables.Tables._driving`): one that was stopped for a while, and goes on without knowing
+that it was replaced, writes nothing (a fencing token; Kleppmann 2016, "How to do distributed locking").
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class LeaseQueries(Tables):
                 token += 1
                 lease = {"holder": holder, "token": token, "expires": now + seconds}
                 connection.execute(
-                    insert(leases).values(name=DRIVER, **lease) if row is None else update(leases).where(mine).values(lease)
+                    insert(leases).values(name=DRIVER, **lease)
+                    if row is None
+                    else update(leases).where(mine).values(lease)
                 )
         self.fence = token if free else None
         return free

@@ -15,8 +15,8 @@ from common.wire.transcript import Entry
 from referee.state import migrations
 
 ENROLLING, REPORTING, LEASING = 1, 2, 3
-"""Turns (:func:`common.service.database.alone`): participants, reports and the lease are each written by one process at a
-time. Nobody takes a second turn in one transaction."""
+"""Turns (:func:`common.service.database.alone`): participants, reports and the lease are each written by one process
+at a time. Nobody takes a second turn in one transaction."""
 DRIVER = "driver"
 """The name of the lease: its holder drives all runs."""
 

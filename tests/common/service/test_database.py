@@ -67,7 +67,7 @@ def test_what_cannot_be_opened_is_said_so(tmp_path):
             open_database(url, "curator.state.migrations")
 
 
-# On a PostgreSQL server ------------------------------------------------------------------------------------------------
+# On a PostgreSQL server -----------------------------------------------------------------------------------------------
 
 
 def test_the_same_migrations_make_the_same_tables_on_a_server(postgresql):
@@ -123,7 +123,7 @@ def test_a_server_that_may_lose_what_was_committed_is_refused(postgresql, settin
 
 
 def test_a_turn_is_one_transactions_at_a_time_and_sees_what_the_one_before_wrote(postgresql):
-    """Two threads read the greatest number and write the next one, again and again: none is written twice or left out."""
+    """Two threads read the greatest number and write the next one, over and over: none is written twice or left out."""
     engine = open_database(postgresql.database(), "referee.state.migrations")
     greatest = text("SELECT coalesce(max(first), -1) FROM participants")
 
