@@ -113,6 +113,21 @@ def open_tables(url: str, migrations: str, *, log: bool = True) -> tuple[Engine,
     return engine, _SCHEMAS[kind].tables
 
 
+def database_bytes(url: str) -> int:
+    """Return how many bytes a database takes on disk, its indexes and a file's log included."""
+    parts = make_url(url)
+    if parts.get_backend_name() == "sqlite":
+        file = Path(parts.database or "")
+        return sum(path.stat().st_size for path in file.parent.glob(f"{file.name}*"))
+    engine = create_engine(url)
+    tables = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+    try:
+        with engine.connect() as connection:
+            return int(connection.execute(text(f"SELECT sum(pg_total_relation_size(oid)) {tables}")).scalar_one())
+    finally:
+        engine.dispose()
+
+
 def sqlite_url(path: Path) -> str:
     """Return the URL of a SQLite file, creating its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -137,9 +137,7 @@ class Sender:
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_killed_processes_lose_no_acknowledged_report_and_count_none_twice(tmp_path, kind, request):
     database = (
-        f"sqlite:///{tmp_path}/shared.sqlite"
-        if kind == "sqlite"
-        else request.getfixturevalue("postgresql").database()
+        f"sqlite:///{tmp_path}/shared.sqlite" if kind == "sqlite" else request.getfixturevalue("postgresql").database()
     )
     agents = [LightAgent.fresh() for _ in range(AGENTS)]
     with fleet(tmp_path, database) as parties:

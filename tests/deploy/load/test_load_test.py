@@ -21,8 +21,10 @@ def loaded(*arguments: str) -> Any:
     return json.loads(ended.stdout)
 
 
-def test_what_is_acknowledged_is_stored_and_counted():
-    found = loaded("--individuals", "300", "--hosted", "500", "--hosts", "2")
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def test_what_is_acknowledged_is_stored_and_counted(kind, request):
+    store = [] if kind == "sqlite" else ["--database", request.getfixturevalue("postgresql").database()]
+    found = loaded("--individuals", "300", "--hosted", "500", "--hosts", "2", *store)
     assert (found["acknowledged"], found["stored"], found["counted"], found["agree"]) == (800, 800, 800, True)
     assert set(found["phases"]) == {"enrol", "poll", "report", "audit"}
     for name, phase in found["phases"].items():
@@ -32,6 +34,7 @@ def test_what_is_acknowledged_is_stored_and_counted():
     assert found["machine"]["verify_per_second"] > 0
     assert found["machine"]["commits_per_second"] > 0
     assert found["peak_memory_bytes"] > 0
+    assert found["database_bytes_per_report"] > 100
 
 
 @pytest.mark.slow
