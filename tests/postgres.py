@@ -55,6 +55,11 @@ class Server:
     def _data(self) -> Path:
         return self._folder / "data"
 
+    @staticmethod
+    def _with(user: list[str]) -> list[str]:
+        """Return what a server that must not outlive this process is started with."""
+        return [*(user or ["setpriv"]), "--pdeathsig", "INT"] if shutil.which("setpriv") else []
+
     def start(self) -> None:
         """Start it, and wait until it can be used."""
         options = [
@@ -69,7 +74,7 @@ class Server:
         ]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*(self._as or ["setpriv"]), "--pdeathsig", "INT", str(self._programs / "postgres"), *options],
+                [*self._with(self._as), str(self._programs / "postgres"), *options],
                 stdout=log,
                 stderr=log,
                 cwd="/",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -63,10 +63,17 @@ class Collection:
         Knows everybody who is enrolled.
     clock
         Seconds since some moment, never fewer than before: by it questions are closed.
+    process
+        The name of this process among all of this referee's.
     """
 
     def __init__(
-        self, store: Store, identity: Identity, registrar: Registrar, clock: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        identity: Identity,
+        registrar: Registrar,
+        clock: Callable[[], float] = time.monotonic,
+        process: str = "",
     ) -> None:
         self._store = store
         self._identity = identity
@@ -79,7 +86,9 @@ class Collection:
         self._runs: dict[str, tuple[str, LocalRandomizer]] = {}
         self._newest = store.last_report()
         self._open = list(store.open_questions().values())
-        self.rejected: Counter[str] = Counter()
+        self._process = process
+        self.rejected = store.rejected(process)
+        self._noted = self.rejected.total()
         self.on_question: Callable[[], None] = lambda: None
         """Called when a question was opened."""
 
@@ -152,6 +161,7 @@ class Collection:
         sqlalchemy.exc.SQLAlchemyError
             If the store cannot be read at present.
         """
+        self._note_rejected()
         with self._lock:
             questions = self._store.open_questions()
             self._learn(self._store.taken(self._newest), questions.keys())
@@ -161,6 +171,17 @@ class Collection:
             self._open = list(questions.values())
         if fresh:
             self.on_question()
+
+    def count_rejected(self) -> int:
+        """Return how many reports all processes have refused, as far as they have said so."""
+        self._note_rejected()
+        return self._store.rejected().total()
+
+    def _note_rejected(self) -> None:
+        counts = dict(self.rejected)
+        if sum(counts.values()) != self._noted:
+            self._store.keep_rejected(self._process, counts)
+            self._noted = sum(counts.values())
 
     def _learn(self, taken: Sequence[Taken], still_open: AbstractSet[int]) -> None:
         """Take over which reports were stored by others, and which questions still take any."""

@@ -215,7 +215,7 @@ class Execution:
                 "enrolled": self._roster.agents,
                 "asked": sum(q.asked for q in self._store.questions(self._run)),
                 "answered": self._store.answered(self._run),
-                "rejected": sum(self._collection.rejected.values()),
+                "rejected": self._collection.count_rejected(),
             },
             seconds=self._seconds,
         )

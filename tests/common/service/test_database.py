@@ -27,6 +27,7 @@ TABLES = {
         "entries",
         "identity",
         "leases",
+        "rejections",
     },
 }
 
