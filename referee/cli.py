@@ -137,7 +137,10 @@ def serve_command(
     ] = None,
     database: Annotated[
         str | None,
-        typer.Option(help="sqlite:///FILE or postgresql+psycopg://... (default: SQLite in the state directory)."),
+        typer.Option(
+            envvar="TANDEM_DATABASE",
+            help="sqlite:///FILE or postgresql+psycopg://... (default: SQLite in the state directory).",
+        ),
     ] = None,
     role: Annotated[
         str,

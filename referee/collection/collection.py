@@ -7,9 +7,7 @@ The number of a report is the primary key: whoever has missed one cannot add the
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -17,17 +15,15 @@ from typing import NamedTuple
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.errors import CannotWrite, Forged, NotFound, PeerUnavailable, TandemError
-from common.scenario.resolved import parse_resolved
-from common.vocabulary.mechanisms.base import LocalRandomizer
-from common.vocabulary.queries.base import Query, parse_query
+from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
 from referee.collection.adding_up import add_up
-from referee.collection.asked import Asked
-from referee.collection.batches import Batch, form_batch, take
+from referee.collection.batches import take
 from referee.collection.judging import Claim, Refusal, check_configuration, judge, read
+from referee.collection.questions import Questions
 from referee.collection.reading import payloads
 from referee.collection.registrar import Registrar
 from referee.collection.taking import Taking
@@ -79,18 +75,11 @@ class Collection:
         self._identity = identity
         self._registrar = registrar
         self._roster = registrar.roster
+        self.questions = Questions(store, registrar)
         self.clock = clock
-        self._lock = threading.RLock()
-        self._arrived = threading.Condition()
-        self._taking: OrderedDict[tuple[str, int], Taking] = OrderedDict()
-        self._runs: dict[str, tuple[str, LocalRandomizer]] = {}
-        self._newest = store.last_report()
-        self._open = list(store.open_questions().values())
         self._process = process
         self.rejected = store.rejected(process)
         self._noted = self.rejected.total()
-        self.on_question: Callable[[], None] = lambda: None
-        """Called when a question was opened."""
 
     # The protocol's side --------------------------------------------------------------------------------------------
 
@@ -116,15 +105,17 @@ class Collection:
             If the run's mechanism cannot randomize what the query says; nobody is asked then.
         PeerUnavailable
             If not one report came within ``PATIENCE`` deadlines.
+        Superseded
+            If another process drives the runs meanwhile.
         """
-        self._agreed(run)[1].answer_kind(query.domain)  # refuses before anybody is asked
+        self.questions.agreed(run)[1].answer_kind(query.domain)  # refuses before anybody is asked
         if self._store.question(run, number) is None:
             self._ask(run, number, query, count)
-        taking = self._question(run, number)
+        taking = self.questions.find(run, number)
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
         began = self.clock()
-        while taking is not None and taking.open and not taking.complete:
+        while taking.open and not taking.complete:
             left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:
                 self.refresh()  # what other processes have acknowledged has come
@@ -132,45 +123,27 @@ class Collection:
                     raise PeerUnavailable(f"no agent answered question {number} within {deadline * PATIENCE:g} s")
                 break
             wait(left)
-            taking = self._question(run, number)  # perhaps read anew meanwhile
-        if taking is None:
-            raise NotFound(f"run {run!r} has no question {number}")
+            self._store.check_driving()
         self._close(taking)
         return add_up(taking.asked, self._store.reports(taking.question))
-
-    def wait(self, seconds: float) -> None:
-        """Sleep until reports arrive, at most that long."""
-        with self._arrived:
-            arrived = self._arrived.wait(min(seconds, 1.0))
-        if arrived:
-            # Very many individuals report one by one: look at them together, not at all of them for each.
-            time.sleep(GATHER)
 
     def close(self, run: str) -> None:
         """Close what is still open of a run."""
         for question in self._store.questions(run):
-            taking = self._question(run, question.question) if question.open else None
+            taking = self.questions.find(run, question.question) if question.open else None
             if taking is not None:
                 self._close(taking)
 
     def refresh(self) -> None:
-        """Learn what other processes have stored: questions that were opened or closed, and reports.
+        """Learn what other processes have stored, and let them know what this one has refused.
 
         Raises
         ------
         sqlalchemy.exc.SQLAlchemyError
-            If the store cannot be read at present.
+            If the store cannot be used at present.
         """
         self._note_rejected()
-        with self._lock:
-            questions = self._store.open_questions()
-            self._learn(self._store.taken(self._newest), questions.keys())
-            fresh = [place for place in questions.values() if place not in self._open]
-            for run, number in fresh:
-                self._question(run, number)  # before anybody asks for it
-            self._open = list(questions.values())
-        if fresh:
-            self.on_question()
+        self.questions.refresh()
 
     def count_rejected(self) -> int:
         """Return how many reports all processes have refused, as far as they have said so."""
@@ -183,25 +156,10 @@ class Collection:
             self._store.keep_rejected(self._process, counts)
             self._noted = sum(counts.values())
 
-    def _learn(self, taken: Sequence[Taken], still_open: AbstractSet[int]) -> None:
-        """Take over which reports were stored by others, and which questions still take any."""
-        takings = {taking.question.key: taking for taking in self._taking.values()}
-        for report in taken:
-            self._newest = report.number
-            if report.question in takings:
-                takings[report.question].enter(report.slot, report.number)
-        for key, taking in takings.items():
-            taking.open = taking.open and key in still_open
-        if taken:
-            with self._arrived:
-                self._arrived.notify_all()
-
     def _close(self, taking: Taking) -> None:
-        with self._lock:
-            key = (taking.question.run, taking.question.question)
+        with self.questions.lock:
             self._store.close_question(taking.question)
-            self._taking.get(key, taking).open = taking.open = False
-            self._open = [other for other in self._open if other != key]
+            self.questions.closed(taking)
 
     def _ask(self, run: str, number: int, query: Query, count: int) -> None:
         parts = take(self._store.cohorts(), min(count, messages.MAX_AGENTS_PER_QUESTION))
@@ -214,47 +172,7 @@ class Collection:
         }
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
         if asked:
-            with self._lock:
-                self._question(run, number)
-                self._open = [*self._open, (run, number)]
-        self.on_question()
-
-    def _question(self, run: str, number: int) -> Taking | None:
-        """Return a question of a run, and who has reported on it; one thread at a time reads it from the store."""
-        key = (run, number)
-        known = self._taking.get(key)
-        if known is not None:
-            return known
-        with self._lock:
-            known = self._taking.get(key)
-            question = None if known is not None else self._store.question(run, number)
-            if known is None and question is not None:
-                self._registrar.refresh()  # whoever was asked is in the list then
-                known = Taking(question, self._asked(question), self._store.slots(question))
-                self._taking[key] = known
-                for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
-                    del self._taking[old]
-            return known
-
-    def _asked(self, question: Question) -> Asked:
-        digest, mechanism = self._agreed(question.run)
-        query = parse_query(question.query)
-        kind = mechanism.answer_kind(query.domain)
-        return Asked(question.run, digest, question.question, query, kind, lambda: self._batch(question))
-
-    def _batch(self, question: Question) -> Batch:
-        cohorts = {c.first: c for c in self._store.cohorts()}
-        return form_batch(question.parts, cohorts.__getitem__, self._roster)
-
-    def _agreed(self, run: str) -> tuple[str, LocalRandomizer]:
-        """Return the digest of a run's configuration, and how its agents randomize; also right after a restart."""
-        if run not in self._runs:
-            wire = self._store.run(run).configuration
-            if wire is None:
-                raise NotFound(f"run {run!r} has not begun")
-            configuration = messages.Configuration.parse(wire)
-            self._runs[run] = (configuration.fingerprint(), parse_resolved(configuration.scenario).agents.mechanism)
-        return self._runs[run]
+            self.questions.opened(run, number)
 
     # The agents' side -----------------------------------------------------------------------------------------------
 
@@ -299,8 +217,8 @@ class Collection:
         position = self._roster.position(participant)
         if position is None:
             raise NotFound("this participant is not enrolled here")
-        for run, number in self._open:
-            taking = self._question(run, number)
+        for run, number in self.questions.open:
+            taking = self.questions.find(run, number)
             if taking is None or not taking.open or taking.number(position):
                 continue
             if len(taking.asked.slots(participant)):
@@ -327,7 +245,7 @@ class Collection:
                 checked[i] = payload
         outcomes: list[TandemError | None] = [None] * len(sent)
         fresh: dict[int, Judged] = {}
-        with self._lock:
+        with self.questions.lock:
             earlier: dict[tuple[str, int, str], StoredReport] = {}
             for i, (report, payload) in enumerate(zip(sent, checked, strict=True)):
                 try:
@@ -353,8 +271,8 @@ class Collection:
 
     def _judge(self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]) -> Judged:
         run, number = claim.report.run, claim.report.question
-        check_configuration(claim.report, self._agreed(run)[0])
-        taking = self._question(run, number)
+        check_configuration(claim.report, self.questions.agreed(run)[0])
+        taking = self.questions.find(run, number)
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
         known = earlier.get((run, number, claim.key))
@@ -372,18 +290,16 @@ class Collection:
         kept: list[Judged] = []
 
         def choose(taken: Sequence[Taken], still_open: AbstractSet[int]) -> list[tuple[int, StoredReport]]:
-            self._learn(taken, still_open)
+            self.questions.learn(taken, still_open)
             for i, judged in fresh.items():
                 late = not judged.taking.open or judged.taking.reported(judged.report.slot)
                 (overtaken.append(i) if late else kept.append(judged))
             return [(judged.taking.question.key, judged.report) for judged in kept]
 
-        self._store.add_reports(self._newest, choose)
+        self._store.add_reports(self.questions.newest, choose)
         for judged in kept:
-            self._newest += 1
-            judged.taking.enter(judged.report.slot, self._newest)
-        with self._arrived:
-            self._arrived.notify_all()
+            self.questions.stored(judged.taking, judged.report.slot)
+        self.questions.announce()
         return overtaken
 
 

@@ -174,6 +174,7 @@ class Execution:
                 )
                 said = available
             self._wait(0.2)
+            self._store.check_driving()
 
     def _order_seed(self) -> str:
         if self._state.seed is None or self._scenario.people == "real":
@@ -277,6 +278,7 @@ class Execution:
                     self._on_progress(Progress(f"the run waits for the curator: {error.detail}", {}))
                 said = True
                 time.sleep(PAUSE)
+                self._store.check_driving()
 
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:
         """Ask a batch, or find its stored answers."""

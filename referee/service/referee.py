@@ -84,7 +84,7 @@ class Referee:
         self.registrar = Registrar(self.store, self.identity)
         self.collection = Collection(self.store, self.identity, self.registrar, clock, self._name)
         self._curator = curator
-        self._wait = wait or self.collection.wait
+        self._wait = wait or self.collection.questions.wait
         self._notes: dict[str, list[Progress]] = {}
 
     def close(self) -> None:

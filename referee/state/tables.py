@@ -70,10 +70,21 @@ class Tables:
                 alone(connection, turn)
             # The shared lock on the row lets nobody take the lease before this transaction has ended.
             held = select(leases.c.token).where(leases.c.name == DRIVER).with_for_update(read=True)
-            if self.fence is None or connection.execute(held).scalar() != self.fence:
+            if connection.execute(held).scalar() != self.fence:
                 self.fence = None
-                raise Superseded("another process drives the runs of this referee: this one writes nothing")
+            self.check_driving()
             yield connection
+
+    def check_driving(self) -> None:
+        """Stop a driver that waits for others, if it has learned that it does not drive any more.
+
+        Raises
+        ------
+        Superseded
+            If this process holds no lease.
+        """
+        if self.fence is None:
+            raise Superseded("another process drives the runs of this referee: this one writes nothing")
 
     def _now(self, connection: Connection) -> float:
         """Return the time of the database, which all of its processes share, in seconds."""

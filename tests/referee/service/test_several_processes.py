@@ -117,7 +117,7 @@ def test_what_was_closed_by_the_driver_takes_nothing_anywhere(people):
         with beside(bench) as second:
             report = sent(agents[0], second)
             bench.referee.collection.close("run")
-            assert second.collection._question("run", 1).open  # it has not heard of it yet
+            assert second.collection.questions.find("run", 1).open  # it has not heard of it yet
             late.extend(second.collection.accept([report]))
 
     bench.meanwhile(attack)
@@ -180,7 +180,7 @@ def test_questions_that_the_driver_opens_are_handed_out_by_others(people):
             assert second.collection.accept([sent(agent, second)]) == [None]
 
     with beside(bench) as second:
-        second.collection.on_question = lambda: announced.append(1)
+        second.collection.questions.on_question = lambda: announced.append(1)
         bench.meanwhile(attack)
         assert bench.run()["agents"]["answered"] == 100
         second.collection.refresh()
@@ -232,6 +232,22 @@ def test_a_driver_that_was_replaced_writes_nothing_and_its_run_goes_on_elsewhere
         assert {name: ended[0][name] for name in SAME} == {name: undisturbed[1].result[name] for name in SAME}
         bench.referee.registrar.refresh()
         assert audit(leave_folder(tmp_path / "run", tiny(), 1, bench.finished())).answers == 1200
+
+
+def test_a_driver_that_lost_its_lease_does_not_wait_for_the_question_to_end(people):
+    """It would be of no use for as long: nobody else might be there to drive when the new one dies."""
+    bench, _ = people
+
+    def lost() -> None:
+        with beside(bench) as second:
+            bench.referee.store.renew_lease(0.0)
+            assert second.drive()
+            bench.referee.store.renew_lease(10.0)  # as its thread does: it learns that it has lost
+
+    bench.meanwhile(lost)
+    with pytest.raises(Superseded):
+        bench.run()
+    assert list(bench.referee.store.open_questions().values()) == [("run", 1)]
 
 
 def test_whoever_does_not_hold_the_lease_writes_nothing_of_a_run(people):
