@@ -264,6 +264,7 @@ SLOW: tuple[Job, ...] = (
 PARSED: dict[str, dict[str, str]] = {
     "make evidence": {},
     "referee run halfspace": {},
+    "referee load-test --individuals 20000": {},
     "referee run ball-paper-nonprivate": {},
     "referee run ball-paper-size": {},
     "referee run ball-paper-size --seed 1": {},

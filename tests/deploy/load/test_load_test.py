@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadInput
+from common.scenario.loading import load
+from deploy.checking import checked
 from deploy.load.testing import Options
 from referee.cli import app
 
+ROOT = Path(__file__).parents[3]
 PHASES = {"per_second", "p50_ms", "p99_ms", "cpu_us_referee", "cpu_us_generator", "rejected"}
 
 
@@ -63,3 +67,11 @@ def test_those_who_are_silent_are_waited_for_and_not_counted():
 def test_what_cannot_be_is_refused_before_anything_is_started(wrong, why):
     with pytest.raises(BadInput, match=why):
         Options(**wrong)
+
+
+def test_the_load_of_the_compose_file_is_that_of_the_command():
+    lines = (ROOT / "deploy" / "docker" / "load.env").read_text().splitlines()
+    values = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    served = checked(load(values["TANDEM_SCENARIO"], values["TANDEM_SET"].split()))
+    options = Options(int(values["TANDEM_INDIVIDUALS"]), int(values["TANDEM_HOSTED"]))
+    assert served.wire() == options.scenario().wire()
