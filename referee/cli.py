@@ -135,8 +135,26 @@ def serve_command(
         ),
     ] = None,
     database: Annotated[
-        str | None, typer.Option(help="SQLAlchemy URL (default: SQLite in the state directory).")
+        str | None,
+        typer.Option(
+            envvar="TANDEM_DATABASE",
+            help="sqlite:///FILE or postgresql+psycopg://... (default: SQLite in the state directory).",
+        ),
     ] = None,
+    role: Annotated[
+        str,
+        typer.Option(
+            help="Of several processes on one database, one drives the runs: both (takes requests, and drives when no "
+            "other does) or ingest (takes requests only)."
+        ),
+    ] = "both",
+    key: Annotated[
+        Path | None,
+        typer.Option(help="File of the signing key, which all processes share (default: in the state directory)."),
+    ] = None,
+    lease: Annotated[
+        float, typer.Option(help="Seconds after which another process drives if this one is not heard of.", min=0.5)
+    ] = 10.0,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8000,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the curator is away.", min=0)] = 300.0,
@@ -159,10 +177,13 @@ def serve_command(
     from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
+    from referee.service.follower import Follower
     from referee.service.referee import Referee
     from referee.service.runner import Runner
 
     end_with_stdin()
+    if role not in ("both", "ingest"):
+        raise typer.BadParameter(f"the role is both or ingest, found {role!r}")
     purposes = ("enrolment", "operator", "individual")
     tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in purposes}
     if not tokens["individual"]:
@@ -175,7 +196,7 @@ def serve_command(
         client = CuratorClient(curator, patience=patience)
         caps = Caps(max_individuals, max_hosts, people_per_host)
         folder = (state or user_state() / "referee").absolute()
-        referee = Referee(folder, client, database=database, caps=caps)
+        referee = Referee(folder, client, database=database, caps=caps, key=key, lease=lease)
         client.identity = referee.identity
         unless_it_starts.callback(referee.close)
         for purpose, value in tokens.items():
@@ -183,9 +204,12 @@ def serve_command(
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
         unless_it_starts.pop_all()
     compiled()  # before anybody waits for it
+    Follower(referee).start()
     runner = Runner(referee)
-    runner.start()
+    if role == "both":
+        runner.start()
     serve(referee_app(referee, runner), listener, "referee")
+    runner.stop()
 
 
 Url = Annotated[str, typer.Option("--url", help="Address of the referee.")]

@@ -37,6 +37,11 @@ ABOUT = [name for name in PROTOCOLS.shipped() if PROTOCOLS[name].problem is not 
 """The shipped protocols about a problem."""
 
 
+def database_of(folder: Path) -> str | None:
+    """Return the URL of the database of a bench's referee; None: a file in its folder. Fixtures may replace this."""
+    return None
+
+
 def tiny(*overrides: str) -> ResolvedScenario:
     """Return a scenario that runs in well under a second and uses all its three rounds."""
     return settled(small_ball(*overrides))
@@ -99,7 +104,8 @@ class Bench:
         self.curator = open_curator(self.chosen, folder / "curator", seed, None, witnesses=witnesses)
         self._gate = _Gate(curator(self.curator))
         self.clock = Clock()
-        self.referee = Referee(folder / "referee", self._gate, wait=self.wait, clock=self.clock)
+        database = database_of(folder)
+        self.referee = Referee(folder / "referee", self._gate, database=database, wait=self.wait, clock=self.clock)
         self.referee.allow("enrolment", TOKEN)
         self.population = open_population(
             self.chosen, folder / "agents", seed, self.referee.identity.public, self.chosen.agents.count - individuals

@@ -28,6 +28,7 @@
     ├── RunCancelled                  the operator has cancelled a run
     ├── RunFailed                     a run ended without an answer, perhaps after a charge
     │   └── FitFailed                 an estimator's run; a RuntimeError too
+    ├── Superseded                    another process does what this one did; nothing changed
     ├── CannotWrite                   a party's disk takes nothing at present; nothing changed, ask again later
     ├── Busy                          a service has too much to do at present; nothing changed, ask again later
     └── PeerError                     the other side's fault
@@ -223,6 +224,12 @@ class OperationFailed(TandemError):
     """The curator's code failed while it held private records: always the same sentence, so that it tells nothing."""
 
     problem, title, status = "operation-failed", "Operation failed", 500
+
+
+class Superseded(TandemError):
+    """Another process has taken over what this one did: this one writes nothing more of it."""
+
+    problem, title, status = "superseded", "Another process has taken over", 503
 
 
 class CannotWrite(TandemError):

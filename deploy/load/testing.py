@@ -24,6 +24,7 @@ from deploy.load.deployment import Target, started
 from deploy.load.light import LightAgent
 from deploy.load.machine import limits
 from deploy.load.phases import SCHEDULES, Load, Measured, cpu_of, phase
+from deploy.processes import Party
 from deploy.remote import Remote
 from referee.audit.audit import audit
 from referee.service.referee import public
@@ -163,11 +164,7 @@ class _Test:
         phases["enrol"] = await self._phase(
             "enrol", self._agents, lambda a: request("POST", "/v1/enrolments", self._name, a.enrolment(), token)
         )
-        share = -(-options.hosted // options.hosts) if options.hosted else 0
-        hosts = [
-            self._target.host_population(min(share, options.hosted - number * share), number)
-            for number in range(options.hosts if options.hosted else 0)
-        ]
+        hosts = self._hosts() if self._target.folder is not None else []
         began = time.perf_counter()
         remote = Remote(self._target.url, self._target.operator)
         try:
@@ -220,6 +217,15 @@ class _Test:
 
     async def _phase(self, name: str, agents: list[LightAgent], ask: Any, then: Any = None) -> Measured:
         return await phase(name, self._load, agents, len(agents), ask, then or (lambda agent, answer: None))
+
+    def _hosts(self) -> list[Party]:
+        """Start the hosts; where the referee runs somewhere else, they run already."""
+        options = self._options
+        share = -(-options.hosted // options.hosts) if options.hosted else 0
+        return [
+            self._target.host_population(min(share, options.hosted - number * share), number)
+            for number in range(options.hosts if options.hosted else 0)
+        ]
 
     async def _first_question(self) -> None:
         connection = await Connection.to(self._load.host, self._load.port)

@@ -19,6 +19,7 @@ from common.core.errors import (
     PeerUnavailable,
     Refused,
     RunCancelled,
+    Superseded,
     TandemError,
 )
 from common.scenario.resolved import parse_resolved
@@ -117,6 +118,8 @@ class Execution:
             status, reason = outcome.status, outcome.reason
         except RunCancelled:
             status, reason = "cancelled", self._left_behind()
+        except Superseded:
+            raise  # whoever drives now goes on where this one was
         except (Refused, BadScenario, BadMessage) as error:
             status, reason = "refused", error.detail
         except TandemError as error:
@@ -172,7 +175,8 @@ class Execution:
         self._await_agents(on_progress)
         cohorts = self._store.cohorts()
         sealed = sum(c.agents for c in cohorts)
-        enrolled, agents = len(self._roster), self._roster.agents
+        enrolled = len(self._roster)
+        agents = self._roster.before(enrolled)  # who enrols from here on is of the next cohort
         listed = self._roster.encode(enrolled)
         fresh = agents - sealed
         cohort = Cohort(sealed, fresh, self._order_seed(), 0) if fresh else None
@@ -223,6 +227,7 @@ class Execution:
                 on_progress(Progress(lacking, {}))
                 said = lacking
             self._wait(0.2)
+            self._store.check_driving()
 
     def _order_seed(self) -> str:
         if self._state.seed is None or self._scenario.people == "real":
@@ -264,7 +269,7 @@ class Execution:
                 "enrolled": self._roster.agents,
                 "asked": sum(q.asked for q in self._store.questions(self._run)),
                 "answered": self._store.answered(self._run),
-                "rejected": sum(self._collection.rejected.values()),
+                "rejected": self._collection.count_rejected(),
             },
             lost=self._lost(),
             enrolment=self._enrolment(),
@@ -336,6 +341,7 @@ class Execution:
                 said = True
                 self._heed()
                 time.sleep(PAUSE)
+                self._store.check_driving()
 
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:
         """Ask a batch, or find its stored answers."""

@@ -142,7 +142,7 @@ class AgentsEdge:
             def announce() -> None:
                 loop.call_soon_threadsafe(self._announce)
 
-            self._referee.collection.on_question = announce
+            self._referee.collection.questions.on_question = announce
         return self._news
 
     def _announce(self) -> None:

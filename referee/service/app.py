@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response
@@ -9,11 +10,12 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
+from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
-from common.core.errors import BadMessage, NotFound
+from common.core.errors import BadMessage, CannotWrite, NotFound
 from common.core.values import Value
-from common.service.app import Service, create_app, signed_body
+from common.service.app import Service, create_app, problem_response, signed_body
 from common.service.bodies import Admitted, Guarded, Opening
 from common.service.edge import Call, Handler
 from common.wire import messages
@@ -24,6 +26,7 @@ from referee.service.referee import Referee
 from referee.service.runner import Runner
 from referee.state.runfolder import pack_reports
 
+log = logging.getLogger("tandem.referee")
 MAX_REPORTS = 1000
 """Individual reports in one batch, at most."""
 MAX_RUN = 4 << 20
@@ -99,6 +102,11 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         limits={**agents.limits, "/v1/runs/": Guarded(MAX_RUN, operators_body)},
         short=agents.handlers,
     )
+
+    @app.exception_handler(SQLAlchemyError)
+    async def away(request: Request, error: SQLAlchemyError) -> Response:
+        log.error("the referee's database cannot be used", exc_info=error)
+        return problem_response(CannotWrite("the referee's database cannot be used at present: ask again"))
 
     def state(run: str, after: int) -> RunState:
         known = referee.store.run(run)

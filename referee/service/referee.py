@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from common.core import canonical
-from common.core.errors import NotFound, TandemError
+from common.core.errors import BadInput, NotFound, Superseded, TandemError
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.service.database import sqlite_url
 from common.vocabulary.steps import Progress
 from common.wire import messages
 from common.wire.identity import Identity, Signed
-from common.wire.state import hold
+from common.wire.state import durable_key, hold
 from referee.collection.collection import Collection, Sent
 from referee.collection.registrar import USUAL, Caps, Registrar
 from referee.protocols.base import protocol_of
@@ -26,6 +26,8 @@ from referee.state.store import Store
 from referee.state.values import Run
 
 T = TypeVar("T")
+LEASE = 10.0
+"""Seconds for which a process drives the runs without renewing its lease."""
 
 
 class Referee:
@@ -43,6 +45,10 @@ class Referee:
         How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work here.
     clock
         What deadlines are read from, in seconds; by default the time since this machine was started.
+    key
+        File of the signing key, which all processes on one database share; by default in the state directory.
+    lease
+        Seconds after which another process may drive the runs, if this one has driven them and is not heard of.
 
     caps
         How many may enrol.
@@ -50,7 +56,7 @@ class Referee:
     Raises
     ------
     BadInput
-        If another process works on the state directory, or the database cannot be opened.
+        If another process works on the state directory, or the database cannot be opened or is another referee's.
     """
 
     def __init__(
@@ -62,17 +68,28 @@ class Referee:
         wait: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         caps: Caps = USUAL,
+        key: Path | None = None,
+        lease: float = LEASE,
     ) -> None:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
-            self.identity = Identity.load_or_create(folder / "identity.key")
+            self.identity = Identity.load_or_create(key or folder / "identity.key")
             self.store = Store(database or sqlite_url(folder / "referee.sqlite"))
             opened.callback(self.store.close)
+            owner = self.store.owner(self.identity.public)
+            if owner != self.identity.public:
+                raise BadInput(
+                    f"the database is that of referee {owner[:16]}..., this one is {self.identity.public[:16]}...: "
+                    f"give its key file with --key"
+                )
             self._opened = opened.pop_all()
+        self._name = durable_key(folder / "process").hex()
+        self._began = False
+        self.lease = lease
         self.registrar = Registrar(self.store, self.identity, caps)
-        self.collection = Collection(self.store, self.identity, self.registrar.roster, clock)
+        self.collection = Collection(self.store, self.identity, self.registrar, clock, self._name)
         self._curator = curator
-        self._wait = wait or self.collection.wait
+        self._wait = wait or self.collection.questions.wait
         self._notes: dict[str, list[Progress]] = {}
 
     def close(self) -> None:
@@ -173,11 +190,24 @@ class Referee:
         """
         self.store.run(run)
         first = self.store.first_entry(run)
-        return self.registrar.roster.encode(0 if first is None else int(first.body["participants"]["count"]))
+        count = 0 if first is None else int(first.body["participants"]["count"])
+        if count > len(self.registrar.roster):
+            self.registrar.refresh()
+        return self.registrar.roster.encode(count)
 
     def notes(self, run: str) -> list[Progress]:
         """Return what the run has said of its progress so far."""
         return self._notes.get(run, [])
+
+    def drive(self) -> bool:
+        """Become the one process of this referee that drives its runs, if no other is; return whether this one is.
+
+        Whoever works on this state directory for the first time takes up at once what the process before it left: that
+        one has ended, or the directory could not be had.
+        """
+        drives = self.store.take_lease(self._name, self.lease, again=not self._began)
+        self._began = True
+        return drives
 
     def lacking(self, state: Run) -> str | None:
         """Say which agents a run waits for before it can begin; None if it has begun or can begin.
@@ -230,10 +260,17 @@ class Referee:
         ----------
         patience
             Seconds to wait for agents before it begins; None: :data:`referee.runs.execution.ENROLMENT_PATIENCE`.
+
+        Raises
+        ------
+        Superseded
+            If another process drives the runs, or began to while this one did: that one goes on.
         """
         state = self.store.run(run)
         if state.result is not None:
             return state.result
+        if self.store.fence is None and not self.drive():
+            raise Superseded("another process drives the runs of this referee")
         notes = self._notes[run] = self._notes.get(run, [])
 
         def noticed(note: Progress) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from common.core.errors import Conflict, NotFound
 from common.wire.chain import Head
 from common.wire.transcript import Entry
-from referee.state.tables import Tables
+from referee.state.tables import REPORTING, Tables
 from referee.state.values import Cohort, Run
 
 UNFINISHED = ("waiting", "running", "cancelling")
@@ -91,7 +91,7 @@ class RunQueries(Tables):
     def finish(self, run: str, status: str, result: dict[str, Any], entry: Entry | None) -> None:
         """Record a run's end, with its last transcript entry if it got so far."""
         runs, questions = self._table("runs"), self._table("questions")
-        with self._engine.begin() as connection:
+        with self._driving(REPORTING) as connection:
             connection.execute(update(runs).where(runs.c.run == run).values(status=status, result=json.dumps(result)))
             connection.execute(update(questions).where(questions.c.run == run).values(open=False))
             if entry is not None:
@@ -99,7 +99,7 @@ class RunQueries(Tables):
 
     def configure(self, run: str, configuration: dict[str, Any], cohort: Cohort | None, entry: Entry) -> None:
         """Fix a run's configuration, its new cohort and its first transcript entry, all or nothing."""
-        with self._engine.begin() as connection:
+        with self._driving() as connection:
             if cohort is not None:
                 connection.execute(
                     insert(self._table("cohorts")).values(
@@ -117,7 +117,7 @@ class RunQueries(Tables):
 
     def add_entry(self, run: str, entry: Entry, step: int | None = None) -> None:
         """Append an entry to a run's transcript; ``step`` marks it as the reply to that step of the protocol."""
-        with self._engine.begin() as connection:
+        with self._driving() as connection:
             connection.execute(self._insert_entry(run, entry, step))
 
     def entries(self, run: str) -> list[str]:

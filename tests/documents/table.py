@@ -166,6 +166,22 @@ SLOW: tuple[Job, ...] = (
     job("referee load-test --individuals 2000", "they agree", varies=r"[\d.,]+"),
     Job(
         (
+            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step(
+                "referee serve --state one --key KEY --database URL &",
+                values={"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"},
+                until="listens on",
+            ),
+            Step(
+                "referee serve --state two --key KEY --database URL --role ingest --port 8003 &",
+                values={"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"},
+                until="listens on",
+            ),
+        ),
+        ports=(8000, 8003),
+    ),
+    Job(
+        (
             Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
             Step("curator backup COPY --state DIR", ("COPY holds the ledger's",), _STATE),
             Step("curator restore COPY --state DIR", ("holds the ledger's .* entries again",), _STATE),
@@ -248,6 +264,7 @@ SLOW: tuple[Job, ...] = (
 PARSED: dict[str, dict[str, str]] = {
     "make evidence": {},
     "referee run halfspace": {},
+    "referee load-test --individuals 20000": {},
     "referee run ball-paper-nonprivate": {},
     "referee run ball-paper-size": {},
     "referee run ball-paper-size --seed 1": {},
@@ -282,7 +299,7 @@ IN_CI = ("make install", "make check", "make test", "make test-all")
 CONTAINERS = DOCUMENTED
 """Run by ``tests/docker``, where there is an engine."""
 
-EXTRAS = tuple(f"pip install 'tandem-hybrid[{extra}]'" for extra in ("onnx", "ray", "compare"))
+EXTRAS = tuple(f"pip install 'tandem-hybrid[{extra}]'" for extra in ("onnx", "ray", "compare", "postgresql"))
 """Installs from an index: the extra must exist."""
 
 NAMES = (

@@ -4,6 +4,7 @@ import secrets
 
 import httpx
 import numpy as np
+import pytest
 
 from common.vocabulary.records import Records
 from common.wire import messages
@@ -13,6 +14,8 @@ from local_agent.policy import Policy
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, seal, served, tiny
+
+pytestmark = pytest.mark.usefixtures("each_store")
 
 
 def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):

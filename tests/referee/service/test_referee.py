@@ -21,6 +21,8 @@ from referee.service.runner import Runner
 from referee.state.store import Store
 from tests.support import TOKEN, Bench, leave_folder, seal, tiny
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 SAME = ("status", "reason", "iterations", "answer", "estimate", "agents", "privacy")
 
 
