@@ -40,7 +40,7 @@ FEATURES = 256
 CLASSED = FEATURES - 64
 WIDE = 1 << 13
 """Features of the people who are asked about the longest half-space."""
-LEAST_EPSILON = 0.001
+MIN_EPSILON = 0.001
 """With it geometric noise has the most digits."""
 
 
@@ -86,7 +86,7 @@ def questions() -> Iterator[tuple[str, Query, LocalRandomizer, int]]:
     }
     for name in MECHANISMS.names():
         if MECHANISMS[name].for_real_people:
-            mechanism = parse_mechanism({"name": name, "epsilon": LEAST_EPSILON})
+            mechanism = parse_mechanism({"name": name, "epsilon": MIN_EPSILON})
             query = short[isinstance(mechanism, Mechanism)]
             yield f"{query.kind}, short", query, mechanism, FEATURES
     oracle = parse_mechanism({"name": "hadamard", "epsilon": 1.0})

@@ -23,7 +23,7 @@ from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.steps import Progress
 from deploy.simulation import conduct
-from deploy.truth import judge_crowd, loss
+from deploy.truth import evaluation_source, loss
 
 SECOND = "tasks=[{features: 8, label: 8}]"
 
@@ -42,7 +42,7 @@ def second_task(scenario: ResolvedScenario, seed: int) -> dict[str, float]:
         "done": float(outcome.status == "done"),
         "calls": float(last.iterations),
         "agents": sum(asked[-last.iterations :]),
-        "loss": loss(last.hypothesis, judge_crowd(scenario, seed)),
+        "loss": loss(last.hypothesis, evaluation_source(scenario, seed)),
         "all_calls": float(outcome.iterations),
     }
 

@@ -43,7 +43,7 @@ from common.privacy.theorems.sparse_vector import calibrated, stability_margin, 
 from common.privacy.theorems.teacher_votes import answer_mu, answers_sigma
 from curator.learners.teachers.aggregation import enough_bottoms
 from curator.learners.teachers.counts import distances, winners
-from curator.learners.teachers.stability import say_if_stable, say_until_cutoff
+from curator.learners.teachers.stability import release_if_stable, release_until_cutoff
 from curator.mechanisms.gaussian import noisy_winners
 
 V, EPSILON, DELTA, BETA = 10, 1.0, 1e-6, 0.05
@@ -137,9 +137,9 @@ def labelled(method: str, how: Setting, learned: Floats, kinds: Indices, x: Floa
         return noisy_winners(counts, how.each, source)
     if method == "composition":
         share = stability_share(len(x), EPSILON, DELTA)
-        return say_if_stable(winners(counts), distances(counts), *share, source)
+        return release_if_stable(winners(counts), distances(counts), *share, source)
     law = calibrated(how.cutoff, len(x), EPSILON, DELTA)
-    return say_until_cutoff(winners(counts), distances(counts), law, source)
+    return release_until_cutoff(winners(counts), distances(counts), law, source)
 
 
 def measured(case: str, method: str, n: float, m: int, gamma: float, repetitions: int) -> Row | None:

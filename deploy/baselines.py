@@ -31,7 +31,7 @@ from curator.state.account import Counting
 from deploy.attempts import Attempts, NoAnswer
 from deploy.base import OnProgress
 from deploy.embedded import Embedded
-from deploy.truth import judge_crowd, loss
+from deploy.truth import evaluation_source, loss
 
 Finding = tuple[float, str]
 
@@ -125,7 +125,7 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, place: _Place, pr
 def _optimum(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
     """Fit people of T without any privacy, and judge what comes out on others."""
     if asked.target.table is not None:
-        population = judge_crowd(asked, seed)
+        population = evaluation_source(asked, seed)
         records = population.records(np.arange(len(population)))
         folds = KFold(5, shuffle=True, random_state=0)
         wrong = cross_val_predict(_regression(), records.features, records.labels, cv=folds) != records.labels
@@ -137,7 +137,7 @@ def _optimum(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) 
         found, words = _parity(records), "equations solved"
     else:
         found, words = _half_space(records), "logistic regression"
-    return loss(found, judge_crowd(asked, seed)), f"{words} on {_OPTIMUM_PEOPLE:,} people of T, no privacy"
+    return loss(found, evaluation_source(asked, seed)), f"{words} on {_OPTIMUM_PEOPLE:,} people of T, no privacy"
 
 
 def _half_space(records: Records) -> Linear:
@@ -166,7 +166,7 @@ def _loss_of(scenario: ResolvedScenario, seed: int, place: _Place) -> float:
     answer = finished.result["answer"]
     if answer is None:
         raise NoAnswer(f"{finished.result['status']}, {finished.result['reason']}")
-    return loss(parse_hypothesis(answer), judge_crowd(scenario, seed))
+    return loss(parse_hypothesis(answer), evaluation_source(scenario, seed))
 
 
 def _changed(scenario: Scenario, changes: dict[str, Any]) -> Scenario:

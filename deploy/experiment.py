@@ -13,7 +13,7 @@ from curator.service.startup import USERS_OWN
 from curator.state.account import Counting
 from deploy.attempts import Attempts
 from deploy.base import OnProgress
-from deploy.truth import can_judge, judge, judge_crowd, loss
+from deploy.truth import can_judge, evaluation_source, judge, loss
 
 _OPTIMUM = "what was fitted to people of T without privacy"
 NOTICEABLE = 0.005
@@ -109,7 +109,7 @@ def _of_a_hypothesis(
 
 
 def _losses(result: dict[str, Any], asked: Scenario, seed: int) -> dict[str, Any]:
-    population = judge_crowd(asked, seed)
+    population = evaluation_source(asked, seed)
     found = judge(parse_hypothesis(result["answer"]), population)
     truth: dict[str, Any] = {
         "loss_on_target": found.loss,

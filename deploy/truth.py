@@ -33,7 +33,7 @@ def can_judge(scenario: Scenario) -> bool:
         return False
 
 
-def judge_crowd(scenario: Scenario, seed: int) -> RecordSource:
+def evaluation_source(scenario: Scenario, seed: int) -> RecordSource:
     """Return people of T to judge by: fresh ones that no party has seen if simulated, else the whole table."""
     simulated = scenario.target.distribution is not None
     size = min(MAX_PEOPLE, MAX_NUMBERS // scenario.target.dimension) if simulated else None

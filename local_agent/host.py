@@ -11,7 +11,7 @@ from common.wire.identity import Signed, verify
 from local_agent.agent import Agent
 from local_agent.port import Hosted, RefereePort
 
-LEAST_SECONDS = 1 / 16
+MIN_SECONDS = 1 / 16
 SECONDS_A_CHARACTER = 1e-6
 """To parse a question, and to digest it."""
 SECONDS_A_PERSON = 1e-4
@@ -126,4 +126,4 @@ def seconds_for(people: float, length: int) -> float:
     length
         Characters of the question.
     """
-    return LEAST_SECONDS + SECONDS_A_CHARACTER * length + people * (SECONDS_A_PERSON + SECONDS_A_STEP * length)
+    return MIN_SECONDS + SECONDS_A_CHARACTER * length + people * (SECONDS_A_PERSON + SECONDS_A_STEP * length)

@@ -14,7 +14,7 @@ from benchmarks.people.settings import ready
 from common.numerics.randomness import subseed
 from common.vocabulary.steps import Progress
 from deploy.simulation import conduct
-from deploy.truth import judge_crowd, loss
+from deploy.truth import evaluation_source, loss
 
 CONFIDENCE = 0.95
 
@@ -26,7 +26,7 @@ def run(point: str, repetition: int) -> Row:
     """
     scenario, seed = ready(point), subseed(repetition, f"people confirm {point}")
     began = time.perf_counter()
-    judge = judge_crowd(scenario, seed)
+    judge = evaluation_source(scenario, seed)
     losses: list[float] = []
     asked: list[int] = []
 

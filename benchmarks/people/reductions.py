@@ -30,7 +30,7 @@ from common.privacy.calibration import MOST, sampling_schedule, smallest_n, step
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
 from deploy.simulation import conduct
-from deploy.truth import judge_crowd, loss
+from deploy.truth import evaluation_source, loss
 
 NOISE, STEPS = 12.0, 1_870_000
 """sigma / L and R of which the other pairs carry the information."""
@@ -132,7 +132,7 @@ def losses(output: str, runs: int) -> list[float]:
     for repetition in range(runs):
         seed = subseed(repetition, "people by average")
         answer = conduct(scenario, seed, lambda number, hypothesis: None).hypothesis
-        found.append(loss(answer, judge_crowd(scenario, seed)))
+        found.append(loss(answer, evaluation_source(scenario, seed)))
     return found
 
 

@@ -172,7 +172,7 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
             budget=epsilon,
             delta=delta,
         )
-    certificate = certificate_of(name, accountant, plan, used, left)
+    certificate = certificate_of(name, accountant, plan, used, delta, error)
     return Budget((epsilon, delta), name, accountant.budget_filter(plan, used, left), error, certificate)
 
 
@@ -196,9 +196,9 @@ def certify(plan: Plan, delta: float) -> Certificate | None:
     epsilon = cost(plan, delta)
     if not math.isfinite(epsilon):
         return None
-    left = delta_left(delta, epsilon, error_paid(plan))
-    name, accountant, found = _cheapest(plan, left)
-    return certificate_of(name, accountant, plan, max(epsilon, found), left)
+    error = error_paid(plan)
+    name, accountant, found = _cheapest(plan, delta_left(delta, epsilon, error))
+    return certificate_of(name, accountant, plan, max(epsilon, found), delta, error)
 
 
 def fits(plan: Plan, epsilon: float, delta: float) -> bool:

@@ -72,10 +72,10 @@ def estimate_cdf(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, cu
     groups, rows = list(reports_by_length(query, answers).values()), np.arange(cuts)
     levels = (rows + 1) / (cuts + 1)
     nodes, left, share = np.zeros(cuts, dtype=np.uint64), np.zeros(cuts), np.ones(cuts)
-    window = [_told(oracle, came, nodes, depth) for depth, came in enumerate(groups[:AHEAD], start=1)]
+    window = [_shares_below(oracle, came, nodes, depth) for depth, came in enumerate(groups[:AHEAD], start=1)]
     for depth in range(query.bits):
         if depth + AHEAD < query.bits:
-            window.append(_told(oracle, groups[depth + AHEAD], nodes, AHEAD + 1))
+            window.append(_shares_below(oracle, groups[depth + AHEAD], nodes, AHEAD + 1))
         halves = _halves(window, [len(came) for came in groups[depth:]])
         lower = (share + halves[:, 0] - halves[:, 1]) / 2.0
         right = left + lower < levels
@@ -85,8 +85,8 @@ def estimate_cdf(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, cu
     return Cdf(nodes)
 
 
-def _told(oracle: FrequencyOracle, came: Reports, nodes: Words, step: int) -> Floats:
-    """Return what a group says about the nodes ``step`` levels below each node, shape (k, 2^step)."""
+def _shares_below(oracle: FrequencyOracle, came: Reports, nodes: Words, step: int) -> Floats:
+    """Return a group's estimates of the shares of the nodes ``step`` levels below each node, shape (k, 2^step)."""
     different, place = np.unique(nodes, return_inverse=True)
     supports = oracle.extended_supports(came.answers, came.domain, came.publics, different, step)
     return oracle.shares(supports, len(came), came.domain)[place]

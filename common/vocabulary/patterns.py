@@ -64,7 +64,7 @@ class Pattern(ABC):
         rest = self._derive(sent)
         if rest is NOTHING:
             legal = ", ".join(sorted(self.expected())) or "nothing (the protocol has ended)"
-            raise PatternViolation(f"message {_told(sent)} is not legal here; legal: {legal}")
+            raise PatternViolation(f"message {_in_words(sent)} is not legal here; legal: {legal}")
         return rest
 
     def end(self) -> None:
@@ -138,7 +138,7 @@ class Messages(Pattern):
 
     def expected(self) -> frozenset[str]:
         """Return these messages."""
-        return frozenset({_told(self.sent)})
+        return frozenset({_in_words(self.sent)})
 
     def __str__(self) -> str:
         return " & ".join(f"{party}:{kind}" for party, kind in self.sent)
@@ -225,7 +225,7 @@ class Many(Pattern):
         return f"({self.body})*"
 
 
-def _told(sent: Sent) -> str:
+def _in_words(sent: Sent) -> str:
     return " at once with ".join(f"{kind!r} to the {party}" for party, kind in sent)
 
 

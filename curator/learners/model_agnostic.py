@@ -92,7 +92,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
     def noise_numbers(self, sizes: Sizes) -> int:
         """Return one number a class, for each answer."""
-        return self.tells_apart
+        return self.class_count
 
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of the records, twice while they are put together and once without classes; of the votes.
@@ -149,9 +149,9 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
             second_half=self.protects == "labels",
         )
 
-    def told(self, answers: Indices) -> list[int | None]:
+    def released(self, answers: Indices) -> list[int | None]:
         """Return answers as they are released: labels -1 and +1, or numbers of classes; None where nothing is said."""
-        return [self._classes.told(int(answer)) for answer in answers]
+        return [self._classes.released(int(answer)) for answer in answers]
 
     def transfer(self, points: AnyArray, answers: Indices, coins: Callable[[Stream], RandomSource]) -> Hypothesis:
         """Train the student on answered points; chance fills in where nothing was said (a negative answer).

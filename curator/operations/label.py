@@ -42,7 +42,7 @@ class LabelHandler(OperationHandler[Label, Labelled]):
         points = learner.points(access, standing.public, operation.first, operation.count)
         answers = learner.answers(access, points)
         student = learner.transfer(points, answers, access.coins) if operation.transfer else None
-        return Labelled(labels=tuple(learner.told(answers)), protects=learner.protects, hypothesis=student)
+        return Labelled(labels=tuple(learner.released(answers)), protects=learner.protects, hypothesis=student)
 
 
 def _learner(standing: Standing) -> ModelAgnostic:

@@ -12,6 +12,7 @@ from deploy.auditing import (
     learner_cases,
     mechanism_cases,
     release_cases,
+    transcript_cases,
     votes_cases,
 )
 from deploy.auditing.case import Case
@@ -27,7 +28,7 @@ BY_NAME: Mapping[str, tuple[str, ...]] = {
     "operations count": ("a count",),
     "operations head": ("a head list",),
     "operations label": ("labels of public points",),
-    "operations learn": ("a repeated request", "a whole run"),
+    "operations learn": ("a repeated request", "a whole run", "a protocol's transcript"),
     "operations parities": ("parities of a block", "parities by blocks"),
     "operations reweigh": ("a draw, capped", "a whole run"),
     "operations select": ("a selection",),
@@ -50,4 +51,5 @@ def cases() -> list[Case]:
         *choice_cases.cases(),
         *votes_cases.cases(),
         *adaptation_cases.cases(),
+        *transcript_cases.cases(),
     ]

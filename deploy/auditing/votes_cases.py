@@ -20,10 +20,10 @@ from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.learners.teachers import stability
-from curator.learners.teachers.aggregation import say
+from curator.learners.teachers.aggregation import aggregate
 from curator.learners.teachers.chunks import chunk_of
 from curator.learners.teachers.counts import count_votes, distances, winners
-from curator.learners.teachers.stability import say_until_cutoff
+from curator.learners.teachers.stability import release_until_cutoff
 from curator.learners.teachers.teachers import votes
 from curator.mechanisms.geometric import geometric_noise
 from curator.sample.local import LocalSample
@@ -86,7 +86,7 @@ def answered(chosen: ModelAgnostic, divide: Divide = chunk_of, noise: float | No
         aggregation = chosen.aggregation
         if noise is not None:
             aggregation = aggregation.model_copy(update={"noise": noise})
-        said = say(aggregation, counts, chosen.queries, chosen.touched, None, source.derive("said"))
+        said = aggregate(aggregation, counts, chosen.queries, chosen.touched, None, source.derive("said"))
         return np.asarray(said.reshape(runs, chosen.queries).sum(axis=1))
 
     return subject
@@ -188,7 +188,7 @@ def compared(
         drawn = {law.of_threshold: iter(levels), law.of_query: iter(others)}
         with patch.object(stability, "geometric_noise", lambda count, epsilon, source: next(drawn[epsilon])):
             for run in range(runs):
-                passed = say_until_cutoff(values, stable, law, nobody) >= 0
+                passed = release_until_cutoff(values, stable, law, nobody) >= 0
                 right = (passed == expected).reshape(-1, epoch).all(axis=1)
                 found[run] = len(right) if right.all() else np.argmin(right)
         return found

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.core.errors import AuditFailed
+from common.privacy.certificate import Certificate
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import parse_resolved
 from common.wire.identity import Signed
@@ -38,6 +39,8 @@ class Audit:
     promises
         By whom they are made (:func:`referee.runs.results.promises`). What the declared events cost is within that of
         the curator.
+    certificate
+        Of the curator's declared events, worked out again by code of its own; None without a curator's promise.
     """
 
     entries: int
@@ -46,6 +49,7 @@ class Audit:
     operations: int
     status: str
     promises: dict[str, Guarantee]
+    certificate: Certificate | None
 
 
 def audit(folder: Path, referee_key: str | None = None, curator_key: str | None = None) -> Audit:
@@ -67,7 +71,7 @@ def audit(folder: Path, referee_key: str | None = None, curator_key: str | None 
     """
     entries = read(split(read_file(folder, "transcript.jsonl")), referee_key)
     place = Place("the configuration")
-    with place.told():
+    with place.named_in_failures():
         return _audit(folder, entries, curator_key, place)
 
 
@@ -97,7 +101,7 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
     place.words = "the result"
     check_result(chosen, published, outcome, terms, replay)
     place.words = "the privacy cost"
-    check_cost(replay.events, terms)
+    certificate = check_cost(replay.events, terms)
     check_files(folder, chosen, published, place)
     return Audit(
         len(entries),
@@ -106,6 +110,7 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
         replay.operations,
         str(published["status"]),
         promises(chosen, terms),
+        certificate,
     )
 
 

@@ -1,15 +1,16 @@
 """Recheck a privacy certificate by other means: nothing here is taken from the accountants or their theorems.
 
 Read it on its own. A certificate lists events, an accountant's name and numbers, and claims (epsilon, delta). This
-file works delta out again, at the claimed epsilon, and refuses a certificate that claims too little. It does not
-round outwards: it computes *central* values on finer grids than the claim's, and allows a relative error of
-:data:`TOLERANCE` in delta. Symbols: P, Q laws of one release on neighbouring samples; H(a) = sup P(E) - a Q(E); s =
-tv_bound; u = ratio.
+file works delta out again, at the claimed epsilon, adds what the noise's distance from its exact law costs, and refuses
+a certificate that claims too little. It does not round outwards: it computes *central* values on finer grids than the
+claim's, and allows a relative error of :data:`TOLERANCE` in delta. Symbols: P, Q laws of one release on neighbouring
+samples; H(a) = sup P(E) - a Q(E); s = tv_bound; u = ratio.
 
     steps       P = (1-s) A + s B, Q = (1-s) A + s C, unit Gaussians with means in a ball of diameter u:
                 H(a) <= s G(1 + (a-1)/s; u) for a >= 1 and, mirrored, below;   chi^2 <= s^2 (e^{u^2} - 1)
     releases    randomized response with failure delta;   of m draws: (m ln(1 + s(e^eps - 1)), ...)
     gaussian    G(a; mu) = Phi(mu/2 - ln(a)/mu) - a Phi(-mu/2 - ln(a)/mu)
+    selected    the best of a secret number of runs: referee/audit/private_choices.py
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,13 +26,17 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 from scipy.integrate import quad
 from scipy.special import gammaln, log_ndtr, logsumexp
-from scipy.stats import norm
 
 from common.core import canonical
 from common.core.errors import AuditFailed
+from referee.audit.private_choices import delta_of_choice, divergence_of_choice
 
 TOLERANCE = 0.01
 """Relative error in delta that a recomputation may have."""
+
+NEIGHBOURS = "one record replaced, n public"
+NUMBER = Fraction(1, 2**180)
+"""Total variation between one number of Gaussian noise as it is drawn and the exact one: docs/privacy.md."""
 
 Floats = NDArray[np.float64]
 Row = tuple[dict[str, Any], int]
@@ -61,13 +67,37 @@ def recheck(certificate: dict[str, Any], events: list[dict[str, Any]], epsilon: 
     method = METHODS.get(str(certificate["accountant"]))
     if method is None:
         raise AuditFailed(f"no way is known to recheck a certificate of {certificate['accountant']!r}")
+    if certificate["neighbours"] != NEIGHBOURS:
+        raise AuditFailed(f"the privacy certificate is about other neighbours: {certificate['neighbours']!r}")
     rows = [(event, count) for event, count in rows if event["kind"] != "none"]
-    found = method(rows, claimed, at, certificate["numbers"]) if rows else 0.0
-    if not found <= at * (1.0 + TOLERANCE) + 1e-300:
+    paid = _noise(rows, claimed, float(certificate["distance"]))
+    if paid > at:
+        raise AuditFailed(f"the privacy certificate's noise costs {paid:g}, which leaves nothing of delta = {at:g}")
+    found = method(rows, claimed, at - paid, certificate["numbers"]) if rows else 0.0
+    if not found <= (at - paid) * (1.0 + TOLERANCE) + 1e-300:
         raise AuditFailed(
-            f"the privacy certificate claims delta = {at:g} at epsilon = {claimed:g}; recomputed it is {found:g}"
+            f"the privacy certificate claims delta = {at:g} at epsilon = {claimed:g}, of which {paid:g} is for the "
+            f"noise's distance from its exact law; recomputed it is {found:g} without that"
         )
-    return found
+    return paid + found
+
+
+def _noise(rows: list[Row], epsilon: float, distance: float) -> float:
+    """Return what delta pays for noise that is ``distance`` from its law: (1 + e^eps) times that (docs/privacy.md).
+
+    Refused is less than all numbers together differ: 2^30 in each noisy step, 2^50 in each Gaussian release, in each of
+    the ``most`` runs of a choice. All other noise is exact.
+    """
+    drawn = 0
+    for event, count in rows:
+        each = {"subsampled-steps": 1 << 30, "gaussian": 1 << 50, "selected": 1 << 50}.get(event["kind"], 0)
+        drawn += releases(event, count) * each * int(event["law"]["most"] if event["kind"] == "selected" else 1)
+    if not Fraction(distance) >= drawn * NUMBER:
+        raise AuditFailed(
+            f"the privacy certificate counts noise within {distance:g} of its exact law; its events draw "
+            f"{drawn:,} numbers, which may be {float(drawn * NUMBER):g} from it"
+        )
+    return distance * (1.0 + math.exp(min(epsilon, 700.0)))
 
 
 # Profiles -----------------------------------------------------------------------------------------------------------
@@ -148,9 +178,8 @@ def _price(height: Callable[[Floats], Floats], chi_squared: float, pad: float, a
     t = np.linspace(-reach, reach, 40_001)
     weight = np.exp(-np.abs(t) / 2.0) * height(np.abs(t)) * (t[1] - t[0])
     kernel, base = np.exp(edge * t / pad**2 - t * t / (2.0 * pad**2)), 2.0 * np.cosh(1.5 * t)
-    order = np.argsort(
-        -kernel / base
-    )  # the worst w is the envelope where the kernel is largest, until chi^2 is used up
+    # The worst w is the envelope where the kernel is largest, until chi^2 is used up.
+    order = np.argsort(-kernel / base)
     used = np.cumsum((base * weight)[order])
     share = np.clip((chi_squared - used) / (base * weight)[order] + 1.0, 0.0, 1.0)
     k = float(((kernel * weight)[order] * share).sum())
@@ -177,7 +206,7 @@ def by_losses(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, 
     for event, count in rows:
         height, _ = profile(event)
         values = height(width * np.arange(points // 2 + 1, dtype=np.float64))
-        reach = int(np.argmax(values - values[-1] <= cut)) or points // 2 - 1
+        reach = min(int(np.argmax(values - values[-1] <= cut)) or points, points // 2 - 1)
         up, down, infinite = _pair(values[: reach + 1], width)
         lost += count * infinite
         rising, falling = up * np.expm1(theta * width * n[:reach]), down * np.expm1(-theta * width * n[:reach])
@@ -222,6 +251,8 @@ def _divergence(event: dict[str, Any], k: int) -> float:
         return float(k * event["mu"] ** 2 / 2.0)
     if kind == "subsampled-steps":
         return min(_series(event["tv_bound"], event["ratio"], k), _integral(event["tv_bound"], event["ratio"], k))
+    if kind == "selected":
+        return divergence_of_choice(float(event["mu"]), event["law"], k)
     if kind in ("release", "subsampled-release") and released(event)[1] == 0.0:
         e = released(event)[0]
         return float((np.logaddexp(k * e, (1 - k) * e) - np.logaddexp(0.0, e)) / (k - 1))
@@ -264,27 +295,12 @@ def by_optimal_composition(rows: list[Row], epsilon: float, delta: float, number
 
 
 def by_selection(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """One choice among K runs, rank by rank: the mean over z ~ N(0, 1) of max_G (r f'(1 - G) - e^eps f'(1 - T(G)))_+.
-
-    r = e^{mu z - mu^2/2}; G = Phi(x), the chance that a run is better; T(G) = Phi(x + mu); f' = sum k P(K = k) q^{k-1}.
-    """
+    """One choice and nothing else, rank by rank, or by the divergence at an order."""
     if len(rows) != 1 or rows[0][1] != 1:
         raise AuditFailed("a certificate of one choice is about several")
-    mu, law = float(rows[0][0]["mu"]), rows[0][0]["law"]
-    k = np.arange(1.0, law["most"] + 1.0)
-    if law["name"] == "poisson":
-        logs = k * math.log(law["rate"]) - gammaln(k + 1.0)
-    elif law["gamma"] < 1.0:
-        logs = k * math.log1p(-law["gamma"]) + gammaln(k + law["eta"]) - gammaln(k + 1.0)
-    else:
-        logs = np.where(k == 1.0, 0.0, -np.inf)
-    slopes = k * np.exp(logs - logsumexp(logs))
-    x = np.append(-np.inf, np.linspace(-12.0 - mu, 8.0, 1500))
-    better, worse = (np.polynomial.polynomial.polyval(norm.sf(place), slopes) for place in (x, x + mu))
-    z = np.linspace(-9.0, 9.0 + mu, 3001)
-    ratio = np.exp(mu * z - mu * mu / 2.0)
-    gained = np.array([max(0.0, float(np.max(r * better - math.exp(epsilon) * worse))) for r in ratio])
-    return float((gained * norm.pdf(z)).sum() * (z[1] - z[0]))
+    if "order" in numbers:
+        return by_renyi(rows, epsilon, delta, numbers)
+    return delta_of_choice(float(rows[0][0]["mu"]), rows[0][0]["law"], epsilon)
 
 
 METHODS: dict[str, Callable[[list[Row], float, float, dict[str, float]], float]] = {

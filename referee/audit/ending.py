@@ -12,6 +12,7 @@ from common.core import canonical
 from common.core.errors import AuditFailed
 from common.privacy.accountants.base import grouped
 from common.privacy.budget import certify
+from common.privacy.certificate import Certificate
 from common.privacy.events import Event
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.wire.messages import Terms
@@ -56,12 +57,12 @@ def check_result(
             raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
 
 
-def check_cost(events: list[Event], terms: Terms | None) -> None:
+def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
     """Recompute what the declared events cost: at most what the curator promised.
 
-    What a run that stopped by itself has spent is no guarantee, so nothing is returned; the promise is one.
-
-    The accountants' certificate is then worked out again by other code (:mod:`referee.audit.certificates`).
+    The accountants' certificate is then worked out again by other code (:mod:`referee.audit.certificates`), and
+    returned. It is about these events as if they had been fixed beforehand: what a run that stopped by itself has spent
+    is no guarantee, the promise is one.
 
     Raises
     ------
@@ -69,13 +70,14 @@ def check_cost(events: list[Event], terms: Terms | None) -> None:
         If they cost more, or the two do not agree.
     """
     if terms is None or not terms.guarantee.private:
-        return
+        return None
     epsilon, delta = terms.guarantee.pair
     certificate = certify(grouped(events), delta)
     spent = math.inf if certificate is None else certificate.epsilon
     if certificate is None or spent > epsilon:
         raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {epsilon:g}")
     recheck(certificate.wire(), [event.wire() for event in events], epsilon, delta)
+    return certificate
 
 
 def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:

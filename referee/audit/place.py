@@ -1,4 +1,4 @@
-"""Where an audit stands, so that whatever fails there is said to fail there."""
+"""Where an audit stands, so that every failure names its place."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Place:
         return AuditFailed(f"{self.words}: {why}")
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Say of what fails inside where it does; an honest referee's run fails nowhere.
+    def named_in_failures(self) -> Iterator[None]:
+        """Add the place to the message of every failure inside; an honest referee's run has none.
 
         Raises
         ------

@@ -99,7 +99,7 @@ class Registrar:
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in requests]
         return [
-            wish if isinstance(wish, TandemError) else self._told(key, wish.agents)
+            wish if isinstance(wish, TandemError) else self._confirmation(key, wish.agents)
             for key, wish in zip(keys, outcomes, strict=True)
         ]
 
@@ -140,7 +140,7 @@ class Registrar:
         if agents > 1 or ("individual", token_hash(token)) not in self._tokens:
             self.authorize("enrolment", token)
 
-    def _told(self, key: str, agents: int) -> bytes | TandemError:
+    def _confirmation(self, key: str, agents: int) -> bytes | TandemError:
         participant = self.roster.find(key)
         if participant is None:
             enrolled = self.roster.agents

@@ -234,6 +234,7 @@ def audit_document(found: Audit) -> dict[str, Any]:
         "reports": found.reports,
         "answers": found.answers,
         "privacy": {who: promised.wire() for who, promised in found.promises.items()},
+        "certificate": None if found.certificate is None else found.certificate.wire(),
         "not_covered": list(UNSIGNED),
     }
 
@@ -245,8 +246,12 @@ def audit_table(run: Path, found: Audit) -> None:
     _OUT.print(f"  {found.operations} curator operations, each signed for exactly its request")
     _OUT.print(f"  {found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice")
     _OUT.print("  the protocol, replayed on these answers, asks the same questions and ends with the same result")
-    if found.promises["curator"].private:
+    if found.certificate is not None:
         _OUT.print("  what the curator's declared events cost is within what it promised", highlight=False)
+        _OUT.print(
+            f"  their certificate ({found.certificate.accountant}) was worked out again by code of its own",
+            highlight=False,
+        )
     for who, promised in found.promises.items():
         _OUT.print(f"  {PROMISED[who]}: {promised}", highlight=False, soft_wrap=True)
     _OUT.print(f"  not covered, since nobody signs it: {', '.join(UNSIGNED)}", style="dim", highlight=False)

@@ -19,6 +19,7 @@ def test_prices_as_documented(capsys):
         assert prices[law]["epsilon"] <= prices[law]["renyi"]
 
 
+@pytest.mark.slow
 def test_a_table_for_people(capsys):
     assert main(["--repetitions", "0"]) == 0
     assert "geometric, 10" in capsys.readouterr().out

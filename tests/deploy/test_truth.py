@@ -9,7 +9,7 @@ from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
 from deploy.experiment import complete
-from deploy.truth import Judgement, can_judge, judge, judge_crowd, loss
+from deploy.truth import Judgement, can_judge, evaluation_source, judge, loss
 from tests.support import tiny
 
 RESULT = {"answer": {"kind": "linear", "weights": [0.0] * 8, "threshold": 1.0}, "iterations": 1}
@@ -24,7 +24,7 @@ def test_the_constant_answer_has_the_loss_that_its_distribution_says():
     assert can_judge(chosen)
     always_inside = Linear(weights=(0.0,) * 8, threshold=1.0)
     # 60% of T lie outside the ball; 2^21 people: five standard errors are 0.0017.
-    assert loss(always_inside, judge_crowd(chosen, 1)) == pytest.approx(0.6, abs=0.0017)
+    assert loss(always_inside, evaluation_source(chosen, 1)) == pytest.approx(0.6, abs=0.0017)
 
 
 def test_an_operator_without_the_table_gets_no_truth_and_no_baselines(tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ def asked(people: int, query: object) -> SimpleNamespace:
 
 def test_the_time_is_a_function_of_how_many_are_asked_and_how_much() -> None:
     few, more, longer = asked(10, {"a": 1}), asked(100_000, {"a": 1}), asked(100_000, {"a": "x" * 1000})
-    assert module.LEAST_SECONDS < public_seconds(few) < public_seconds(more) < public_seconds(longer)
+    assert module.MIN_SECONDS < public_seconds(few) < public_seconds(more) < public_seconds(longer)
     other = SimpleNamespace(message={"people": messages.pack_indices(np.arange(10) + 7), "query": {"b": 2}})
     assert public_seconds(few) == public_seconds(other)
 

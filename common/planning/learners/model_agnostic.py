@@ -82,7 +82,7 @@ class ModelAgnosticPlanning(LearnerPlanning[OpenModelAgnostic, ModelAgnosticSett
         aggregation = learner.aggregation
         if isinstance(aggregation, GnMax):
             sigma = aggregation.sigma(learner.queries, learner.touched)
-            flipped = flips(AGREEMENT, learner.chunks, sigma, learner.tells_apart)
+            flipped = flips(AGREEMENT, learner.chunks, sigma, learner.class_count)
             found["sigma"] = fixed(sigma, "sigma of a count: sqrt(2 m T)/mu*(eps, delta)", SOURCE)
             found["flips"] = fixed(flipped, f"share of answers against {AGREEMENT:.0%} of the teachers", SOURCE)
         else:

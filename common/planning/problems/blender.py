@@ -47,7 +47,7 @@ class BlenderPlanning(ProblemPlanning[Blender]):
 
         def answers() -> int:
             z = -float(ndtri(scenario.beta / (4.0 * problem.most)))
-            worst = float(problem.told(np.array([0.5]), 1, oracle, problem.most + 1)[0])
+            worst = float(problem.agents_variance(np.array([0.5]), 1, oracle, problem.most + 1)[0])
             return math.ceil(worst * (z / problem.precise) ** 2 / (1.0 - scenario.agents.dropout))
 
         text = "n h/2 - z sqrt(n h/2 + Var Z) >= threshold, Phi(-z) = beta h/2"

@@ -37,7 +37,7 @@ class HypothesisTestingPlanning(ProblemPlanning[HypothesisTesting]):
             return n
 
         def answers() -> int:
-            one = problem.told(0, 1, truth)
+            one = problem.evidence_of_answers(0, 1, truth)
             return math.ceil(wanted * one.variance / one.shift**2 / (1.0 - scenario.agents.dropout))
 
         return {

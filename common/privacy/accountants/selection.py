@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
 from common.privacy.events import Event, NoEvent, PrivateSelection
-from common.privacy.theorems.private_selection import epsilon_of_selection
+from common.privacy.theorems.private_selection import epsilon_of_selection, order_of_selection
 
 
 @ACCOUNTANTS.register("selection")
@@ -30,6 +30,12 @@ class SelectionAccountant(Accountant):
         if len(choices) > 1 or delta == 0.0:
             return math.inf
         return epsilon_of_selection(choices[0].mu, choices[0].law, delta)
+
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        """Return the Renyi order where one shows less than the ranks do."""
+        choices = _choices(plan)
+        order = order_of_selection(choices[0].mu, choices[0].law, delta) if len(choices) == 1 and delta > 0.0 else None
+        return {} if order is None else {"order": float(order)}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         """Allow the planned choice, once."""

@@ -90,13 +90,24 @@ def epsilon_of_selection(mu: float, law: AnyLaw, delta: float) -> float:
     """
     if not 0.0 < delta < 1.0:
         raise BadInput(f"delta must be in (0, 1), found {delta}")
-    renyi = min(epsilon_at(order, selection_rdp(order, mu, law), delta) for order in ORDERS)
+    renyi = min(_renyi(order, mu, law, delta) for order in ORDERS)
     if delta_of_selection(mu, law, 0.0) <= delta:
         return 0.0
     top = min(renyi, MAX_EPSILON)
     if delta_of_selection(mu, law, top) > delta:
         return renyi
     return between(top, 0.0, lambda epsilon: delta_of_selection(mu, law, epsilon) <= delta, 1e-9)
+
+
+def order_of_selection(mu: float, law: AnyLaw, delta: float) -> int | None:
+    """Return the Renyi order behind :func:`epsilon_of_selection`; None where the bound by ranks is no larger."""
+    order = min(ORDERS, key=lambda k: _renyi(k, mu, law, delta))
+    top = min(_renyi(order, mu, law, delta), MAX_EPSILON)
+    return order if delta_of_selection(mu, law, top) > delta else None
+
+
+def _renyi(order: int, mu: float, law: AnyLaw, delta: float) -> float:
+    return epsilon_at(order, selection_rdp(order, mu, law), delta)
 
 
 def delta_of_selection(mu: float, law: AnyLaw, epsilon: float) -> float:

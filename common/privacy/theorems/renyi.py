@@ -16,7 +16,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
 from common.core.arrays import Floats
 from common.privacy.rounding import UNIT, down, up
@@ -74,7 +74,7 @@ def closed_form(order: int, tv_bound: float, ratio: float) -> float:
     log_terms[1] += square + math.log(-math.expm1(-square))
     # A running sum of j terms errs by j units of its largest value at most.
     log_terms += 2.0 * (index + 4.0) * UNIT * np.max(np.abs(log_terms))
-    return up(_log_one_plus(float(logsumexp(log_terms[1:]))) / (order - 1), 16.0)
+    return up(_log_one_plus(log_sum(log_terms[1:])) / (order - 1), 16.0)
 
 
 def profile(order: int, tv_bound: float, ratio: float) -> float:
@@ -101,7 +101,7 @@ def profile(order: int, tv_bound: float, ratio: float) -> float:
     cells = log_mass + np.logaddexp(log_f[:-1], log_f[1:]) - math.log(2.0)
     shift, last = order * ratio, float(nodes[-1])
     beyond = order * float(log_r[-1]) + shift * (0.5 * shift - last) + float(log_ndtr(shift - last))
-    total = float(logsumexp(np.append(cells, beyond)))
+    total = log_sum(np.append(cells, beyond))
     slack = 1e-10 + 64.0 * UNIT * (abs(total) + last * last + order * float(log_r[-1]))
     return up(_log_one_plus(total + slack) / (order - 1), 16.0)
 
@@ -182,6 +182,12 @@ def _log_mixture(log_ratio: Floats, tv_bound: float) -> Floats:
     near = np.log1p(tv_bound * np.expm1(np.minimum(log_ratio, 30.0)))
     far = log_ratio + np.log(tv_bound + (1.0 - tv_bound) * np.exp(-log_ratio))
     return np.where(log_ratio < 30.0, near, far)
+
+
+def log_sum(log_values: Floats) -> float:
+    """Return ln sum e^x, of which at least one is finite; SciPy's function takes ten times as long for so few."""
+    greatest = float(log_values.max())
+    return greatest + math.log(float(np.exp(log_values - greatest).sum()))
 
 
 def _log_one_plus(log_value: float) -> float:

@@ -27,7 +27,7 @@ MAX_RUNS = 1024
 """Largest ``most``: the weights of a law are integers of some hundred bits for each possible run."""
 
 
-class StoppingLaw(Value):
+class Stopping(Value):
     """A law of K, given by the ratios of successive probabilities, which are rational numbers.
 
     Attributes
@@ -65,7 +65,7 @@ class StoppingLaw(Value):
         return min(0.0, first + others - 64.0 * UNIT * (1.0 + abs(first) + others))
 
 
-class NegativeBinomial(StoppingLaw):
+class NegativeBinomial(Stopping):
     """The truncated negative binomial law D(eta, gamma), Definition 1 of Papernot and Steinke.
 
     ::
@@ -116,7 +116,7 @@ class NegativeBinomial(StoppingLaw):
         return math.log1p(-self.gamma) - self.eta * self.log_stop + math.log(self._shape)
 
 
-class Poisson(StoppingLaw):
+class Poisson(Stopping):
     """Poisson's law, given that there is a run at all: P(K = k) proportional to rate^k/k!, k >= 1.
 
     The most concentrated of the laws, and the best one for a few runs of a base with a small mu.
@@ -155,7 +155,7 @@ def geometric(mean: float, most: int | None = None) -> NegativeBinomial:
 
 
 @lru_cache(maxsize=8)
-def weights(law: StoppingLaw) -> tuple[int, ...]:
+def weights(law: Stopping) -> tuple[int, ...]:
     """Return integers proportional to P(K = 1), ..., P(K = most)."""
     ratios = [law.ratio(count) for count in range(1, law.most)]
     rising = accumulate((top for top, _ in ratios), mul, initial=1)
@@ -164,7 +164,7 @@ def weights(law: StoppingLaw) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=256)
-def _sums(law: StoppingLaw) -> tuple[float, float]:
+def _sums(law: Stopping) -> tuple[float, float]:
     """Return 1/P(K = 1), and E[K] rounded up."""
     shares = weights(law)
     total = sum(shares)

@@ -23,9 +23,9 @@ it in other ways.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -39,7 +39,7 @@ from common.privacy.theorems.loss_grids import LossGrid
 MAX_POINTS = 1 << 20
 """Longest transform."""
 
-TILTS = np.geomspace(2.0**-4, 2.0**16, 121)
+TILTS: tuple[float, ...] = tuple(np.geomspace(2.0**-4, 2.0**16, 121).tolist())
 """theta tried."""
 
 _DEVIATIONS = 10.0
@@ -114,14 +114,19 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
     values.
     """
     sums = [(_Cumulants(grid, width), count) for grid, count in grids]
-    cumulants = np.array([sum(count * s.value(tilt) for s, count in sums) for tilt in TILTS])
-    reached = (cumulants - math.log(delta)) / TILTS
-    place = int(np.argmin(reached))
-    if not math.isfinite(reached[place]):
+
+    @cache
+    def cumulant(place: int) -> float:
+        return sum(count * s.value(TILTS[place]) for s, count in sums)
+
+    # K is convex, so both searches have one valley; where they end is a matter of tightness alone.
+    place = _valley(lambda place: (cumulant(place) - math.log(delta)) / TILTS[place])
+    if not math.isfinite(cumulant(place)):
         return None
-    tilt = float(TILTS[place])
-    mean = sum(count * s.moments(tilt)[0] for s, count in sums)
-    deviation = math.sqrt(sum(count * s.moments(tilt)[1] for s, count in sums))
+    tilt = TILTS[place]
+    moments = [(count, s.moments(tilt)) for s, count in sums]
+    mean = sum(count * one for count, (one, _) in moments)
+    deviation = math.sqrt(sum(count * one for count, (_, one) in moments))
     longest = max(len(grid.rising) for grid, _ in grids)
     half = max(_DEVIATIONS * deviation / width, longest) + 2.0
     while True:
@@ -130,7 +135,8 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
         points = next_fast_len(math.ceil(2.0 * half), real=True)
         first = round(mean / width) - points // 2
         top = (first + points - 1) * width
-        log_tail = float(np.min(np.where(np.isfinite(cumulants), cumulants - TILTS * top, np.inf)))
+        chernoff = partial(_chernoff, cumulant, top)
+        log_tail = chernoff(_valley(chernoff))
         if log_tail <= math.log(delta) - 12.0 and first * width <= 0.0:
             break
         half *= 1.3
@@ -140,10 +146,27 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
     failure = min(1.0, sum(count * grid.failure for grid, count in grids) * (1.0 + 1e-12))
     short = sum(count * grid.shortfall for grid, count in grids) * (1.0 + 1e-12)
     indices = first + np.arange(points)
-    log_scale = float(cumulants[place])
+    log_scale = cumulant(place)
     return Composed(
         width * indices, masses[indices % points], log_scale, tilt, math.exp(log_tail) * (1.0 + 1e-9) + failure + short
     )
+
+
+def _chernoff(cumulant: Callable[[int], float], top: float, place: int) -> float:
+    """Return K(theta) - theta top, a bound on the logarithm of what lies above the top."""
+    return cumulant(place) - TILTS[place] * top
+
+
+def _valley(height: Callable[[int], float]) -> int:
+    """Return the place in :data:`TILTS` where a function that falls, then rises, then is infinite is least."""
+    low, high = 0, len(TILTS) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if height(middle) <= height(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 class _Cumulants:

@@ -77,13 +77,13 @@ class Blender(Problem):
         """Return the noise in each cell of the curator's histograms: replacing a record changes two of them."""
         return Laplace(epsilon=down(epsilon / 2.0))
 
-    def counted(self, shares: Floats, people: int, epsilon: float) -> Floats:
+    def curators_variance(self, shares: Floats, people: int, epsilon: float) -> Floats:
         """Return the variance of shares that the curator counted among so many people."""
         ratio = self.noise(epsilon).ratio
         return np.asarray(shares * (1.0 - shares) / people + 2.0 * ratio / ((1.0 - ratio) * people) ** 2)
 
-    def told(self, shares: Floats, answers: int, oracle: FrequencyOracle, domain: int) -> Floats:
-        """Return the variance of shares that so many agents told, agents drawn at random."""
+    def agents_variance(self, shares: Floats, answers: int, oracle: FrequencyOracle, domain: int) -> Floats:
+        """Return the variance of shares that so many agents reported, agents drawn at random."""
         p, q = oracle.rates(domain)
         rates = q + shares * (p - q)
         return np.asarray(rates * (1.0 - rates) / (answers * (p - q) ** 2))

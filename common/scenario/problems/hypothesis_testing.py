@@ -66,8 +66,8 @@ class HypothesisTesting(Problem):
         variance = n * (1.0 - self.bias**2) / 4.0 + noise
         return Evidence(value=count - n / 2.0, shift=n * self.bias / 2.0, variance=variance)
 
-    def told(self, ones: int, answers: int, truth: float) -> Evidence:
-        """Return what a number of ones among randomized responses says."""
+    def evidence_of_answers(self, ones: int, answers: int, truth: float) -> Evidence:
+        """Return the evidence of a number of ones among randomized responses."""
         shift = (2.0 * truth - 1.0) * self.bias / 2.0
         return Evidence(value=ones - answers / 2.0, shift=answers * shift, variance=answers * (0.25 - shift**2))
 

@@ -105,7 +105,7 @@ class OpenModelAgnostic(OpenSettings):
         return TOUCHED[self.by]
 
     @property
-    def tells_apart(self) -> int:
+    def class_count(self) -> int:
         """C, how many classes there are."""
         return 2 if self.classes is None else self.classes.count
 

@@ -9,11 +9,11 @@ from common.numerics.randomness import RandomSource
 from common.privacy.theorems.sparse_vector import stability_share
 from common.vocabulary.learners.aggregation import GnMax, SparseVector, Stability
 from curator.learners.teachers.counts import distances, winners
-from curator.learners.teachers.stability import say_if_stable, say_until_cutoff
+from curator.learners.teachers.stability import release_if_stable, release_until_cutoff
 from curator.mechanisms.gaussian import noisy_winners
 
 
-def say(
+def aggregate(
     aggregation: GnMax | Stability | SparseVector,
     counts: Indices,
     queries: int,
@@ -21,7 +21,7 @@ def say(
     mistakes: float | None,
     source: RandomSource,
 ) -> Indices:
-    """Return the class of each vote, shape (m,), int64, or a negative number where none is said.
+    """Return the class of each vote, shape (m,), int64, or a negative number where none is released.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ def say(
         return noisy_winners(counts, aggregation.sigma(queries, touched), source)
     if isinstance(aggregation, Stability):
         share = stability_share(queries, aggregation.epsilon, aggregation.delta)
-        return say_if_stable(winners(counts), distances(counts, touched), *share, source)
+        return release_if_stable(winners(counts), distances(counts, touched), *share, source)
     cutoff = aggregation.cutoff
     if mistakes is not None:
         cutoff = min(cutoff, enough_bottoms(mistakes, queries, aggregation.beta))
     law = aggregation.thresholds(queries, cutoff)
-    return say_until_cutoff(winners(counts), distances(counts, touched), law, source)
+    return release_until_cutoff(winners(counts), distances(counts, touched), law, source)
 
 
 def enough_bottoms(mistakes: float, queries: int, beta: float) -> int:

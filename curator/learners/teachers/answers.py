@@ -15,7 +15,7 @@ from common.vocabulary.learners.aggregation import GnMax, SparseVector, Stabilit
 from common.vocabulary.learners.model_agnostic import TOUCHED, Identity
 from common.vocabulary.records import Records
 from curator.learners.scikit import Classifier
-from curator.learners.teachers.aggregation import say
+from curator.learners.teachers.aggregation import aggregate
 from curator.learners.teachers.chunks import chunk_of
 from curator.learners.teachers.classes import Classes, ColumnClasses, LabelClasses
 from curator.learners.teachers.counts import count_votes
@@ -109,7 +109,7 @@ class TeacherAnswers(Mechanism[Records, Indices]):
             source.derive("votes"),
             classes=kinds.of(taught.records),
         )
-        return say(
+        return aggregate(
             self.aggregation,
             count_votes(cast[:, : len(points)], kinds.number),
             self.queries,

@@ -49,7 +49,7 @@ class Classes(Value):
         """Return each record's class, shape (n,), int64; -1 where it has none, and so teaches nobody."""
 
     @abstractmethod
-    def told(self, answer: int) -> int | None:
+    def released(self, answer: int) -> int | None:
         """Return what is released for an answer: None if it is negative, as nothing is said then."""
 
     @abstractmethod
@@ -79,7 +79,7 @@ class LabelClasses(Classes):
         """Return 1 for the label +1, else 0."""
         return (records.labels > 0).astype(np.int64)
 
-    def told(self, answer: int) -> int | None:
+    def released(self, answer: int) -> int | None:
         """Return the label."""
         return None if answer < 0 else 2 * answer - 1
 
@@ -117,7 +117,7 @@ class ColumnClasses(ClassColumns, Classes):
         """Return the column that is above 1/2; -1 where several are, or none."""
         return column_classes(records.features, self.first, self.count)
 
-    def told(self, answer: int) -> int | None:
+    def released(self, answer: int) -> int | None:
         """Return the class."""
         return None if answer < 0 else answer
 

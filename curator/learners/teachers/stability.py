@@ -15,7 +15,7 @@ UNANSWERED = -2
 """Stands for the queries that come after the last bottom that is allowed."""
 
 
-def say_if_stable(values: Indices, stable: Indices, epsilon: float, delta: float, source: RandomSource) -> Indices:
+def release_if_stable(values: Indices, stable: Indices, epsilon: float, delta: float, source: RandomSource) -> Indices:
     """Algorithm 1, A_stab, for each of m queries: the value, or :data:`BOTTOM`; (epsilon, delta)-DP *each*.
 
     Says the value if dist + Z > Gamma, Z two-sided geometric noise of epsilon, Gamma the least level with P(Z > Gamma)
@@ -30,7 +30,7 @@ def say_if_stable(values: Indices, stable: Indices, epsilon: float, delta: float
     return np.where(stable + noise > stability_level(epsilon, delta), values, BOTTOM)
 
 
-def say_until_cutoff(values: Indices, stable: Indices, law: Thresholds, source: RandomSource) -> Indices:
+def release_until_cutoff(values: Indices, stable: Indices, law: Thresholds, source: RandomSource) -> Indices:
     """Algorithm 2, A_binClas, its loop: each value or :data:`BOTTOM`; after T bottoms :data:`UNANSWERED`.
 
     Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), corrected: it stops at the T-th

@@ -91,7 +91,7 @@ def _simulated_agents(scenario: ResolvedScenario, problem: HypothesisTesting, co
     mechanism, count = scenario.agents.bit_mechanism, stand_in(problem, scenario)
     bits = coins.derive("people").bernoullis(0.5 + 0.5 * problem.bias, count)
     told = mechanism.randomize(bits, coins.derive("noise"))
-    return problem.told(int(told.sum(dtype="int64")), count, mechanism.truth)
+    return problem.evidence_of_answers(int(told.sum(dtype="int64")), count, mechanism.truth)
 
 
 def _simulated_curator(scenario: ResolvedScenario, problem: HypothesisTesting, coins: RandomSource) -> Evidence:

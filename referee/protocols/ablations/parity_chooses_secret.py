@@ -12,7 +12,7 @@ from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, learn_parity, problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
 from referee.protocols.examples import left_alone
-from referee.protocols.synergy.parity_chooses_secret import ParityChoosesSecretProtocol, nobody_answered, tell_secret
+from referee.protocols.synergy.parity_chooses_secret import ParityChoosesSecretProtocol, nobody_answered, release_secret
 
 
 @ABLATIONS.register("parity-chooses-secret/curator")
@@ -65,4 +65,4 @@ class AgentsAlone(Protocol):
         search = yield from ask_codes(count // 2, first=0, bits=problem.c, sign="label", public=public)
         which = likeliest_parity(search)
         yield Progress(f"secret {which} is wanted", {})
-        return (yield from tell_secret(problem, mechanism, which, count - count // 2, public))
+        return (yield from release_secret(problem, mechanism, which, count - count // 2, public))

@@ -88,7 +88,7 @@ def head_list(scenario: ResolvedScenario, problem: Blender) -> HeadList:
 def shares_by_curator(head: CountedHead, scenario: ResolvedScenario, problem: Blender) -> Shares:
     """Estimate the share of each listed item from the curator's noisy counts."""
     shares = np.array(head.counts, dtype=np.int64) / head.people
-    return shares, problem.counted(np.clip(shares, 0.0, 1.0), head.people, scenario.curator.share)
+    return shares, problem.curators_variance(np.clip(shares, 0.0, 1.0), head.people, scenario.curator.share)
 
 
 def shares_by_agents(
@@ -100,7 +100,7 @@ def shares_by_agents(
     told = reports(query, answers)
     supports = told.supports(oracle, np.arange(len(items), dtype=np.uint64))
     shares = oracle.shares(supports, len(told), query.domain)
-    return shares, problem.told(np.clip(shares, 0.0, 1.0), max(1, len(told)), oracle, query.domain)
+    return shares, problem.agents_variance(np.clip(shares, 0.0, 1.0), max(1, len(told)), oracle, query.domain)
 
 
 def combined(items: Sequence[int], estimates: list[Shares]) -> Outcome:

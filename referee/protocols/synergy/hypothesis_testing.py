@@ -63,7 +63,7 @@ def hear_agents(scenario: ResolvedScenario, problem: HypothesisTesting) -> Gener
     """Return what the agents' randomized bits say."""
     answers = yield AskAgents(CoordinateQuery(first=0), scenario.agents.count)
     truth = scenario.agents.bit_mechanism.truth
-    return problem.told(int(answers.values.sum(dtype="int64")), len(answers.values), truth)
+    return problem.evidence_of_answers(int(answers.values.sum(dtype="int64")), len(answers.values), truth)
 
 
 def decided_by(*heard: Evidence) -> Outcome:

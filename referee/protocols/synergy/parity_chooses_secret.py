@@ -54,10 +54,10 @@ class ParityChoosesSecretProtocol(Protocol):
             return nobody_answered(public)
         which = number_of(parity.features, problem.c)
         yield Progress(f"secret {which} is wanted", {})
-        return (yield from tell_secret(problem, mechanism, which, scenario.agents.count, public))
+        return (yield from release_secret(problem, mechanism, which, scenario.agents.count, public))
 
 
-def tell_secret(
+def release_secret(
     problem: ParityChoosesSecret, mechanism: BitMechanism, which: int, count: int, public: int
 ) -> Generator[AskAgents, Any, Outcome]:
     """Ask ``count`` agents for their shares of the secret with a number, add them up, and end."""

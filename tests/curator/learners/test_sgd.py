@@ -78,21 +78,26 @@ def slowly(learner, sampler, source, previous=None):
     return answer[:d], -learner.intercept * answer[-1] if learner.intercept != 0 else 0.0
 
 
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"output": "suffix", "intercept": 0.0},
+    {"output": "last", "start": 0.5},
+    {"regularization": 0.3},
+    {"clip": 0.4, "intercept": 2.0, "diameter": 0.8},
+    {"lasso": 0.2, "intercept": -1.0},
+    {"domain": "box", "start": 1.0, "intercept": -0.5, "lasso": 0.05},
+]
+LOOPS = [
+    # Loops without noise are compiled apart, and so is each way to project.
+    pytest.param(d, noise, more, marks=[] if (noise and d != 8) or not more else [pytest.mark.slow])
+    for d in (4, 8, 19)
+    for noise in (0.0, 0.7)
+    for more in SETTINGS
+]
+
+
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "perceptron"])
-@pytest.mark.parametrize("d", [4, 8, 19])
-@pytest.mark.parametrize("noise", [0.0, 0.7])
-@pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        {"output": "suffix", "intercept": 0.0},
-        {"output": "last", "start": 0.5},
-        {"regularization": 0.3},
-        {"clip": 0.4, "intercept": 2.0, "diameter": 0.8},
-        {"lasso": 0.2, "intercept": -1.0},
-        {"domain": "box", "start": 1.0, "intercept": -0.5, "lasso": 0.05},
-    ],
-)
+@pytest.mark.parametrize(("d", "noise", "more"), LOOPS)
 def test_kernel_agrees_with_the_algorithm_step_by_step(d, loss, noise, more):
     learner = Sgd(**{"steps": 200, "diameter": 6.0, "noise": noise, "loss": loss, **more})
     draws, _ = sampler(d=d)

@@ -18,7 +18,7 @@ SAMPLE = people(np.arange(24).reshape(12, 2) % 3 == 0)
 def test_the_count_has_geometric_noise(feature, epsilon):
     truth = int(SAMPLE.features[:, feature].sum())
     noise = Laplace(epsilon=epsilon)
-    found = [release(Count(feature=feature, epsilon=epsilon), SAMPLE, seed)["count"] - truth for seed in range(1500)]
+    found = [release(Count(feature=feature, epsilon=epsilon), SAMPLE, seed)["count"] - truth for seed in range(600)]
     assert_law(found, geometric(noise, 60))
 
 

@@ -44,7 +44,7 @@ def test_the_list_is_a_function_of_the_noisy_histogram(counts, most):
     """Which values are held shows in the noisy counts only: neither in the order of equals, nor in what is left out."""
     noise = Laplace(epsilon=1.0)
     values = np.repeat(np.arange(2, dtype=np.uint64), counts)
-    found = [tuple(listed(values, 1, most, noise, RandomSource.seeded(seed)).tolist()) for seed in range(2000)]
+    found = [tuple(listed(values, 1, most, noise, RandomSource.seeded(seed)).tolist()) for seed in range(800)]
     assert_law(found, law(counts, noise, threshold(1, noise), most))
 
 
@@ -63,13 +63,13 @@ def test_spurious_values_are_uniform_among_those_that_nobody_holds(monkeypatch):
     noise, held = Laplace(epsilon=2.0), np.repeat(np.array([2, 9], dtype=np.uint64), 50)
     least = threshold(4, noise)
     chance = noise.ratio**least / (1.0 + noise.ratio)
-    lists = [listed(held, 4, 16, noise, RandomSource.seeded(seed)).tolist() for seed in range(3000)]
+    lists = [listed(held, 4, 16, noise, RandomSource.seeded(seed)).tolist() for seed in range(1000)]
     assert all(sorted(items[:2]) == [2, 9] for items in lists)
     counts = np.bincount([item for items in lists for item in items[2:]], minlength=16)
     assert counts[2] == counts[9] == 0
     # Fourteen cells at 5.5 standard errors: chance below 1e-6.
     others = np.delete(counts, [2, 9])
-    assert np.abs(others - 3000 * chance).max() < 5.5 * np.sqrt(3000 * chance * (1 - chance))
+    assert np.abs(others - 1000 * chance).max() < 5.5 * np.sqrt(1000 * chance * (1 - chance))
     assert_law([len(items) - 2 for items in lists], {k: float(binom.pmf(k, 14, chance)) for k in range(15)})
 
 
@@ -100,7 +100,7 @@ def test_counts_have_geometric_noise_at_half_of_epsilon():
     values = np.empty(140, dtype=int)
     values[::2], values[1::2] = 5, [5] * 30 + [0] * 40
     noise = Laplace(epsilon=1.0)
-    found = [release(HeadList(bits=3, most=1, epsilon=2.0), numbers(values, 3), seed) for seed in range(1500)]
+    found = [release(HeadList(bits=3, most=1, epsilon=2.0), numbers(values, 3), seed) for seed in range(500)]
     assert {tuple(told["items"]) for told in found} == {(5,)}
     assert_law([told["counts"][0] - 30 for told in found], geometric(noise, MOST))
 

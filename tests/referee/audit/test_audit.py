@@ -44,6 +44,9 @@ def test_an_honest_run_is_verified(undisturbed):
     assert found.promises["curator"] == guarantee.of_curator((60.0, 1e-4), "records")
     promised = {who: one for who, one in finished.result["privacy"].items() if who != "all_runs"}
     assert {who: promise.wire() for who, promise in found.promises.items()} == promised
+    assert found.certificate is not None
+    assert found.certificate.epsilon <= 60.0
+    assert sum(entry.count for entry in found.certificate.events) > 0
     assert found == audit(folder / "run", _identity(folder).public)
     with pytest.raises(AuditFailed, match="line 1"):
         audit(folder / "run", Identity.create().public)

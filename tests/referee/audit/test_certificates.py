@@ -11,7 +11,7 @@ import pytest
 from common.core.errors import AuditFailed
 from common.privacy.accountants.base import ACCOUNTANTS, Plan
 from common.privacy.budget import certify, open_budget
-from common.privacy.certificate import certificate_of
+from common.privacy.certificate import NEIGHBOURS, certificate_of
 from common.privacy.events import (
     Event,
     Gaussian,
@@ -21,7 +21,9 @@ from common.privacy.events import (
     SubsampledRelease,
     SubsampledSteps,
 )
+from common.privacy.sampling_error import NUMBER, error_paid, sampling_error
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
+from referee.audit import certificates
 from referee.audit.certificates import recheck
 
 DELTA = 1e-5
@@ -42,13 +44,16 @@ CASES: list[tuple[str, Plan]] = [
     ("selection", [(PrivateSelection(mu=0.25, law=geometric(10.0)), 1)]),
     ("selection", [(PrivateSelection(mu=0.25, law=Poisson(rate=8.0, most=100)), 1)]),
     ("selection", [(PrivateSelection(mu=0.1, law=NegativeBinomial(eta=0.0, gamma=0.05, most=200)), 1)]),
+    ("rdp", [(PrivateSelection(mu=0.1, law=geometric(10.0)), 2), (Gaussian(mu=0.1), 1)]),
+    ("rdp", [(PrivateSelection(mu=0.1, law=Poisson(rate=8.0, most=20)), 1), (SMALL, 50)]),
+    ("rdp", [(PrivateSelection(mu=0.2, law=NegativeBinomial(eta=0.5, gamma=0.05, most=30)), 3)]),
 ]
 NAMES = [f"{name}-{number}" for number, (name, _) in enumerate(CASES)]
 
 
 def claim(name: str, plan: Plan) -> dict[str, Any]:
     accountant = ACCOUNTANTS[name]()
-    return certificate_of(name, accountant, plan, accountant.epsilon(plan, DELTA), DELTA).wire()
+    return certificate_of(name, accountant, plan, accountant.epsilon(plan, DELTA), DELTA, error_paid(plan)).wire()
 
 
 def record(plan: Plan) -> list[dict[str, Any]]:
@@ -92,6 +97,78 @@ def test_no_choice_of_numbers_makes_a_claim_true(numbers: dict[str, float]) -> N
     forged = {**certificate, "numbers": {**certificate["numbers"], **numbers}}
     with pytest.raises(AuditFailed):
         recheck(forged, record([(SMALL, 300)]), 100.0, DELTA)
+
+
+CHOICE = PrivateSelection(mu=0.25, law=geometric(10.0))
+LESS = {
+    "mu": CHOICE.model_copy(update={"mu": 0.24}),
+    "fewer runs": CHOICE.model_copy(update={"law": geometric(9.0, most=40)}),
+    "another law": CHOICE.model_copy(update={"law": Poisson(rate=1.0, most=40)}),
+}
+
+
+@pytest.mark.parametrize("beside", [0, 1], ids=["alone", "beside a release"])
+@pytest.mark.parametrize("lie", LESS)
+def test_a_certificate_of_a_cheaper_choice_is_refused_in_its_words_and_in_its_numbers(lie: str, beside: int) -> None:
+    name, rest = ("rdp", [(Gaussian(mu=0.1), 1)]) if beside else ("selection", [])
+    true, forged = claim(name, [(CHOICE, 1), *rest]), claim(name, [(LESS[lie], 1), *rest])
+    events = record([(CHOICE, 1), *rest])
+    recheck(true, events, true["epsilon"], DELTA)
+    with pytest.raises(AuditFailed, match="other events"):
+        recheck(forged, events, 100.0, DELTA)
+    with pytest.raises(AuditFailed, match="recomputed it is"):
+        recheck({**forged, "events": true["events"], "distance": true["distance"]}, events, 100.0, DELTA)
+
+
+def test_a_certificate_of_one_choice_does_not_do_for_two() -> None:
+    forged = claim("selection", [(CHOICE, 1)])
+    twice = {**forged, "events": [{"event": CHOICE.wire(), "count": 2}], "distance": 1e-20}
+    with pytest.raises(AuditFailed, match="one choice is about several"):
+        recheck(twice, record([(CHOICE, 2)]), 100.0, DELTA)
+
+
+def test_a_choice_that_a_divergence_prices_lower_than_its_ranks_names_the_order() -> None:
+    small: Plan = [(PrivateSelection(mu=1e-3, law=geometric(10.0)), 1)]
+    certificate = claim("selection", small)
+    assert certificate["numbers"]["order"] > 1000
+    epsilon = certificate["epsilon"]
+    assert 0.9 * DELTA < recheck(certificate, record(small), epsilon, DELTA) <= 1.01 * DELTA
+    for lie in ({"epsilon": 0.97 * epsilon}, {"numbers": {"order": 2.0}}):
+        with pytest.raises(AuditFailed, match="recomputed it is"):
+            recheck({**certificate, **lie}, record(small), epsilon, DELTA)
+
+
+@pytest.mark.parametrize("name", ["rdp", "pld", "comparison", "gdp", "selection"])
+def test_a_certificate_pays_for_the_distance_of_its_noise_from_the_exact_law(name: str) -> None:
+    plan: Plan = [(SMALL, 50)]
+    if name in ("gdp", "selection"):
+        plan = [(Gaussian(count=9, mu=0.1), 4)] if name == "gdp" else [(CHOICE, 1)]
+    events, certificate = record(plan), claim(name, plan)
+    drawn = sum(sampling_error(event) * count for event, count in plan)
+    assert certificate["distance"] >= drawn > 0
+    for short in (0.0, 0.99 * float(drawn)):
+        with pytest.raises(AuditFailed, match="counts noise within"):
+            recheck({**certificate, "distance": short}, events, 100.0, DELTA)
+    # A sampler that is further from the law takes so much of delta that the same epsilon is a lie.
+    with pytest.raises(AuditFailed, match=r"recomputed it is|does not reach"):
+        recheck({**certificate, "distance": 0.02 * DELTA}, events, 100.0, DELTA)
+    with pytest.raises(AuditFailed, match="leaves nothing of delta"):
+        recheck({**certificate, "distance": DELTA}, events, 100.0, DELTA)
+    with pytest.raises(AuditFailed, match=r"recomputed it is|does not reach"):
+        recheck({**certificate, "delta": 2e-16}, events, 100.0, DELTA)
+
+
+def test_exact_noise_costs_nothing_and_other_neighbours_are_refused() -> None:
+    certificate = claim("kov", [(RELEASE, 30)])
+    assert certificate["distance"] == 0.0
+    with pytest.raises(AuditFailed, match="other neighbours"):
+        recheck({**certificate, "neighbours": "one record left out"}, record([(RELEASE, 30)]), 100.0, DELTA)
+
+
+def test_the_numbers_of_the_check_are_those_of_the_curator() -> None:
+    """Nothing is imported from there, so the two statements of a bound may differ; this test holds them together."""
+    assert certificates.NUMBER == NUMBER
+    assert certificates.NEIGHBOURS == NEIGHBOURS
 
 
 def test_a_budget_has_the_certificate_of_its_plan_and_an_audit_one_of_what_happened() -> None:

@@ -16,7 +16,7 @@ from common.vocabulary.hypotheses.argmax import Argmax, column_classes
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from deploy.checking import checked
 from deploy.embedded import Embedded
-from deploy.truth import judge_crowd, loss
+from deploy.truth import evaluation_source, loss
 from referee.audit.audit import audit
 from tests.support import Bench, leave_folder
 
@@ -82,4 +82,4 @@ def test_a_run_on_the_gases_learns_them(tmp_path):
     chosen = checked(real())
     result = Embedded(tmp_path).run(chosen, None, "run", lambda text, numbers: None).result
     assert result["status"] == "done"
-    assert loss(parse_hypothesis(result["answer"]), judge_crowd(chosen, 1)) < 0.45  # the constant answer: 0.72
+    assert loss(parse_hypothesis(result["answer"]), evaluation_source(chosen, 1)) < 0.45  # the constant answer: 0.72

@@ -16,7 +16,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.theorems.stopping import (
     NegativeBinomial,
     Poisson,
-    StoppingLaw,
+    Stopping,
     geometric,
     weights,
 )
@@ -37,7 +37,7 @@ LAWS = [
 IDS = [f"{law.name} {index}" for index, law in enumerate(LAWS)]
 
 
-def printed(law: StoppingLaw, count: int) -> mpmath.mpf:
+def printed(law: Stopping, count: int) -> mpmath.mpf:
     """Return the probability as Definition 1, or Poisson's law given K >= 1, has it."""
     if isinstance(law, Poisson):
         rate = mpmath.mpf(law.rate)
@@ -53,7 +53,7 @@ def printed(law: StoppingLaw, count: int) -> mpmath.mpf:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=IDS)
-def test_the_weights_are_the_printed_probabilities(law: StoppingLaw) -> None:
+def test_the_weights_are_the_printed_probabilities(law: Stopping) -> None:
     with mpmath.workdps(40):
         chances = [printed(law, count) for count in range(1, law.most + 1)]
         shares = weights(law)
@@ -62,7 +62,7 @@ def test_the_weights_are_the_printed_probabilities(law: StoppingLaw) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=IDS)
-def test_mean_and_coverage_err_on_the_private_side_by_little(law: StoppingLaw) -> None:
+def test_mean_and_coverage_err_on_the_private_side_by_little(law: Stopping) -> None:
     with mpmath.workdps(40):
         chances = [printed(law, count) for count in range(1, law.most + 1)]
         covered = mpmath.log(sum(chances))
@@ -89,7 +89,7 @@ def test_the_geometric_law_has_its_mean_and_the_poisson_law_nearly_its_rate() ->
 
 
 @pytest.mark.parametrize("law", LAWS, ids=IDS)
-def test_draws_follow_the_law(law: StoppingLaw) -> None:
+def test_draws_follow_the_law(law: Stopping) -> None:
     # A chi-squared test at level 1e-6 over cells of at least five expected draws; the seed is fixed.
     assert isinstance(law, NegativeBinomial | Poisson)
     source, runs = RandomSource.seeded(1, law.name), 4000

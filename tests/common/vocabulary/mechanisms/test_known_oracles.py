@@ -59,7 +59,7 @@ def test_k_ary_response_is_private_for_every_domain(epsilon: float, domain: int)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("domain", [2, 5, 16])
+@pytest.mark.parametrize("domain", [2, 5, pytest.param(16, marks=pytest.mark.slow)])
 def test_k_ary_response_and_hadamard_response_have_exactly_the_stated_p_and_q(epsilon: float, domain: int) -> None:
     """Over all their public words (of Hadamard response the low bits count): no approximation anywhere."""
     rows = 1 << (domain - 1).bit_length()

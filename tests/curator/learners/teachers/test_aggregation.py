@@ -14,7 +14,7 @@ from common.privacy.events import Gaussian, Release
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.sparse_vector import calibrated, printed, stability_level, stability_share
 from common.vocabulary.learners.aggregation import GnMax, SparseVector, Stability
-from curator.learners.teachers.aggregation import enough_bottoms, say
+from curator.learners.teachers.aggregation import aggregate, enough_bottoms
 
 COUNTS = np.array([[50, 0], [26, 24], [20, 30], [40, 10], [25, 25], [45, 5]] * 3)
 SPARSE: dict[str, Any] = {"epsilon": 9.0, "delta": 1e-3, "cutoff": 3}
@@ -41,7 +41,7 @@ def test_known_answers(
     aggregation: GnMax | Stability | SparseVector, said: tuple[list[int], list[int]], touched: int
 ) -> None:
     mistakes = 0.02 if isinstance(aggregation, SparseVector) and aggregation.estimate is not None else None
-    found = say(aggregation, COUNTS, 18, touched, mistakes, RandomSource.seeded(2))
+    found = aggregate(aggregation, COUNTS, 18, touched, mistakes, RandomSource.seeded(2))
     assert found.tolist() == said[touched - 1]
 
 
@@ -54,7 +54,7 @@ def test_gnmax_declares_the_noise_that_it_adds(touched: int) -> None:
         assert isinstance(event, Gaussian)
         assert event.count == 1
         counts = np.array([[50 + gap // 2, 50 - gap // 2]] * queries)
-        said = say(aggregation, counts, queries, touched, None, RandomSource.seeded(1))
+        said = aggregate(aggregation, counts, queries, touched, None, RandomSource.seeded(1))
         apart = gap / (2 * touched) * event.mu
         kept = 0.5 * math.erfc(-apart / math.sqrt(2.0))
         assert (said == 0).mean() == pytest.approx(kept, abs=5 * math.sqrt(kept * (1 - kept) / queries))
@@ -114,7 +114,7 @@ def test_many_mistakes_leave_the_cutoff_as_it_is_and_few_lower_it() -> None:
     generous = SparseVector(epsilon=60.0, delta=1e-3, cutoff=15, estimate=0.2)
     hopeless = np.array([[25, 25]] * 200)
     for mistakes, bottoms in ((0.5, 15), (0.0, 1), (None, 15)):
-        said = say(generous, hopeless, 200, 1, mistakes, RandomSource.seeded(4))
+        said = aggregate(generous, hopeless, 200, 1, mistakes, RandomSource.seeded(4))
         assert np.count_nonzero(said == -1) == bottoms
 
 
@@ -124,7 +124,7 @@ def test_stability_says_what_passes_the_level_of_its_share() -> None:
     level = stability_level(each, own)
     for gap, likely in ((level + 60, 0), (level - 60, -1)):
         counts = np.array([[2 * max(gap, 0) + 2, 0]] * 18)
-        said = say(aggregation, counts, 18, 1, None, RandomSource.seeded(5))
+        said = aggregate(aggregation, counts, 18, 1, None, RandomSource.seeded(5))
         assert np.count_nonzero(said == likely) >= 17
     with pytest.raises(BadScenario, match="stability"):
         Stability(epsilon=1e-4, delta=1e-3).check(50, 5, 5, 1)

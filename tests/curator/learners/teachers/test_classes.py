@@ -44,8 +44,8 @@ def test_classes_are_read_from_their_columns_and_labels_from_the_label():
 
 
 def test_answers_are_told_as_labels_or_as_numbers():
-    assert [LabelClasses().told(answer) for answer in (0, 1, -1, -2)] == [-1, 1, None, None]
-    assert [COLUMNS.told(answer) for answer in (0, 1, 2, -1, -2)] == [0, 1, 2, None, None]
+    assert [LabelClasses().released(answer) for answer in (0, 1, -1, -2)] == [-1, 1, None, None]
+    assert [COLUMNS.released(answer) for answer in (0, 1, 2, -1, -2)] == [0, 1, 2, None, None]
 
 
 @pytest.mark.parametrize("student", [RIDGE, FOREST], ids=lambda student: student.classifier)

@@ -8,7 +8,7 @@ import pytest
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.sparse_vector import Thresholds, calibrated, stability_level
 from curator.learners.teachers import stability
-from curator.learners.teachers.stability import BOTTOM, UNANSWERED, say_if_stable, say_until_cutoff
+from curator.learners.teachers.stability import BOTTOM, UNANSWERED, release_if_stable, release_until_cutoff
 
 SURE = Thresholds(cutoff=3, level=50, of_threshold=2.0, of_query=2.5)
 """Distances of 0 and 100 are told apart surely."""
@@ -16,7 +16,7 @@ SURE = Thresholds(cutoff=3, level=50, of_threshold=2.0, of_query=2.5)
 
 def said(stable: list[int], law: Thresholds = SURE, seed: int = 1) -> list[int]:
     values = np.arange(len(stable)) % 2
-    return say_until_cutoff(values, np.array(stable), law, RandomSource.seeded(seed)).tolist()
+    return release_until_cutoff(values, np.array(stable), law, RandomSource.seeded(seed)).tolist()
 
 
 def test_stable_values_are_said_and_the_others_are_bottoms():
@@ -53,7 +53,7 @@ def test_queries_beyond_the_margin_are_answered():
 def test_a_stab_says_unstable_values_with_probability_delta_and_stable_ones_surely():
     runs, epsilon, delta = 200_000, 1.0, 0.01
     zeros = np.zeros(runs, dtype=np.int64)
-    leaked = np.mean(say_if_stable(zeros, zeros, epsilon, delta, RandomSource.seeded(1)) != BOTTOM)
+    leaked = np.mean(release_if_stable(zeros, zeros, epsilon, delta, RandomSource.seeded(1)) != BOTTOM)
     assert 0.3 * delta < leaked <= delta * 1.05
     far = np.full(1000, stability_level(epsilon, delta) + 20)
-    assert np.all(say_if_stable(far, far, epsilon, delta, RandomSource.seeded(2)) == far)
+    assert np.all(release_if_stable(far, far, epsilon, delta, RandomSource.seeded(2)) == far)
