@@ -136,7 +136,7 @@ class Registrar:
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in requests]
         return [
-            wish if isinstance(wish, TandemError) else self._told(key, wish.agents)
+            wish if isinstance(wish, TandemError) else self._confirmation(key, wish.agents)
             for key, wish in zip(keys, outcomes, strict=True)
         ]
 
@@ -204,7 +204,7 @@ class Registrar:
             "max_people_per_host": self.caps.people,
         }
 
-    def _told(self, key: str, agents: int) -> bytes | TandemError:
+    def _confirmation(self, key: str, agents: int) -> bytes | TandemError:
         participant = self.roster.find(key)
         if participant is None:
             enrolled, hosts = self.roster.agents, self.roster.hosts
