@@ -112,6 +112,7 @@ def test_the_referee_announces_what_it_sends(tmp_path):
     """A configuration of more than 4 KiB is read because its referee announces it, and not as it is."""
     with Bench(tmp_path, tiny(f"description={'x' * 5000}")) as bench, served(curator_app(bench.curator)) as address:
         bench.referee.create("run", bench.chosen.wire(), 1)
+        assert bench.referee.drive()
         bench.referee._execution(bench.referee.store.run("run")).begin(lambda note: None)
         signed = bench.referee.configuration("run")
         body = signed.model_dump_json().encode()
