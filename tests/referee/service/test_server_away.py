@@ -34,6 +34,7 @@ def test_while_the_server_is_away_everybody_is_told_to_come_again_and_nothing_is
     enrolment = seal(stranger, messages.Enrolment(agents=1)).model_dump_json().encode()
     chosen = tiny("agents.count=100", "agents.batch=100", "curator.rounds=1")
     with Bench(tmp_path / "state", chosen, individuals=30) as bench:
+        bench.referee.allow("operator", TOKEN)
         for agent in agents:
             bench.referee.enrol(Signed.model_validate_json(agent.enrolment()), TOKEN)
 
