@@ -135,6 +135,7 @@ QUICK: tuple[Job, ...] = (
     job("make help", *(rf"\b{target}\b" for target in TARGETS)),
     job("referee list", "ball A ball that .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
     job("referee plan ball", "Where they come from: .* violated accuracy: steps = "),
+    job("referee load-test --print-scenario", "protocol: learn-and-test .*agents: .*count: 10000"),
     job("referee budget", "no run has been charged to anybody|charged scenario people"),
 )
 
@@ -304,6 +305,10 @@ EXTRAS = tuple(f"pip install 'tandem-hybrid[{extra}]'" for extra in ("onnx", "ra
 
 NAMES = (
     "kill -9",
+    "referee runs",  # these three need a referee's address and token: tests/referee/service/test_operating.py runs them
+    "referee logs RUN",
+    "referee cancel RUN",
+    "referee serve --max-individuals",
     "referee audit FOLDER",
     "python -m benchmarks.NAME",
     "python -m benchmarks.",
