@@ -25,6 +25,7 @@ def loaded(*arguments: str) -> Any:
     return json.loads(ended.stdout)
 
 
+@pytest.mark.slow  # it starts a deployment, and agents in a process of their own
 def test_what_is_acknowledged_is_stored_and_counted():
     found = loaded("--individuals", "300", "--hosted", "500", "--hosts", "2")
     assert (found["acknowledged"], found["stored"], found["counted"], found["agree"]) == (800, 800, 800, True)
