@@ -53,8 +53,13 @@ def largest(holds: Callable[[float], bool], first: float, width: float, limit: f
     return between(good, bad, holds, width)
 
 
-def least(holds: Callable[[int], bool], first: int = 0, most: float = math.inf) -> int:
+def least(holds: Callable[[int], bool], first: int = 0, most: float = math.inf, share: float = 0.0) -> int:
     """Return the least integer from ``first`` >= 0 on that holds; whatever is greater must hold, too.
+
+    Parameters
+    ----------
+    share
+        The search may end on an integer that holds and is greater by this share of itself.
 
     Raises
     ------
@@ -68,7 +73,26 @@ def least(holds: Callable[[int], bool], first: int = 0, most: float = math.inf) 
         bad, good = good, 2 * good
     if good > most:
         raise LookupError(f"nothing up to {most} holds")
-    while good - bad > 1:
+    return narrowed(holds, bad, good, share)
+
+
+def lesser(holds: Callable[[int], bool], good: int, first: int, share: float) -> int:
+    """Return an integer that holds, at most ``good``, which does: for tests that take long and gain little.
+
+    The first one tried is less by a share; if it does not hold, the search is over.
+    """
+    step = share
+    while good > first:
+        bad = max(first, min(good - 1, math.floor(good * (1.0 - step))))
+        if not holds(bad):
+            return narrowed(holds, bad, good, share)
+        good, step = bad, min(2.0 * step, 0.5)
+    return good
+
+
+def narrowed(holds: Callable[[int], bool], bad: int, good: int, share: float) -> int:
+    """Return an integer that holds, of which one less by a share of it, or by 1, does not."""
+    while good - bad > max(1.0, share * good):
         middle = (bad + good) // 2
         bad, good = (bad, middle) if holds(middle) else (middle, good)
     return good

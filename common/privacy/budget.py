@@ -201,8 +201,14 @@ def certify(plan: Plan, delta: float) -> Certificate | None:
     return certificate_of(name, accountant, plan, max(epsilon, found), delta, error)
 
 
-def fits(plan: Plan, epsilon: float, delta: float) -> bool:
-    """Tell whether a budget of (epsilon, delta) holds a plan, without asking more accountants than it takes."""
+def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bool:
+    """Tell whether a budget of (epsilon, delta) holds a plan, without asking more accountants than it takes.
+
+    Parameters
+    ----------
+    quick
+        Ask only accountants that answer at once.
+    """
     error = error_paid(plan)
     epsilon = _used(plan, epsilon, delta, error)
     delta = delta_left(delta, epsilon, error)
@@ -215,7 +221,7 @@ def fits(plan: Plan, epsilon: float, delta: float) -> bool:
             least = min(least, accountant.epsilon(plan, delta))
             if least <= epsilon:
                 return True
-    return any(
+    return not quick and any(
         accountant.worth(plan, delta, min(epsilon, least / GAIN)) and accountant.epsilon(plan, delta) <= epsilon
         for accountant in covering
         if not accountant.quick

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.numerics.bisection import least
+from common.numerics.bisection import least, lesser
 from common.numerics.elementary import exp
 from common.privacy.accountants.base import Plan
 from common.privacy.budget import fits as plan_fits
@@ -21,6 +22,9 @@ from common.privacy.rounding import up
 
 MIN_SUPPORT = 10.0
 """kappa n must be above it: mu is spread over at least that many records."""
+
+PRECISION = 1 / 256
+"""What only an accountant of seconds shows to be enough, people or noise, may be more than need be by this share."""
 
 MOST = 1 << 50
 """Largest sample size or number of steps that a search considers."""
@@ -82,7 +86,9 @@ def release_plan(schedule: Sequence[float], draws: int, epsilon: float, delta: f
 
 
 def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int], Plan]) -> int:
-    """Return the smallest n with kappa n > 10 whose plan fits.
+    """Return a sample size with kappa n > 10 whose plan fits: the smallest for the quick accountants, or a smaller one.
+
+    Accountants that take seconds an answer are asked for one smaller by :data:`PRECISION`, and then for less.
 
     Parameters
     ----------
@@ -96,10 +102,15 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
         If no n up to 2^50 fits.
     """
 
-    def fits(n: int) -> bool:
-        return plan_fits(plan(n), epsilon, delta)
+    def fits(n: int, *, quick: bool = False) -> bool:
+        return plan_fits(plan(n), epsilon, delta, quick=quick)
 
+    first = math.floor(MIN_SUPPORT / kappa) + 1
     try:
-        return least(fits, math.floor(MIN_SUPPORT / kappa) + 1, MOST)
+        enough = least(partial(fits, quick=True), first, MOST)
     except LookupError:
-        raise BudgetExceeded(f"no sample size up to {MOST} fits ({epsilon:g}, {delta:g})") from None
+        try:
+            return least(fits, first, MOST, PRECISION)
+        except LookupError:
+            raise BudgetExceeded(f"no sample size up to {MOST} fits ({epsilon:g}, {delta:g})") from None
+    return lesser(fits, enough, first, PRECISION)

@@ -169,11 +169,19 @@ def spent(learner: LearnerSettings, delta: float, n: int, kappa: float | None, e
 
 
 def affordable(
-    learner: LearnerSettings, epsilon: float, delta: float, n: int, kappa: float | None, eta: float, rounds: int
+    learner: LearnerSettings,
+    epsilon: float,
+    delta: float,
+    n: int,
+    kappa: float | None,
+    eta: float,
+    rounds: int,
+    *,
+    quick: bool = False,
 ) -> bool:
-    """Tell whether :func:`spent` is at most epsilon; quicker."""
+    """Tell whether :func:`spent` is at most epsilon; quicker, most of all where only quick accountants are asked."""
     events = _events(learner, n, kappa, eta, rounds)
-    return events is not None and fits(events, epsilon, delta)
+    return events is not None and fits(events, epsilon, delta, quick=quick)
 
 
 def _events(learner: LearnerSettings, n: int, kappa: float | None, eta: float, rounds: int) -> Events | None:

@@ -9,6 +9,7 @@ from common.core.errors import BadScenario
 from common.planning import formulas
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, affordable
 from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, follow
+from common.privacy.calibration import PRECISION
 from common.vocabulary.learners.sgd import OpenSgd, SgdSettings
 from common.vocabulary.open_values import PLAN
 
@@ -62,7 +63,11 @@ class SgdPlanning(LearnerPlanning[OpenSgd, SgdSettings]):
             return at(formulas.PAPER_NOISE)
         if task.paper:
             return at(formulas.paper_noise(epsilon, delta, kappa * n))
-        return at(_least_noise(lambda noise: affordable(at(noise), epsilon, delta, n, kappa, task.eta, task.rounds)))
+
+        def fits(noise: float, quick: bool) -> bool:
+            return affordable(at(noise), epsilon, delta, n, kappa, task.eta, task.rounds, quick=quick)
+
+        return at(_least_noise(fits))
 
     def paper_people(self, task: Task, learner: SgdSettings) -> PlannedValue | None:
         """Return Algorithm 4's n."""
@@ -104,7 +109,21 @@ class SgdPlanning(LearnerPlanning[OpenSgd, SgdSettings]):
         return formulas.steps(alpha, scenario.beta, task.rounds, asked.clip, noise, asked.diameter, width)
 
 
-def _least_noise(fits: Callable[[float], bool]) -> float:
+def _least_noise(fits: Callable[[float, bool], bool]) -> float:
+    """Return the least noise for the quick accountants, or less of it, to within PRECISION, for the others."""
+    try:
+        private, share = _least(lambda noise: fits(noise, True)), PRECISION
+    except BadScenario:
+        return _least(lambda noise: fits(noise, False), 1.0 + PRECISION)
+    leaky = 0.0
+    while private > MIN_NOISE and not leaky:
+        lower = max(private * (1.0 - share), MIN_NOISE)
+        private, leaky = (lower, leaky) if fits(lower, False) else (private, lower)
+        share = min(2.0 * share, 0.5)
+    return _narrowed(lambda noise: fits(noise, False), private, leaky, 1.0 + PRECISION)
+
+
+def _least(fits: Callable[[float], bool], ratio: float = 1.0001) -> float:
     private, leaky = MIN_NOISE, 0.0
     while not fits(private):
         private, leaky = 2.0 * private, private
@@ -113,7 +132,11 @@ def _least_noise(fits: Callable[[float], bool]) -> float:
                 f"no noise up to sigma = {_MAX_NOISE:g} L fits the curator's budget: enlarge n, raise "
                 "epsilon or delta, or lower rounds or steps"
             )
-    while leaky and private > leaky * 1.0001:
+    return _narrowed(fits, private, leaky, ratio)
+
+
+def _narrowed(fits: Callable[[float], bool], private: float, leaky: float, ratio: float) -> float:
+    while leaky and private > leaky * ratio:
         middle = math.sqrt(private * leaky)
         private, leaky = (middle, leaky) if fits(middle) else (private, middle)
     return private

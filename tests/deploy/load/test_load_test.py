@@ -25,7 +25,8 @@ def loaded(*arguments: str) -> Any:
     return json.loads(ended.stdout)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.mark.slow  # it starts a deployment, and agents in a process of their own
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_what_is_acknowledged_is_stored_and_counted(kind, request):
     store = [] if kind == "sqlite" else ["--database", request.getfixturevalue("postgresql").database()]
     found = loaded("--individuals", "300", "--hosted", "500", "--hosts", "2", *store)
