@@ -172,6 +172,7 @@ class _Test:
             await self._first_question()
             opened = time.perf_counter() - began
             phases["poll"] = await self._phase("poll", self._agents, self._poll, _keep)
+            await self._ask_again([agent for agent in speaking if not agent.sent])
             phases["report"] = await self._phase("report", speaking, self._report)
             reported, before = time.perf_counter(), cpu_of(self._load.pid)
             watch("result", 0, 1)
@@ -234,6 +235,19 @@ class _Test:
             while (answer := await connection.request(self._poll(self._agents[0]))).status != 200:
                 if answer.status != 204 or time.perf_counter() > until:
                     raise RunFailed(f"no question came: {answer.status} {answer.body[:200]!r}")
+        finally:
+            connection.close()
+
+    async def _ask_again(self, agents: list[LightAgent]) -> None:
+        """Poll once more for those that were told to come again: of several processes some hear of a question later."""
+        connection = await Connection.to(self._load.host, self._load.port)
+        until = time.perf_counter() + PATIENCE
+        try:
+            for agent in agents:
+                while (answer := await connection.request(self._poll(agent))).status != 200:
+                    if answer.status not in (204, 503) or time.perf_counter() > until:
+                        raise RunFailed(f"no question came: {answer.status} {answer.body[:200]!r}")
+                _keep(agent, answer)
         finally:
             connection.close()
 
