@@ -58,6 +58,7 @@ def test_those_who_are_silent_are_waited_for_and_not_counted():
     assert (found["acknowledged"], found["stored"], found["counted"]) == (150, 150, 150)
 
 
+@pytest.mark.slow
 def test_a_deployment_elsewhere_is_loaded_whose_curator_serves_the_printed_scenario(tmp_path):
     printed = CliRunner().invoke(app, ["load-test", "--individuals", "200", "--print-scenario"])
     assert printed.exit_code == 0
