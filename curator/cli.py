@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from common.service.cli import application, end_with_stdin, fail_clearly
+from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
 
 if TYPE_CHECKING:
     from common.wire.witness import Witness
@@ -178,6 +178,7 @@ def _witnesses(places: list[str] | None) -> list[Witness]:
 
 def main() -> None:
     """Run the command."""
+    log_plainly()
     app()
 
 

@@ -3,14 +3,76 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
 
 from common.core.errors import AuditFailed, PeerMisbehaved
 from common.scenario.resolved import ResolvedScenario
 from common.service.client import Client
+from common.wire.messages import run_name
 from common.wire.transcript import Entry, split
 from deploy.base import Finished, OnProgress
 from referee.service.referee import public
+
+LOOK = 0.2
+"""Seconds between two looks at a run."""
+
+
+class Operating:
+    """What an operator asks of a referee that runs somewhere.
+
+    Parameters
+    ----------
+    client
+        Of the referee.
+    token
+        Operator token.
+    """
+
+    def __init__(self, client: Client, token: str) -> None:
+        self._client = client
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Return all runs, oldest first."""
+        response = self._client.request("GET", "/v1/runs", headers=self._headers)
+        try:
+            found = response.json()
+            return [{name: str(line[name]) for name in ("run", "scenario", "status", "waits_for")} for line in found]
+        except (ValueError, KeyError, TypeError):
+            raise PeerMisbehaved(f"what {self._client.url} answered is no list of runs") from None
+
+    def cancel(self, run: str) -> dict[str, Any]:
+        """Cancel a run; return its result, once it has ended."""
+        path = f"/v1/runs/{run_name(run)}"
+        self._client.request("PUT", f"{path}/cancellation", headers=self._headers)
+        while (result := self._client.document("GET", path, headers=self._headers).get("result")) is None:
+            time.sleep(LOOK)
+        if not isinstance(result, dict):
+            raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run")
+        return result
+
+    def log(self, run: str, follow: bool) -> Iterator[tuple[list[Entry], list[str]]]:
+        """Go through what is new of a run: entries of its transcript, and what it says of its progress."""
+        path = f"/v1/runs/{run_name(run)}"
+        entries = notes = 0
+        while True:
+            state = self._client.document("GET", path, params={"after": notes}, headers=self._headers)
+            written = _entries(self._client.request("GET", f"{path}/transcript", headers=self._headers).text)
+            said = [str(note.get("text")) for note in state.get("progress", [])]
+            yield written[entries:], said
+            entries, notes = len(written), notes + len(said)
+            if not follow or state.get("result") is not None:
+                return
+            time.sleep(LOOK)
+
+
+@contextmanager
+def operating(url: str, token: str) -> Iterator[Operating]:
+    """Open a connection to a referee for its operator."""
+    with closing(Client(url, patience=3.0)) as client:
+        yield Operating(client, token)
 
 
 class Remote:
@@ -50,7 +112,7 @@ class Remote:
         path = f"/v1/runs/{run}"
         seen, result = 0, None
         while result is None:
-            state = self._client.document("GET", path, params={"after": seen})
+            state = self._client.document("GET", path, params={"after": seen}, headers=self._headers)
             try:
                 for note in state["progress"]:
                     on_progress(note["text"], note["numbers"])
@@ -59,8 +121,8 @@ class Remote:
             except (KeyError, TypeError):
                 raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run") from None
             if result is None:
-                time.sleep(0.2)
-        transcript = self._client.request("GET", f"{path}/transcript").text
+                time.sleep(LOOK)
+        transcript = self._client.request("GET", f"{path}/transcript", headers=self._headers).text
         reports = tuple((q, self._reports(run, q)) for q in _questions(transcript))
         participants = self._client.request("GET", f"{path}/participants", headers=self._headers).content
         return Finished(result, transcript, participants, reports)
@@ -73,9 +135,15 @@ class Remote:
         return self._client.request("GET", f"/v1/runs/{run}/reports/{question}", headers=self._headers).content
 
 
+def _entries(transcript: str) -> list[Entry]:
+    try:
+        return [Entry.model_validate_json(line) for line in split(transcript.encode())]
+    except (ValueError, AuditFailed):
+        raise PeerMisbehaved("the referee's transcript cannot be read") from None
+
+
 def _questions(transcript: str) -> list[int]:
     try:
-        entries = [Entry.model_validate_json(line) for line in split(transcript.encode())]
-        return [int(e.body["question"]) for e in entries if e.kind == "question"]
-    except (ValueError, KeyError, TypeError, AuditFailed):
+        return [int(e.body["question"]) for e in _entries(transcript) if e.kind == "question"]
+    except (ValueError, KeyError, TypeError):
         raise PeerMisbehaved("the referee's transcript cannot be read") from None

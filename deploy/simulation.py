@@ -34,6 +34,7 @@ from local_agent.population import answer_together
 from referee.collection.order import Order, commitment, public_randomness, simulated
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
+from referee.protocols.quorum import begun
 from referee.service.referee import public
 
 Hook = Callable[[int, Hypothesis], None]
@@ -161,5 +162,5 @@ def conduct(
         promised = OrderCommitment(
             first=0, agents=int(scenario.agents.count), used=0, sha256=commitment(simulated(seed))
         )
-        script = protocol.script(scenario, public_randomness(public(scenario), [promised]))
+        script = begun(protocol, scenario, public_randomness(public(scenario), [promised]))
         return drive(script, protocol.pattern, exchange, on_progress or (lambda note: None))

@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.core.errors import BadData, BadInput, TandemError
-from common.service.cli import application, end_with_stdin, fail_clearly
+from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
 
 if TYPE_CHECKING:
     from common.vocabulary.records import Records
     from local_agent.client import RefereeClient
     from local_agent.host import Host
 
+_BETWEEN_POLLS = 0.02
+"""Seconds between two polls, if the referee names no longer time."""
 _AFTER_ERROR = 0.5
 """Seconds to wait before asking a referee again whose question was refused."""
 
@@ -86,7 +88,7 @@ def host_command(
             enrolled = connection.enrol(token)
             claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
             typer.echo(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
-            _answer_until(connection, lambda: False)
+            _answer_until(connection, client, lambda: False)
 
 
 @app.command("answer")
@@ -133,7 +135,7 @@ def answer_command(
         with closing(Host(agent, client, key, delay)) as connection:
             connection.enrol(token)
             typer.echo("local-agent is enrolled and waits for its question")
-            _answer_until(connection, lambda: connection.finished)
+            _answer_until(connection, client, lambda: connection.finished)
         typer.echo(f"local-agent has answered; {agent.spent}")
 
 
@@ -174,22 +176,22 @@ def _written(state: Path) -> str | None:
     return str(json.loads(path.read_bytes())["referee"]) if path.exists() else None
 
 
-def _answer_until(connection: Host, finished: Callable[[], bool]) -> None:
+def _answer_until(connection: Host, client: RefereeClient, finished: Callable[[], bool]) -> None:
     while not finished():
         try:
             busy = connection.step()
         except TandemError as error:
-            if error.status == 503:
+            if error.status == 503 or (connection.declined and connection.individual):
                 raise
             log.warning("%s: %s", error.title, error.detail)
             time.sleep(_AFTER_ERROR)
         else:
-            time.sleep(0.0 if busy else 0.02)
+            time.sleep(0.0 if busy else max(_BETWEEN_POLLS, client.pause))
 
 
 def main() -> None:
     """Run the command."""
-    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
+    log_plainly()
     app()
 
 

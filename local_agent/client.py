@@ -5,9 +5,20 @@ from __future__ import annotations
 from common.service.client import Client, read_signed_reply
 from common.wire.identity import Signed
 
+MAX_PAUSE = 600.0
+"""Seconds that an agent lets a referee wait before its next poll, at most."""
+
 
 class RefereeClient(Client):
-    """:class:`local_agent.port.RefereePort` over HTTP."""
+    """:class:`local_agent.port.RefereePort` over HTTP.
+
+    Attributes
+    ----------
+    pause
+        Seconds after which the referee wants the next poll.
+    """
+
+    pause = 0.0
 
     def key(self) -> str:
         """Return the public key that the referee names (to be pinned)."""
@@ -20,11 +31,18 @@ class RefereeClient(Client):
     def poll(self, signed: Signed) -> Signed | None:
         """Return an assignment, or None."""
         response = self.request("POST", "/v1/polls", content=signed.model_dump_json())
-        return None if response.status_code == 204 else read_signed_reply(response)
+        if response.status_code != 204:
+            return read_signed_reply(response)
+        self.pause = _seconds(response.headers.get("retry-after", "0"))
+        return None
 
     def configuration(self, run: str) -> Signed:
         """Return a run's configuration."""
         return self.signed("GET", f"/v1/runs/{run}/configuration")
+
+    def decline(self, signed: Signed) -> None:
+        """Say that a question will not be answered, and why."""
+        self.request("POST", "/v1/declines", content=signed.model_dump_json())
 
     def report(self, signed: Signed) -> None:
         """Hand in an individual report; raises what the referee says of it."""
@@ -38,3 +56,12 @@ class RefereeClient(Client):
             content=signed.model_dump_json().encode() + b"\n" + body,
             headers={"Content-Type": "application/octet-stream"},
         )
+
+
+def _seconds(text: str) -> float:
+    """Return a time to wait as it came from a referee: what is none, or too long, is not believed."""
+    try:
+        found = float(text)
+    except ValueError:
+        return 0.0
+    return min(found, MAX_PAUSE) if found > 0.0 else 0.0

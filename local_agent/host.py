@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
-from common.core.errors import TandemError
+from common.core import canonical
+from common.core.errors import BadInput, Forged, Refused, TandemError
 from common.core.schedule import Schedule
 from common.wire import messages
 from common.wire.identity import Signed, verify
 from local_agent.agent import Agent
 from local_agent.port import Hosted, RefereePort
+
+log = logging.getLogger("tandem.agent")
 
 MIN_SECONDS = 1 / 16
 SECONDS_A_CHARACTER = 1e-6
@@ -53,6 +57,13 @@ class Host:
         self._configurations: dict[str, Signed] = {}
         self.finished = False
         """Whether an individual's report has reached the referee, or it has said that it will not take it."""
+        self.declined = False
+        """Whether the last question was one that the agents' own rules forbid; the referee was told so."""
+
+    @property
+    def individual(self) -> bool:
+        """Whether one person answers here, who has one question in a lifetime."""
+        return isinstance(self._answerer, Agent)
 
     def close(self) -> None:
         """Let go of the state directory."""
@@ -72,8 +83,9 @@ class Host:
         Raises
         ------
         Refused, Forged, BadMessage
-            If the question is not one that the agents accept; nothing was answered.
+            If the question is not one that the agents accept; nothing was answered, and the referee was told why.
         """
+        self.declined = False
         if isinstance(self._answerer, Agent) and self._answerer.report is not None:
             # It answered, and then a crash or a referee that was away came between: the same report again.
             self._hand_in(self._answerer.report)
@@ -82,19 +94,39 @@ class Host:
         assignment = self._port.poll(self._answerer.identity.sign(poll.KIND, poll.wire()))
         if assignment is None:
             return False
-        run = str(assignment.message.get("run"))
+        verify(assignment, messages.Assignment.KIND, self._referee)  # before anything of it is used
+        run = messages.run_name(assignment.message.get("run"))
         if run not in self._configurations:
             self._configurations[run] = self._port.configuration(run)
+        try:
+            report = self._answer(assignment, self._configurations[run])
+        except (Refused, BadInput, Forged) as error:
+            # One question that these people must not answer keeps nobody from the others.
+            self.declined = True
+            self._decline(assignment, error)
+            raise
+        if isinstance(report, Signed):
+            self._hand_in(report)
+        else:
+            self._port.report_packed(*report)
+        return True
+
+    def _answer(self, assignment: Signed, configuration: Signed) -> Signed | tuple[Signed, bytes]:
         seconds = public_seconds(assignment)
         if isinstance(self._answerer, Agent):
             with self._schedule.held(seconds + self._delay()):
-                report = self._answerer.answer(assignment, self._configurations[run])
-            self._hand_in(report)
-        else:
-            with self._schedule.held(seconds if self._answerer.real else None):
-                packed = self._answerer.answer(assignment, self._configurations[run])
-            self._port.report_packed(*packed)
-        return True
+                return self._answerer.answer(assignment, configuration)
+        with self._schedule.held(seconds if self._answerer.real else None):
+            return self._answerer.answer(assignment, configuration)
+
+    def _decline(self, assignment: Signed, error: TandemError) -> None:
+        asked = {name: assignment.message.get(name) for name in ("run", "digest", "question")}
+        digest = canonical.digest(assignment.message)
+        try:
+            said = messages.Decline.parse({**asked, "assignment": digest, "reason": error.problem})
+            self._port.decline(self._answerer.identity.sign(said.KIND, said.wire()))
+        except TandemError as further:
+            log.warning("the referee did not take that a question is declined: %s", further.detail)
 
     def _hand_in(self, report: Signed) -> None:
         try:

@@ -49,6 +49,10 @@ class RefereePort(Protocol):
         """Return a run's signed configuration."""
         ...
 
+    def decline(self, signed: Signed) -> None:
+        """Say that a question will not be answered, and why."""
+        ...
+
     def report(self, signed: Signed) -> None:
         """Hand in an individual report."""
         ...

@@ -6,7 +6,6 @@ Each command imports what it needs itself, so that none waits for what another o
 from __future__ import annotations
 
 import json
-import logging
 import os
 from contextlib import ExitStack
 from functools import partial
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from common.service.cli import application, end_with_stdin, fail_clearly
+from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
 
 if TYPE_CHECKING:
     pass
@@ -84,7 +83,7 @@ def run_command(
         typer.echo(json.dumps(result))
     else:
         show.result(result, simulated=asked.people == "simulated")
-    if result["status"] in ("refused", "failed"):
+    if result["status"] in ("refused", "failed", "cancelled"):
         typer.echo(f"{result['status']}: {result['reason']}", err=True)
         raise typer.Exit(1)
 
@@ -136,11 +135,32 @@ def serve_command(
         ),
     ] = None,
     database: Annotated[
-        str | None, typer.Option(help="SQLAlchemy URL (default: SQLite in the state directory).")
+        str | None,
+        typer.Option(
+            envvar="TANDEM_DATABASE",
+            help="sqlite:///FILE or postgresql+psycopg://... (default: SQLite in the state directory).",
+        ),
     ] = None,
+    role: Annotated[
+        str,
+        typer.Option(
+            help="Of several processes on one database, one drives the runs: both (takes requests, and drives when no "
+            "other does) or ingest (takes requests only)."
+        ),
+    ] = "both",
+    key: Annotated[
+        Path | None,
+        typer.Option(help="File of the signing key, which all processes share (default: in the state directory)."),
+    ] = None,
+    lease: Annotated[
+        float, typer.Option(help="Seconds after which another process drives if this one is not heard of.", min=0.5)
+    ] = 10.0,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8000,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the curator is away.", min=0)] = 300.0,
+    max_individuals: Annotated[int, typer.Option(help="Individuals' keys that may enrol.", min=0)] = 10_000_000,
+    max_hosts: Annotated[int, typer.Option(help="Population hosts that may enrol.", min=0)] = 1_000,
+    people_per_host: Annotated[int, typer.Option(help="People that one host may bring.", min=1)] = 100_000_000,
 ) -> None:
     """Serve: enrol agents, take runs, drive them; a run that a crash cut off is taken up at once.
 
@@ -153,13 +173,17 @@ def serve_command(
     from common.core.errors import BadInput
     from common.service.app import listen, serve
     from common.wire.state import user_state
+    from referee.collection.registrar import Caps
     from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
+    from referee.service.follower import Follower
     from referee.service.referee import Referee
     from referee.service.runner import Runner
 
     end_with_stdin()
+    if role not in ("both", "ingest"):
+        raise typer.BadParameter(f"the role is both or ingest, found {role!r}")
     purposes = ("enrolment", "operator", "individual")
     tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in purposes}
     if not tokens["individual"]:
@@ -169,18 +193,84 @@ def serve_command(
             raise BadInput(f"TANDEM_{purpose.upper()}_TOKEN must be set in the environment, with at least 8 characters")
     with ExitStack() as unless_it_starts:
         listener = unless_it_starts.enter_context(listen(host, port))
-        referee = Referee(
-            (state or user_state() / "referee").absolute(), CuratorClient(curator, patience=patience), database=database
-        )
+        client = CuratorClient(curator, patience=patience)
+        caps = Caps(max_individuals, max_hosts, people_per_host)
+        folder = (state or user_state() / "referee").absolute()
+        referee = Referee(folder, client, database=database, caps=caps, key=key, lease=lease)
+        client.identity = referee.identity
         unless_it_starts.callback(referee.close)
         for purpose, value in tokens.items():
             referee.allow(purpose, value)
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
         unless_it_starts.pop_all()
     compiled()  # before anybody waits for it
+    Follower(referee).start()
     runner = Runner(referee)
-    runner.start()
+    if role == "both":
+        runner.start()
     serve(referee_app(referee, runner), listener, "referee")
+    runner.stop()
+
+
+Url = Annotated[str, typer.Option("--url", help="Address of the referee.")]
+OperatorToken = Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token.", show_default=False)]
+RunArgument = Annotated[str, typer.Argument(help="Name of a run, as referee runs lists it.")]
+
+
+@app.command("runs")
+@fail_clearly
+def runs_command(token: OperatorToken, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
+    """List a referee's runs, oldest first: how each stands, and who or what it waits for.
+
+    Example: TANDEM_OPERATOR_TOKEN=... referee runs --url http://127.0.0.1:8000
+    """
+    from deploy.remote import operating
+    from referee.view import operating as view
+
+    with operating(url, token) as there:
+        listed = there.runs()
+    typer.echo(json.dumps(listed) if as_json else view.runs_table(listed))
+
+
+@app.command("cancel")
+@fail_clearly
+def cancel_command(
+    run: RunArgument, token: OperatorToken, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False
+) -> None:
+    """Cancel a run, and wait until it has ended: at once if it has not begun, else before its next message.
+
+    What was released stays released, and what was spent stays spent: agents that were asked are not asked again, and
+    the curator's budget stays with the run. The result says so.
+
+    Example: TANDEM_OPERATOR_TOKEN=... referee cancel ball-1a2b3c4d
+    """
+    from deploy.remote import operating
+    from referee.view import operating as view
+
+    with operating(url, token) as there:
+        result = there.cancel(run)
+    typer.echo(json.dumps(result) if as_json else view.ended(run, result))
+
+
+@app.command("logs")
+@fail_clearly
+def logs_command(
+    run: RunArgument,
+    token: OperatorToken,
+    url: Url = "http://127.0.0.1:8000",
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
+) -> None:
+    """Print what a run has done so far: a line for each entry of its transcript, and what it says of its progress.
+
+    Example: TANDEM_OPERATOR_TOKEN=... referee logs ball-1a2b3c4d --follow
+    """
+    from deploy.remote import operating
+    from referee.view import operating as view
+
+    with operating(url, token) as there:
+        for lines in there.log(run, follow):
+            for line in view.logged(*lines):
+                typer.echo(line)
 
 
 @app.command("budget")
@@ -245,17 +335,26 @@ def load_test_command(
     database: Annotated[str | None, typer.Option(help="Of the referee that is started (SQLAlchemy URL).")] = None,
     token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for --url.")] = "",
     enrolment: Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token, for --url.")] = "",
+    print_scenario: Annotated[
+        bool,
+        typer.Option(
+            "--print-scenario", help="Print the scenario that the curator of a deployment at --url must serve, and end."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Load a referee with very many agents, and check that what it acknowledged is stored and counted.
 
-    Every individual enrols, polls and reports, each with a key and requests of its own; then the run is audited.
+    Every individual enrols, polls and reports, each with a key and requests of its own; then the run is audited. A
+    deployment at --url needs a curator that serves the test's scenario:
+
+    referee load-test --individuals 1000 --print-scenario > load.yaml, then curator serve load.yaml --seed 1
 
     Example: referee load-test --individuals 100000
     """
     from deploy.load import show
     from deploy.load.deployment import Target
-    from deploy.load.testing import Options, load_test
+    from deploy.load.testing import Options, load_test, scenario_file
 
     options = Options(
         individuals=individuals,
@@ -268,6 +367,9 @@ def load_test_command(
         seconds=seconds,
         database=database,
     )
+    if print_scenario:
+        typer.echo(scenario_file(options), nl=False)
+        return
     target = None if url is None else Target(url, token, enrolment)
     with show.live(quiet=as_json) as watch:
         document = load_test(options, watch, target)
@@ -332,7 +434,7 @@ def audit_privacy_command(
 
 def main() -> None:
     """Run the command."""
-    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
+    log_plainly()
     app()
 
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:  # the parties are imported by the fixtures: only who uses one waits for it
     from deploy.base import Finished
+    from tests.postgres import Server
     from tests.support import Bench
 
 # How long an example takes, to be made or to be run, says how busy the machine is.
@@ -56,6 +57,16 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
     with Bench(tmp_path / "state") as parties:
         yield parties
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """A real PostgreSQL server, the same for all tests of a process; skips where there is none."""
+    from tests.postgres import start
+
+    server = start()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")

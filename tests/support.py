@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario, settled
-from common.service.app import listen
+from common.service.app import listen, server
+from common.service.connections import Limits
 from common.wire import messages
 from common.wire.chain import Head
 from common.wire.identity import Identity, Signed
@@ -35,6 +35,11 @@ from tests.clocks import Clock
 TOKEN = "a-token-for-tests"
 ABOUT = [name for name in PROTOCOLS.shipped() if PROTOCOLS[name].problem is not None]
 """The shipped protocols about a problem."""
+
+
+def database_of(folder: Path) -> str | None:
+    """Return the URL of the database of a bench's referee; None: a file in its folder. Fixtures may replace this."""
+    return None
 
 
 def tiny(*overrides: str) -> ResolvedScenario:
@@ -99,7 +104,8 @@ class Bench:
         self.curator = open_curator(self.chosen, folder / "curator", seed, None, witnesses=witnesses)
         self._gate = _Gate(curator(self.curator))
         self.clock = Clock()
-        self.referee = Referee(folder / "referee", self._gate, wait=self.wait, clock=self.clock)
+        database = database_of(folder)
+        self.referee = Referee(folder / "referee", self._gate, database=database, wait=self.wait, clock=self.clock)
         self.referee.allow("enrolment", TOKEN)
         self.population = open_population(
             self.chosen, folder / "agents", seed, self.referee.identity.public, self.chosen.agents.count - individuals
@@ -191,18 +197,19 @@ def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: Fi
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[str]:
+def served(app: FastAPI, limits: Limits = Limits(1000)) -> Iterator[str]:  # noqa: B008 - a value
     """Serve an app on loopback from a thread; gives its address."""
     import threading
 
     listener = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    serving = server(app, limits)
+    serving.config.log_level, serving.config.timeout_graceful_shutdown = "critical", 1
+    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        serving.should_exit = True
         thread.join(20)
         listener.close()
 

@@ -25,8 +25,10 @@
     ├── NotFound                      no such run, question, scenario, ...
     ├── AuditFailed                   a transcript does not verify; says where
     ├── OperationFailed               an operation failed inside the curator, after its charge
+    ├── RunCancelled                  the operator has cancelled a run
     ├── RunFailed                     a run ended without an answer, perhaps after a charge
     │   └── FitFailed                 an estimator's run; a RuntimeError too
+    ├── Superseded                    another process does what this one did; nothing changed
     ├── CannotWrite                   a party's disk takes nothing at present; nothing changed, ask again later
     ├── Busy                          a service has too much to do at present; nothing changed, ask again later
     └── PeerError                     the other side's fault
@@ -200,6 +202,12 @@ class AuditFailed(TandemError):
     problem, title, status = "audit-failed", "Audit failed", 422
 
 
+class RunCancelled(TandemError):
+    """A run was cancelled: what was released stays released, and what was spent stays spent."""
+
+    problem, title, status = "run-cancelled", "Run cancelled", 409
+
+
 class RunFailed(TandemError):
     """A run ended without an answer; what it was allowed to spend counts as spent."""
 
@@ -216,6 +224,12 @@ class OperationFailed(TandemError):
     """The curator's code failed while it held private records: always the same sentence, so that it tells nothing."""
 
     problem, title, status = "operation-failed", "Operation failed", 500
+
+
+class Superseded(TandemError):
+    """Another process has taken over what this one did: this one writes nothing more of it."""
+
+    problem, title, status = "superseded", "Another process has taken over", 503
 
 
 class CannotWrite(TandemError):

@@ -168,7 +168,7 @@ class AgentsSection(Value):
     dropout
         Simulated populations only: the share of agents that never answer.
     deadline
-        Seconds to wait for a batch before going on with fresh agents.
+        Seconds to wait for a batch before going on with fresh agents; one more for each 1,000 participants asked.
     """
 
     count: AgentCount | FromPlan = PLAN

@@ -16,6 +16,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -23,7 +24,9 @@ from starlette.exceptions import HTTPException
 from common.core import canonical
 from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.values import Value
-from common.service.edge import Edge, Handler, Receive, Scope, Send, fault, problem
+from common.service.bodies import Guarded, Receive
+from common.service.connections import Limits, guarded, raise_descriptors
+from common.service.edge import Edge, Handler, Scope, Send, fault, problem
 from common.wire.identity import Signed
 
 log = logging.getLogger("tandem")
@@ -77,18 +80,20 @@ def create_app(
     title: str,
     description: str,
     *,
-    limits: Mapping[str, int] | None = None,
+    limits: Mapping[str, int | Guarded] | None = None,
     short: Mapping[tuple[str, str], Handler] | None = None,
 ) -> Service:
     """Return an app with Tandem's manners: problem documents, limits, health check.
 
     Parameters
     ----------
-    limits, short
+    limits
+        Of its :class:`~common.service.bodies.Bodies`.
+    short
         Of its :class:`~common.service.edge.Edge`.
     """
     app = Service(title=title, description=description, version="1", responses=PROBLEMS, docs_url=None, redoc_url=None)
-    app.edge.limits.update(limits or {})
+    app.edge.bodies.limits.update(limits or {})
     app.edge.short.update(short or {})
 
     @app.exception_handler(TandemError)
@@ -119,14 +124,15 @@ def create_app(
 
 
 async def read_signed(request: Request, kind: str) -> Signed:
-    """Read a signed message of a kind from a request body, strictly.
+    """Read a signed message of a kind from a request body, strictly, beside the service's loop.
 
     Raises
     ------
     BadMessage
         If it is not one. (The signature itself is the domain's to verify.)
     """
-    signed = Signed.parse(canonical.decode(await request.body()))
+    raw = await request.body()
+    signed = await run_in_threadpool(lambda: Signed.parse(canonical.decode(raw)))
     if signed.kind != kind:
         raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
     return signed
@@ -165,7 +171,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(1024)
+        listener.listen(4096)
     except (OSError, OverflowError) as error:
         listener.close()
         raise BadInput(f"cannot listen on {host}:{port}: {error}; choose another with --port") from None
@@ -176,6 +182,19 @@ def serve(app: FastAPI, listener: socket.socket, name: str) -> None:
     """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections."""
     host, port = listener.getsockname()[:2]
     print(f"{name} listens on http://{host}:{port}", flush=True)  # noqa: T201 - the one line that callers wait for
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
-    uvicorn.Server(config).run(sockets=[listener])
+    server(app, Limits(raise_descriptors())).run(sockets=[listener])
     sys.stdout.flush()
+
+
+def server(app: FastAPI, limits: Limits) -> uvicorn.Server:
+    """Return what serves an app, and holds its connections within limits."""
+    config = uvicorn.Config(
+        app,
+        http=guarded(limits),
+        ws="none",
+        log_level="error",
+        access_log=False,
+        timeout_keep_alive=limits.idle,
+        timeout_graceful_shutdown=5,
+    )
+    return uvicorn.Server(config)

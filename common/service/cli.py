@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from typing import ParamSpec, TypeVar
 import typer
 
 from common.core.errors import BadScenario, TandemError
+from common.core.plain import PlainFormatter, plain
 
 ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
 """Environment variable: a deployment sets it for the processes that it starts."""
@@ -75,4 +77,11 @@ def _end_at_eof() -> None:
 
 
 def _say(title: str, detail: str) -> None:
-    typer.echo(f"{title}: {' '.join(detail.split())}", err=True)
+    typer.echo(plain(f"{title}: {' '.join(detail.split())}"), err=True)
+
+
+def log_plainly() -> None:
+    """Write warnings to standard error, each in one line of visible characters."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(PlainFormatter("%(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])

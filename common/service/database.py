@@ -1,4 +1,4 @@
-"""One way to open a party's database: SQLAlchemy on a durable SQLite file by default, any other engine by URL."""
+"""One way to open a party's database: SQLAlchemy on a durable SQLite file by default, on a PostgreSQL server by URL."""
 
 from __future__ import annotations
 
@@ -10,12 +10,34 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.errors import BadInput
 
 _SCHEMAS: dict[tuple[str, str], MetaData] = {}
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "sqlite": {"connect_args": {"timeout": 60}},
+    "postgresql": {
+        "isolation_level": "READ COMMITTED",  # no transaction fails as not serializable, whatever the server's default
+        "pool_pre_ping": True,
+        # A server that has vanished is noticed within half a minute.
+        "connect_args": {
+            "connect_timeout": 10,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 25_000,
+        },
+    },
+}
+"""How engines of each kind are created."""
+_OURS = 0x7A4D
+"""The first number of all advisory locks that Tandem takes on a PostgreSQL database."""
+MIGRATING = 0
+"""The turn to change a schema (:func:`alone`); others are the parties' own."""
 
 
 def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
@@ -24,7 +46,8 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
     Parameters
     ----------
     url
-        SQLAlchemy URL. SQLite files get full synchronisation: what is committed survives a crash.
+        SQLAlchemy URL of a SQLite file or a PostgreSQL database. What is committed survives a crash: SQLite files get
+        full synchronisation, PostgreSQL's sessions commit synchronously even if the server's default is another one.
     migrations
         Package with the party's Alembic ``env.py`` and ``versions``.
     log
@@ -34,21 +57,46 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
     Raises
     ------
     BadInput
-        If there is no such database, or it cannot be opened.
+        If there is no such database, it cannot be opened, or its server does not keep what is committed.
     """
     try:
-        engine = create_engine(url, **({"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {}))
+        kind = make_url(url).get_backend_name()
+        if kind not in _SETTINGS:
+            raise BadInput(f"not a database that can be used: {kind}; take sqlite or postgresql+psycopg")
+        engine = create_engine(url, **_SETTINGS[kind])
     except (SQLAlchemyError, ImportError) as error:
-        raise BadInput(f"not a database that can be used: {error}") from None
-    if engine.dialect.name == "sqlite":
+        more = "; pip install 'tandem-hybrid[postgresql]'" if isinstance(error, ImportError) else ""
+        raise BadInput(f"not a database that can be used: {error}{more}") from None
+    if kind == "sqlite":
         event.listen(engine, "connect", partial(_durable, "journal_mode=WAL" if log else "journal_mode=DELETE"))
+    else:
+        event.listen(engine, "connect", _synchronous)
     try:
         with engine.begin() as connection:
-            upgrade(connection, migrations)
+            if kind == "postgresql":
+                _check_server(connection)
+            if not _newest(connection, migrations):
+                alone(connection, MIGRATING)
+                upgrade(connection, migrations)
     except SQLAlchemyError as error:
         engine.dispose()
         raise BadInput(f"the database {engine.url} cannot be opened: {str(error).splitlines()[0]}") from None
+    except BadInput:
+        engine.dispose()
+        raise
     return engine
+
+
+def alone(connection: Connection, turn: int) -> None:
+    """Wait for a turn that only one transaction of all processes has at a time; it ends with the transaction.
+
+    What another transaction wrote in the same turn is seen by all that is read from here on. On SQLite there is one
+    turn for everything: the right to write. Call it before anything else in the transaction.
+    """
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:ours, :turn)"), {"ours": _OURS, "turn": turn})
 
 
 def open_tables(url: str, migrations: str, *, log: bool = True) -> tuple[Engine, Mapping[str, Table]]:
@@ -63,6 +111,21 @@ def open_tables(url: str, migrations: str, *, log: bool = True) -> tuple[Engine,
         metadata.reflect(engine)
         _SCHEMAS[kind] = metadata
     return engine, _SCHEMAS[kind].tables
+
+
+def database_bytes(url: str) -> int:
+    """Return how many bytes a database takes on disk, its indexes and a file's log included."""
+    parts = make_url(url)
+    if parts.get_backend_name() == "sqlite":
+        file = Path(parts.database or "")
+        return sum(path.stat().st_size for path in file.parent.glob(f"{file.name}*"))
+    engine = create_engine(url)
+    tables = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+    try:
+        with engine.connect() as connection:
+            return int(connection.execute(text(f"SELECT sum(pg_total_relation_size(oid)) {tables}")).scalar_one())
+    finally:
+        engine.dispose()
 
 
 def sqlite_url(path: Path) -> str:
@@ -81,6 +144,12 @@ def downgrade(connection: Connection, migrations: str, revision: str = "base") -
     command.downgrade(_config(connection, migrations), revision)
 
 
+def _newest(connection: Connection, migrations: str) -> bool:
+    """Return whether a database has the newest schema already, as nearly all have: then nobody waits for a turn."""
+    there = MigrationContext.configure(connection).get_current_heads()
+    return set(there) == set(ScriptDirectory.from_config(_config(connection, migrations)).get_heads())
+
+
 def _config(connection: Connection, migrations: str) -> Config:
     config = Config()
     # The configuration parser reads a percent sign as the start of a name to fill in.
@@ -96,3 +165,18 @@ def _durable(journal: str, connection: Any, record: Any) -> None:
     for pragma in (journal, "synchronous=FULL" if "WAL" in journal else "synchronous=EXTRA", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _synchronous(connection: Any, record: Any) -> None:
+    """Let a session's commits be on the server's disk when they return; a stronger promise stays."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+    connection.commit()
+
+
+def _check_server(connection: Connection) -> None:
+    for setting in ("fsync", "full_page_writes"):
+        if connection.execute(text("SELECT current_setting(:name)"), {"name": setting}).scalar_one() != "on":
+            raise BadInput(f"this PostgreSQL server has {setting}=off and may lose what was committed: set it to on")

@@ -7,30 +7,20 @@ the app describes them all the same, and problem documents are those of the app.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from common.core.errors import Busy, CannotWrite, TandemError, TooLarge, TooSlow
+from common.core.errors import Busy, CannotWrite, TandemError
+from common.service.bodies import Bodies, Opening, Receive
 
 log = logging.getLogger("tandem")
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-SMALL = 1 << 16
-"""Bytes of a body where nothing else is said."""
-LARGE = 64 << 20
-"""Bytes of the largest body that any service reads."""
-UNFINISHED = 256 << 20
-"""Bytes that have come of all bodies above 64 KiB that are on their way."""
-PATIENCE = 20.0
-"""Seconds that a body of 64 KiB may take to come; a larger one has a second more for each 64 KiB."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +34,10 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Call:
-    """A request on the short way: what stands behind the resource's path, the headers, the body."""
+class Call(Opening):
+    """A request on the short way, with its whole body (behind the first line, where that was read apart)."""
 
-    tail: str
-    headers: Mapping[bytes, bytes]
-    body: bytes
-
-    @property
-    def token(self) -> str:
-        """The bearer token, empty if there is none."""
-        scheme, _, token = self.headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        return token.strip() if scheme.lower() == "bearer" else ""
+    body: bytes = b""
 
 
 Handler = Callable[[Call], Awaitable[Reply]]
@@ -69,82 +51,49 @@ class Edge:
     ----------
     app
         The service behind it.
-    limits
-        Largest bodies by the beginning of their paths; elsewhere :data:`SMALL`.
+    bodies
+        What it reads.
     short
         Handlers by method and path; a path that ends with a slash takes one further part.
     """
 
     app: App
-    limits: dict[str, int] = field(default_factory=dict)
+    bodies: Bodies = field(default_factory=Bodies)
     short: dict[tuple[str, str], Handler] = field(default_factory=dict)
-    _unfinished: int = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on with its whole body."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        method, path = scope["method"], scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        arriving = self.bodies.expect(Opening(method, path, headers), receive)
         try:
-            body = await self._body(scope["path"], headers, receive)
-        except TandemError as error:
-            # What is still on its way is not read: nothing else can come on this connection.
-            await _send(problem(error), send, (b"connection", b"close"))
-            return
-        except asyncio.CancelledError:
-            raise
-        except ConnectionError:
-            return
-        path = scope["path"]
-        handler, tail = self.short.get((scope["method"], path)), ""
-        if handler is None:
-            place, _, tail = path.rpartition("/")
-            handler = self.short.get((scope["method"], place + "/"))
-        if handler is None:
-            await self.app(scope, _again(body, receive), send)
-            return
-        try:
-            reply = await handler(Call(tail, headers, body))
-        except TandemError as error:
-            reply = problem(error)
-        except Exception as error:  # noqa: BLE001 - a fault of ours, which shows nothing
-            reply = problem(fault(scope["method"], path, error))
-        await _send(reply, send)
-
-    async def _body(self, path: str, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-        declared = headers.get(b"content-length", b"0")
-        most = next((most for start, most in self.limits.items() if path.startswith(start)), SMALL)
-        if not declared.isdigit() or int(declared) > most or b"transfer-encoding" in headers:
-            raise TooLarge(f"a request body must declare its length and have at most {most} bytes here")
-        length = int(declared)
-        if length == 0:
-            return b""
-        held = 0
-        try:
-            async with asyncio.timeout(PATIENCE + length / SMALL):
-                parts, more = [], True
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ConnectionError
-                    parts.append(_part(message))
-                    if length > SMALL:  # the small ones are bounded by the number of connections
-                        held += len(parts[-1])
-                        self._unfinished += len(parts[-1])
-                        if self._unfinished > UNFINISHED:
-                            raise Busy("too many large requests are on their way; ask again later")
-                    more = message.get("more_body", False)
-            return b"".join(parts)
-        except TimeoutError:
-            raise TooSlow("the request's body did not come in time") from None
+            try:
+                line, body = await arriving.whole()
+            except ConnectionError:
+                return
+            except Exception as error:  # noqa: BLE001 - what is no problem of the body is a fault of ours
+                refusal = error if isinstance(error, TandemError) else fault(method, path, error)
+                # What is still on its way is not read: nothing else can come on this connection.
+                await _send(problem(refusal), send, (b"connection", b"close"))
+                return
+            handler = self.short.get((method, path)) or self.short.get((method, path.rpartition("/")[0] + "/"))
+            if handler is None:
+                await self.app(scope, _again(line + b"\n" + body if line else body, receive), send)
+            else:
+                await _send(await self._reply(handler, Call(method, path, headers, line, body)), send)
         finally:
-            self._unfinished -= held
+            arriving.forget()
 
-
-def _part(message: MutableMapping[str, Any]) -> bytes:
-    part: bytes = message.get("body", b"")
-    return part
+    async def _reply(self, handler: Handler, call: Call) -> Reply:
+        try:
+            return await handler(call)
+        except TandemError as error:
+            return problem(error)
+        except Exception as error:  # noqa: BLE001 - a fault of ours, which shows nothing
+            return problem(fault(call.method, call.path, error))
 
 
 def fault(method: str, path: str, error: Exception) -> TandemError:

@@ -14,8 +14,8 @@ Outcome = TypeVar("Outcome")
 
 MOST = 512
 """Items of one group, at most."""
-WAITING = 20_000
-"""Items that may wait; a further one is told to come again."""
+WAITING = 8192
+"""Items that may wait, some seconds of work; a further one is told to come again."""
 
 
 class Grouped(Generic[Item, Outcome]):
@@ -33,8 +33,8 @@ class Grouped(Generic[Item, Outcome]):
         self._items: list[tuple[Item, asyncio.Future[Outcome]]] = []
         self._busy = False
 
-    async def __call__(self, item: Item) -> Outcome:
-        """Return what becomes of an item.
+    def check_room(self) -> None:
+        """Refuse a further item before any work is done for it.
 
         Raises
         ------
@@ -43,6 +43,16 @@ class Grouped(Generic[Item, Outcome]):
         """
         if len(self._items) >= WAITING:
             raise Busy(f"{WAITING} requests of this kind wait already")
+
+    async def __call__(self, item: Item) -> Outcome:
+        """Return what becomes of an item.
+
+        Raises
+        ------
+        Busy
+            If too many items wait already.
+        """
+        self.check_room()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._items.append((item, future))
         if not self._busy:

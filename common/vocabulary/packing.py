@@ -30,6 +30,12 @@ def mask_bytes(people: int) -> int:
     return (people + 7) // 8
 
 
+def packed_bytes(people: int, kind: AnswerKind) -> int:
+    """Bytes of the packed answers of that many people."""
+    head = mask_bytes(people)
+    return head + (head if kind == "bit" else answer_type(kind).itemsize * people)
+
+
 def pack_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerKind) -> bytes:
     """Encode answers.
 
@@ -55,8 +61,7 @@ def unpack_answers(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[
         If the length is wrong, padding is not zero, a silent agent has an answer, or an answer is not finite or none of
         the symbols.
     """
-    head, dtype = mask_bytes(people), answer_type(kind)
-    expected = head + (head if kind == "bit" else dtype.itemsize * people)
+    head, dtype, expected = mask_bytes(people), answer_type(kind), packed_bytes(people, kind)
     if len(body) != expected:
         raise BadMessage(f"{people} packed answers take {expected} bytes, found {len(body)}")
     answered = _bits(body[:head], people).astype(np.bool_)

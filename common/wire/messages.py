@@ -7,6 +7,7 @@ of its immutable configuration; whoever receives another digest than its own ref
 from __future__ import annotations
 
 import base64
+import re
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -200,6 +201,41 @@ class PackedReport(Value):
     people: int = Field(ge=1, le=MAX_AGENTS_PER_QUESTION)
     assignment: str = Field(pattern=DIGEST)
     body_sha256: str = Field(pattern=DIGEST)
+
+
+class Decline(Value):
+    """A participant will not answer an assignment (``assignment`` is its digest): none of its people did, or will.
+
+    ``reason`` is the type of the problem, without its prefix: what its own rules forbid, never anything about a record.
+    """
+
+    KIND: ClassVar[str] = "decline"
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+    question: Number
+    assignment: str = Field(pattern=DIGEST)
+    reason: str = Field(pattern=r"^[a-z-]{1,40}$")
+
+
+def too_many(count: int) -> str:
+    """Say that one question cannot reach so many agents."""
+    return (
+        f"agents: one question reaches {MAX_AGENTS_PER_QUESTION:,} agents, {count:,} were to answer it: allow a larger "
+        "alpha or beta, a shorter item or a larger epsilon"
+    )
+
+
+def run_name(text: object) -> str:
+    """Return the name of a run, before it enters a path or an address.
+
+    Raises
+    ------
+    BadMessage
+        If it is none.
+    """
+    if not isinstance(text, str) or re.fullmatch(RUN.strip("^$"), text) is None:
+        raise BadMessage("a run's name has 1 to 64 letters, digits, '_' or '-'")
+    return text
 
 
 def pack_indices(values: Indices) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Annotated
 
 from fastapi import FastAPI, Path, Request, Response
@@ -14,8 +15,8 @@ from common.core.errors import BadMessage
 from common.core.values import Value
 from common.privacy.guarantee import Guarantee
 from common.service.app import create_app, read_signed, signed_body
-from common.service.edge import LARGE
-from common.wire import messages
+from common.service.bodies import LARGE, SMALL, TINY, Admitted, Guarded, Opening
+from common.wire import messages, proof
 from common.wire.identity import Signed
 from curator.service.curator import Curator
 
@@ -33,12 +34,22 @@ class About(Value):
     guarantee: Guarantee
 
 
+async def _announced(curator: Curator, opening: Opening) -> Admitted:
+    """Take more than 4 KiB only from the referee that the curator obeys; 64 KiB from anybody until it obeys one."""
+    header = opening.headers.get(proof.HEADER.lower().encode())
+    if header is None:
+        return Admitted(TINY)
+    said = header.decode("latin-1")
+    sha256 = await asyncio.to_thread(proof.checked, said, opening.method, opening.path, opening.length, curator.referee)
+    return Admitted(SMALL if curator.referee is None else LARGE, sha256)
+
+
 def curator_app(curator: Curator) -> FastAPI:
     """Return the service of a curator."""
     app = create_app(
         "Tandem curator",
         "Holds a private sample; answers a fixed vocabulary within a fixed budget.",
-        limits={"/v1/": LARGE},
+        limits={"/v1/runs/": Guarded(LARGE, partial(_announced, curator))},
     )
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="operation")
     running: dict[str, Future[Signed]] = {}

@@ -162,6 +162,11 @@ class Curator:
         return self._directory.identity.public
 
     @property
+    def referee(self) -> str | None:
+        """The key of the referee that it obeys; None until the first opens a run."""
+        return self._referee
+
+    @property
     def guarantee(self) -> Guarantee:
         """What holds for every person in the sample and any behaviour of the referee."""
         return self._guarantee

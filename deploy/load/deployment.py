@@ -15,19 +15,21 @@ import local_agent
 import referee
 from common.core.errors import BadInput
 from common.scenario.resolved import ResolvedScenario
+from common.service.database import database_bytes
 from common.wire.state import write_durably
 from deploy.processes import Party, free_port
 
 
 @dataclass
 class Target:
-    """A referee under load; ``process`` and ``folder`` are None where it runs somewhere else."""
+    """A referee under load; ``process``, ``folder`` and ``database`` (a URL) are None where it runs somewhere else."""
 
     url: str
     operator: str
     enrolment: str
     process: Party | None = None
     folder: Path | None = None
+    database: str | None = None
 
     def host_population(self, people: int, number: int) -> Party:
         """Start a host of so many simulated people beside the load."""
@@ -37,19 +39,18 @@ class Target:
         scenario = self.folder / "scenario.yaml"
         arguments = ["host", str(scenario), "--state", str(self.folder / name), "--referee", self.url, "--seed", "1"]
         arguments += ["--agents", str(people)]
-        host = Party(name, [f"{local_agent.__name__}.cli", *arguments], self.folder, self._tokens)
+        host = Party(name, [f"{local_agent.__name__}.cli", *arguments], self.folder, self.tokens)
         host.wait_for("hosts")
         return host
 
     @property
-    def _tokens(self) -> dict[str, str]:
+    def tokens(self) -> dict[str, str]:
+        """The environment of the parties."""
         return {"TANDEM_ENROLMENT_TOKEN": self.enrolment, "TANDEM_OPERATOR_TOKEN": self.operator}
 
     def database_bytes(self) -> int | None:
         """Return the size of the referee's database."""
-        if self.folder is None:
-            return None
-        return sum(path.stat().st_size for path in (self.folder / "referee").glob("referee.sqlite*"))
+        return None if self.database is None else database_bytes(self.database)
 
     def peak_memory(self) -> int | None:
         """Return the most memory that the referee has had, in bytes."""
@@ -66,8 +67,9 @@ def started(scenario: ResolvedScenario, folder: Path, database: str | None = Non
     chosen = folder / "scenario.yaml"
     write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())
     ports = [free_port(), free_port()]
-    target = Target(f"http://127.0.0.1:{ports[1]}", secrets.token_hex(16), secrets.token_hex(16), folder=folder)
-    tokens = {"TANDEM_ENROLMENT_TOKEN": target.enrolment, "TANDEM_OPERATOR_TOKEN": target.operator}
+    tokens = (secrets.token_hex(16), secrets.token_hex(16))
+    store = database or f"sqlite:///{folder}/referee/referee.sqlite"
+    target = Target(f"http://127.0.0.1:{ports[1]}", *tokens, folder=folder, database=store)
     stores = [] if database is None else ["--database", database]
     parties: list[Party] = []
     try:
@@ -76,7 +78,7 @@ def started(scenario: ResolvedScenario, folder: Path, database: str | None = Non
             (referee.__name__, ["--curator", f"http://127.0.0.1:{ports[0]}", "--port", str(ports[1]), *stores]),
         ):
             state = ["--state", str(folder / name)]
-            parties.append(Party(name, [f"{name}.cli", "serve", *arguments, *state], folder, tokens))
+            parties.append(Party(name, [f"{name}.cli", "serve", *arguments, *state], folder, target.tokens))
         target.process = parties[1]
         for party in parties:
             party.wait_for("listens on")

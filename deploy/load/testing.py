@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import uvloop
+import yaml
 
 from common.core.errors import BadInput, RunFailed
 from common.scenario import loading
@@ -23,6 +24,7 @@ from deploy.load.deployment import Target, started
 from deploy.load.light import LightAgent
 from deploy.load.machine import limits
 from deploy.load.phases import SCHEDULES, Load, Measured, cpu_of, phase
+from deploy.processes import Party
 from deploy.remote import Remote
 from referee.audit.audit import audit
 from referee.service.referee import public
@@ -93,6 +95,11 @@ class Options:
         )
 
 
+def scenario_file(options: Options) -> str:
+    """Return the scenario of a load test as YAML, for ``curator serve``."""
+    return yaml.safe_dump(options.scenario().wire(), sort_keys=False)
+
+
 def load_test(options: Options, watch: Watch, target: Target | None = None, keep: Path | None = None) -> dict[str, Any]:
     """Carry a load test out, and return its document.
 
@@ -110,9 +117,18 @@ def load_test(options: Options, watch: Watch, target: Target | None = None, keep
         machine = limits(folder)
         chosen = options.scenario()
         here = target or opened.enter_context(started(chosen, folder, options.database))
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=_loops()) as runner:
             document = runner.run(_Test(options, chosen, here, watch).carry(folder / "run"))
     return {**document, "machine": machine, "options": {**options.__dict__, "database": bool(options.database)}}
+
+
+def _loops() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the faster event loops, where they are installed."""
+    if find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
 
 
 class _Test:
@@ -148,11 +164,7 @@ class _Test:
         phases["enrol"] = await self._phase(
             "enrol", self._agents, lambda a: request("POST", "/v1/enrolments", self._name, a.enrolment(), token)
         )
-        share = -(-options.hosted // options.hosts) if options.hosted else 0
-        hosts = [
-            self._target.host_population(min(share, options.hosted - number * share), number)
-            for number in range(options.hosts if options.hosted else 0)
-        ]
+        hosts = self._hosts() if self._target.folder is not None else []
         began = time.perf_counter()
         remote = Remote(self._target.url, self._target.operator)
         try:
@@ -160,6 +172,7 @@ class _Test:
             await self._first_question()
             opened = time.perf_counter() - began
             phases["poll"] = await self._phase("poll", self._agents, self._poll, _keep)
+            await self._ask_again([agent for agent in speaking if not agent.sent])
             phases["report"] = await self._phase("report", speaking, self._report)
             reported, before = time.perf_counter(), cpu_of(self._load.pid)
             watch("result", 0, 1)
@@ -206,6 +219,15 @@ class _Test:
     async def _phase(self, name: str, agents: list[LightAgent], ask: Any, then: Any = None) -> Measured:
         return await phase(name, self._load, agents, len(agents), ask, then or (lambda agent, answer: None))
 
+    def _hosts(self) -> list[Party]:
+        """Start the hosts; where the referee runs somewhere else, they run already."""
+        options = self._options
+        share = -(-options.hosted // options.hosts) if options.hosted else 0
+        return [
+            self._target.host_population(min(share, options.hosted - number * share), number)
+            for number in range(options.hosts if options.hosted else 0)
+        ]
+
     async def _first_question(self) -> None:
         connection = await Connection.to(self._load.host, self._load.port)
         until = time.perf_counter() + PATIENCE
@@ -213,6 +235,19 @@ class _Test:
             while (answer := await connection.request(self._poll(self._agents[0]))).status != 200:
                 if answer.status != 204 or time.perf_counter() > until:
                     raise RunFailed(f"no question came: {answer.status} {answer.body[:200]!r}")
+        finally:
+            connection.close()
+
+    async def _ask_again(self, agents: list[LightAgent]) -> None:
+        """Poll once more for those that were told to come again: of several processes some hear of a question later."""
+        connection = await Connection.to(self._load.host, self._load.port)
+        until = time.perf_counter() + PATIENCE
+        try:
+            for agent in agents:
+                while (answer := await connection.request(self._poll(agent))).status != 200:
+                    if answer.status not in (204, 503) or time.perf_counter() > until:
+                        raise RunFailed(f"no question came: {answer.status} {answer.body[:200]!r}")
+                _keep(agent, answer)
         finally:
             connection.close()
 

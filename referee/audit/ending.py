@@ -42,6 +42,9 @@ def check_result(
         raise AuditFailed(f"{asked} agents were asked, {answers} answered, found {agents}")
     if outcome is not None and agents["answered"] != answers:
         raise AuditFailed(f"{answers} agents answered, found {agents['answered']}")
+    lost = published["lost"]
+    if lost["silent"] + sum(lost["declined"].values()) != max(0, asked - agents["answered"]):
+        raise AuditFailed(f"{asked - agents['answered']} agents that were asked did not answer, found {lost}")
     found = result_document(
         chosen,
         outcome,
@@ -49,6 +52,8 @@ def check_result(
         reason=outcome.reason if outcome else str(published["reason"]),
         terms=terms,
         agents=agents,
+        lost=lost,
+        enrolment=published["enrolment"],
         seconds={},
     )
     del found["seconds"]

@@ -12,7 +12,7 @@ from common.vocabulary.operations.base import declared_event, findings
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
 from common.wire.chain import Head
 from common.wire.identity import Signed, verify
-from common.wire.messages import MAX_AGENTS_PER_QUESTION, Configuration, Perform
+from common.wire.messages import Configuration, Perform
 from common.wire.transcript import Entry
 from referee.audit.agents import Agents
 from referee.audit.place import Place
@@ -23,6 +23,7 @@ from referee.collection.batches import Batch
 from referee.collection.order import public_randomness
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
+from referee.protocols.quorum import begun
 from referee.runs.operations import check_release, operation_request
 from referee.state.runfolder import unpack_reports
 from referee.state.values import Part, StoredReport
@@ -94,7 +95,7 @@ class Replay:
         """
         protocol = protocol_of(self._scenario)
         public = public_randomness(self._configuration.scenario, self._configuration.order)
-        script, pattern = protocol.script(self._scenario, public), protocol.pattern
+        script, pattern = begun(protocol, self._scenario, public), protocol.pattern
         try:
             outcome = drive(script, pattern, self._until_cut if cut_off else self._exchange, lambda note: None)
         except _Over:
@@ -176,4 +177,4 @@ class Replay:
         if entry.body["query"] != step.query.wire() or entry.body["question"] != number:
             raise self._place.failed("the question is not the one that the protocol asks here")
         parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in entry.body["parts"])
-        return self._agents.take(parts, min(step.count, MAX_AGENTS_PER_QUESTION))
+        return self._agents.take(parts, step.count)

@@ -54,6 +54,11 @@ class Batch:
         """Work out who owns which slots, which everything else here needs: once, before several threads ask."""
         _ = self._owners
 
+    @property
+    def participants(self) -> int:
+        """How many participants have an agent that is asked."""
+        return int(np.count_nonzero(np.diff(self._owners[2])))
+
     def slots(self, key: str) -> Indices:
         """Return the slots that belong to a participant, ascending (empty if none)."""
         position = self.roster.position(key)

@@ -1,38 +1,62 @@
-"""Questions out, answers in: hands every agent at most one question, and takes at most one answer from each."""
+"""Questions out, answers in: hands every agent at most one question, and takes at most one answer from each.
+
+Any number of processes take reports on one database. The reports are one numbered list. A process adds to it in a turn
+of its own and after it has read what the others added, so that what it has in memory is complete whenever it stores.
+The number of a report is the primary key: whoever has missed one cannot add the next.
+"""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from common.core.errors import CannotWrite, Forged, NotFound, PeerUnavailable, TandemError
-from common.scenario.resolved import parse_resolved
-from common.vocabulary.mechanisms.base import LocalRandomizer
-from common.vocabulary.queries.base import Query, parse_query
+from common.core.errors import (
+    BadScenario,
+    CannotWrite,
+    ConfigurationMismatch,
+    Forged,
+    NotFound,
+    PeerUnavailable,
+    PolicyRefused,
+    TandemError,
+)
+from common.vocabulary.packing import packed_bytes
+from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
 from referee.collection.adding_up import add_up
-from referee.collection.asked import Asked
-from referee.collection.batches import Batch, form_batch, take
-from referee.collection.judging import Claim, Refusal, check_configuration, judge, read
+from referee.collection.batches import take
+from referee.collection.judging import (
+    Claim,
+    Refusal,
+    asked_slots,
+    check_asked,
+    check_configuration,
+    closed,
+    judge,
+    read,
+)
+from referee.collection.questions import Questions
 from referee.collection.reading import payloads
-from referee.collection.roster import Roster
+from referee.collection.registrar import Registrar
 from referee.collection.taking import Taking
 from referee.state.store import Store
-from referee.state.values import Question, StoredReport
+from referee.state.values import Question, StoredReport, Taken
 
 GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
+REPORTS = 1000
+"""Participants a second that a question has further time for: so many individuals can report beside other work."""
 PATIENCE = 10
 """How many deadlines to wait for the first report of a question before the run fails."""
+_LATER = "nothing can be stored at present, and nothing was acknowledged: say it again"
 REMEMBERED = 4
 """Questions that are kept in memory: those that are open, and the ones that were asked about last."""
 
@@ -44,6 +68,14 @@ class Sent(NamedTuple):
     body: bytes | None = None
 
 
+def reasons(taking: Taking) -> str:
+    """Say why participants declined, with the number of their agents."""
+    counts: Counter[str] = Counter()
+    for reason, agents in taking.declined.values():
+        counts[reason] += agents
+    return ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items()))
+
+
 class Collection:
     """The agents' side of the referee.
 
@@ -53,28 +85,32 @@ class Collection:
         Durable memory.
     identity
         Signs assignments.
-    roster
-        Everybody who is enrolled.
+    registrar
+        Knows everybody who is enrolled.
     clock
         Seconds since some moment, never fewer than before: by it questions are closed.
+    process
+        The name of this process among all of this referee's.
     """
 
     def __init__(
-        self, store: Store, identity: Identity, roster: Roster, clock: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        identity: Identity,
+        registrar: Registrar,
+        clock: Callable[[], float] = time.monotonic,
+        process: str = "",
     ) -> None:
         self._store = store
         self._identity = identity
-        self._roster = roster
+        self._registrar = registrar
+        self._roster = registrar.roster
+        self.questions = Questions(store, registrar)
         self.clock = clock
-        self._lock = threading.RLock()
-        self._arrived = threading.Condition()
-        self._taking: OrderedDict[tuple[str, int], Taking] = OrderedDict()
-        self._runs: dict[str, tuple[str, LocalRandomizer]] = {}
-        self._newest = store.last_report()
-        self._open = [(question.run, question.question) for question in store.open_questions()]
-        self.rejected: Counter[str] = Counter()
-        self.on_question: Callable[[], None] = lambda: None
-        """Called when a question was opened."""
+        self._process = process
+        self.rejected = store.rejected(process)
+        self._noted = self.rejected.total()
+        self._declined: dict[str, Counter[str]] = {}
 
     # The protocol's side --------------------------------------------------------------------------------------------
 
@@ -98,53 +134,75 @@ class Collection:
         ------
         PolicyRefused
             If the run's mechanism cannot randomize what the query says; nobody is asked then.
+            Also if everybody who was asked declines.
         PeerUnavailable
             If not one report came within ``PATIENCE`` deadlines.
+        Superseded
+            If another process drives the runs meanwhile.
         """
-        self._agreed(run)[1].answer_kind(query.domain)  # refuses before anybody is asked
+        self.questions.agreed(run)[1].answer_kind(query.domain)  # refuses before anybody is asked
         if self._store.question(run, number) is None:
             self._ask(run, number, query, count)
-        taking = self._question(run, number)
+        taking = self.questions.find(run, number)
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
         began = self.clock()
-        while taking is not None and taking.open and not taking.complete:
+        deadline += taking.asked.batch.participants // REPORTS
+        while taking.open and not taking.complete:
             left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:
+                self.refresh()  # what other processes have acknowledged has come
                 if not taking.heard:
                     raise PeerUnavailable(f"no agent answered question {number} within {deadline * PATIENCE:g} s")
                 break
             wait(left)
-            taking = self._question(run, number)  # perhaps read anew meanwhile
-        if taking is None:
-            raise NotFound(f"run {run!r} has no question {number}")
+            self._store.check_driving()
+        if taking.declined and sum(agents for _, agents in taking.declined.values()) == taking.question.asked:
+            raise PolicyRefused(
+                f"all {taking.question.asked:,} agents that were asked question {number} decline to answer: "
+                f"{reasons(taking)}; their own rules, or their lifetime budgets, do not allow what the scenario asks"
+            )
         self._close(taking)
         return add_up(taking.asked, self._store.reports(taking.question))
-
-    def wait(self, seconds: float) -> None:
-        """Sleep until reports arrive, at most that long."""
-        with self._arrived:
-            arrived = self._arrived.wait(min(seconds, 1.0))
-        if arrived:
-            # Very many individuals report one by one: look at them together, not at all of them for each.
-            time.sleep(GATHER)
 
     def close(self, run: str) -> None:
         """Close what is still open of a run."""
         for question in self._store.questions(run):
-            taking = self._question(run, question.question) if question.open else None
+            taking = self.questions.find(run, question.question) if question.open else None
             if taking is not None:
                 self._close(taking)
 
+    def refresh(self) -> None:
+        """Learn what other processes have stored, and let them know what this one has refused.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If the store cannot be used at present.
+        """
+        self._note_rejected()
+        self.questions.refresh()
+
+    def count_rejected(self) -> int:
+        """Return how many reports all processes have refused, as far as they have said so."""
+        self._note_rejected()
+        return self._store.rejected().total()
+
+    def _note_rejected(self) -> None:
+        counts = dict(self.rejected)
+        if sum(counts.values()) != self._noted:
+            self._store.keep_rejected(self._process, counts)
+            self._noted = sum(counts.values())
+
     def _close(self, taking: Taking) -> None:
-        with self._lock:
-            key = (taking.question.run, taking.question.question)
+        with self.questions.lock:
             self._store.close_question(taking.question)
-            self._taking.get(key, taking).open = taking.open = False
-            self._open = [other for other in self._open if other != key]
+            self.questions.closed(taking)
 
     def _ask(self, run: str, number: int, query: Query, count: int) -> None:
-        parts = take(self._store.cohorts(), min(count, messages.MAX_AGENTS_PER_QUESTION))
+        if count > messages.MAX_AGENTS_PER_QUESTION:
+            raise BadScenario(messages.too_many(count))
+        parts = take(self._store.cohorts(), count)
         asked = sum(p.stop - p.start for p in parts)
         question = Question(run, number, query.wire(), parts, asked, asked > 0)
         body = {
@@ -154,56 +212,30 @@ class Collection:
         }
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
         if asked:
-            with self._lock:
-                self._question(run, number)
-                self._open = [*self._open, (run, number)]
-        self.on_question()
-
-    def _question(self, run: str, number: int) -> Taking | None:
-        """Return a question of a run, and who has reported on it; one thread at a time reads it from the store."""
-        key = (run, number)
-        known = self._taking.get(key)
-        if known is not None:
-            return known
-        with self._lock:
-            known = self._taking.get(key)
-            question = None if known is not None else self._store.question(run, number)
-            if known is None and question is not None:
-                known = Taking(question, self._asked(question), self._store.slots(question))
-                self._taking[key] = known
-                for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
-                    del self._taking[old]
-            return known
-
-    def _asked(self, question: Question) -> Asked:
-        digest, mechanism = self._agreed(question.run)
-        query = parse_query(question.query)
-        kind = mechanism.answer_kind(query.domain)
-        return Asked(question.run, digest, question.question, query, kind, lambda: self._batch(question))
-
-    def _batch(self, question: Question) -> Batch:
-        cohorts = {c.first: c for c in self._store.cohorts()}
-        return form_batch(question.parts, cohorts.__getitem__, self._roster)
-
-    def _agreed(self, run: str) -> tuple[str, LocalRandomizer]:
-        """Return the digest of a run's configuration, and how its agents randomize; also right after a restart."""
-        if run not in self._runs:
-            wire = self._store.run(run).configuration
-            if wire is None:
-                raise NotFound(f"run {run!r} has not begun")
-            configuration = messages.Configuration.parse(wire)
-            self._runs[run] = (configuration.fingerprint(), parse_resolved(configuration.scenario).agents.mechanism)
-        return self._runs[run]
+            self.questions.opened(run, number)
 
     # The agents' side -----------------------------------------------------------------------------------------------
 
     def poll(self, polls: Sequence[Signed]) -> list[bytes | TandemError | None]:
         """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.
 
-        A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled.
+        A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled, and
+        for all of them ``CannotWrite`` if the store cannot be read.
         """
+        try:
+            return self._poll(polls)
+        except (SQLAlchemyError, OSError):
+            return [CannotWrite(_LATER) for _ in polls]
+
+    def _poll(self, polls: Sequence[Signed]) -> list[bytes | TandemError | None]:
         found: list[bytes | TandemError | None] = []
-        for signed, checked in zip(polls, payloads(polls, messages.Poll.KIND), strict=True):
+        verified = payloads(polls, messages.Poll.KIND)
+        if any(
+            isinstance(said, bytes) and self._roster.position(poll.key) is None
+            for poll, said in zip(polls, verified, strict=True)
+        ):
+            self._registrar.refresh()  # perhaps another process has enrolled them
+        for signed, checked in zip(polls, verified, strict=True):
             try:
                 if isinstance(checked, Forged):
                     raise checked
@@ -225,20 +257,102 @@ class Collection:
         position = self._roster.position(participant)
         if position is None:
             raise NotFound("this participant is not enrolled here")
-        for run, number in self._open:
-            taking = self._question(run, number)
-            if taking is None or not taking.open or taking.number(position):
+        for run, number in self.questions.open:
+            taking = self.questions.find(run, number)
+            if taking is None or not taking.open or taking.number(position) or position in taking.declined:
                 continue
             if len(taking.asked.slots(participant)):
                 return self._identity.envelope(messages.Assignment.KIND, taking.asked.assignment(participant))
         return None
 
+    def declined(self, run: str) -> dict[str, int]:
+        """Return how many agents of a run somebody has declined for, by reason, as far as this process has heard it."""
+        return dict(sorted(self._declined.get(run, Counter()).items()))
+
+    def heard(self, run: str) -> tuple[int, int, int] | None:
+        """Return a run's open question, how many agents it is known of, and how many were asked; None if none is."""
+        for name, number in self.questions.open:
+            taking = self.questions.find(name, number) if name == run else None
+            if taking is not None:
+                return number, taking.heard, taking.question.asked
+        return None
+
+    def decline(self, declines: Sequence[Signed]) -> list[TandemError | None]:
+        """Note which participants will not answer, and why: they are not asked that question again, nor waited for.
+
+        A problem says why one is not acceptable; a repeated one changes nothing. What one process hears, the others do
+        not: there the participant is asked again, and declines again, or is waited for until the deadline.
+        """
+        found: list[TandemError | None] = []
+        with self.questions.lock:
+            for signed, checked in zip(declines, payloads(declines, messages.Decline.KIND), strict=True):
+                try:
+                    if isinstance(checked, Forged):
+                        raise checked
+                    self._decline(signed.key, messages.Decline.parse(signed.message))
+                    found.append(None)
+                except Refusal as refusal:
+                    found.append(refusal.problem)
+                except TandemError as error:
+                    found.append(error)
+                except (SQLAlchemyError, OSError):
+                    found.append(CannotWrite(_LATER))
+        self.questions.announce()
+        return found
+
+    def _decline(self, key: str, said: messages.Decline) -> None:
+        taking = self.questions.find(said.run, said.question)
+        if taking is None:
+            raise NotFound(f"run {said.run!r} has no question {said.question}")
+        slots, position = asked_slots(key, taking.asked), self._roster.position(key)
+        if (said.digest, said.assignment) != (taking.asked.digest, taking.asked.fingerprint(key)):
+            raise ConfigurationMismatch(f"this declines another assignment than that of question {said.question}")
+        if not taking.open:
+            raise closed(said.question)
+        if position is not None and position not in taking.declined and not taking.number(position):
+            taking.decline(position, said.reason, len(slots))
+            self._declined.setdefault(said.run, Counter())[said.reason] += len(slots)
+
+    def room(self, headers: Sequence[Signed]) -> list[int | TandemError]:
+        """Return for the header of each hosted population's report how many bytes of answers may follow it.
+
+        A problem says why none may: as in :meth:`accept`, as far as that can be said without the answers.
+        """
+        found: list[int | TandemError] = []
+        for signed, checked in zip(headers, payloads(headers, messages.PackedReport.KIND), strict=True):
+            try:
+                if isinstance(checked, Forged):
+                    raise checked
+                found.append(self._room(signed.key, messages.PackedReport.parse(signed.message)))
+            except Refusal as refusal:
+                found.append(refusal.problem)
+            except TandemError as error:
+                found.append(error)
+            except (SQLAlchemyError, OSError):
+                found.append(CannotWrite(_LATER))
+        self.rejected.update(problem.problem for problem in found if isinstance(problem, TandemError))
+        return found
+
+    def _room(self, key: str, report: messages.PackedReport) -> int:
+        check_configuration(report, self.questions.agreed(report.run)[0])
+        taking = self.questions.find(report.run, report.question)
+        if taking is None:
+            raise NotFound(f"run {report.run!r} has no question {report.question}")
+        check_asked(report, key, taking.asked)
+        return packed_bytes(report.people, taking.asked.kind)
+
     def accept(self, sent: Sequence[Sent]) -> list[TandemError | None]:
         """Take reports; those that are acceptable are on disk when this returns.
 
         The same report again is accepted again. A problem says why one is not acceptable; its reason is counted, and
-        nothing is changed by it.
+        nothing is changed by it. ``CannotWrite`` for all of them says that the store cannot be used at present.
         """
+        try:
+            return self._accept(sent)
+        except (SQLAlchemyError, OSError):
+            return [CannotWrite(_LATER) for _ in sent]
+
+    def _accept(self, sent: Sequence[Sent]) -> list[TandemError | None]:
         kinds = [messages.Report.KIND if report.body is None else messages.PackedReport.KIND for report in sent]
         checked: list[bytes | Forged] = [b""] * len(sent)
         for kind in set(kinds):
@@ -246,35 +360,35 @@ class Collection:
             for i, payload in zip(places, payloads([sent[i].signed for i in places], kind), strict=True):
                 checked[i] = payload
         outcomes: list[TandemError | None] = [None] * len(sent)
-        fresh: list[tuple[Taking, StoredReport]] = []
-        with self._lock:
+        fresh: dict[int, Judged] = {}
+        with self.questions.lock:
             earlier: dict[tuple[str, int, str], StoredReport] = {}
             for i, (report, payload) in enumerate(zip(sent, checked, strict=True)):
                 try:
                     if isinstance(payload, Forged):
                         raise payload
-                    claim = read(report.signed, payload, report.body)
-                    taking, accepted, new = self._judge(claim, earlier)
-                    if new:
-                        earlier[claim.report.run, claim.report.question, claim.key] = accepted
-                        fresh.append((taking, accepted))
+                    judged = self._judge(read(report.signed, payload, report.body), earlier)
+                    if judged.new:
+                        claim = judged.claim
+                        earlier[claim.report.run, claim.report.question, claim.key] = judged.report
+                        fresh[i] = judged
                 except Refusal as refusal:
                     outcomes[i] = refusal.problem
                 except TandemError as error:
                     outcomes[i] = error
-            try:
-                self._keep(fresh)
-            except CannotWrite as error:
-                return [error] * len(sent)
+            for i in self._keep(fresh):
+                # Another process has taken a report of this participant meanwhile, or the question was closed.
+                try:
+                    self._judge(fresh[i].claim, earlier={})
+                except Refusal as refusal:
+                    outcomes[i] = refusal.problem
         self.rejected.update(problem.problem for problem in outcomes if problem is not None)
         return outcomes
 
-    def _judge(
-        self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]
-    ) -> tuple[Taking, StoredReport, bool]:
+    def _judge(self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]) -> Judged:
         run, number = claim.report.run, claim.report.question
-        check_configuration(claim.report, self._agreed(run)[0])
-        taking = self._question(run, number)
+        check_configuration(claim.report, self.questions.agreed(run)[0])
+        taking = self.questions.find(run, number)
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
         known = earlier.get((run, number, claim.key))
@@ -282,22 +396,33 @@ class Collection:
         if known is None and stored:
             known = self._store.report(stored)
         accepted = judge(claim, taking.asked, known, taking.open)
-        return taking, accepted, accepted is not known
+        return Judged(claim, taking, accepted, accepted is not known)
 
-    def _keep(self, fresh: list[tuple[Taking, StoredReport]]) -> None:
+    def _keep(self, fresh: dict[int, Judged]) -> list[int]:
+        """Store reports; returns the places of those that were overtaken: they are not stored."""
         if not fresh:
-            return
-        first = self._newest + 1
-        try:
-            self._store.add_reports(first, [(taking.question.key, report) for taking, report in fresh])
-        except (SQLAlchemyError, OSError) as error:
-            # Perhaps it was stored all the same: what is in memory is read from the store again.
-            self._taking.clear()
-            with suppress(SQLAlchemyError, OSError):
-                self._newest = self._store.last_report()
-            raise CannotWrite("reports cannot be stored at present: nothing was acknowledged, hand in again") from error
-        self._newest += len(fresh)
-        for number, (taking, report) in enumerate(fresh, start=first):
-            taking.enter(report.slot, number)
-        with self._arrived:
-            self._arrived.notify_all()
+            return []
+        overtaken: list[int] = []
+        kept: list[Judged] = []
+
+        def choose(taken: Sequence[Taken], still_open: AbstractSet[int]) -> list[tuple[int, StoredReport]]:
+            self.questions.learn(taken, still_open)
+            for i, judged in fresh.items():
+                late = not judged.taking.open or judged.taking.reported(judged.report.slot)
+                (overtaken.append(i) if late else kept.append(judged))
+            return [(judged.taking.question.key, judged.report) for judged in kept]
+
+        self._store.add_reports(self.questions.newest, choose)
+        for judged in kept:
+            self.questions.stored(judged.taking, judged.report.slot)
+        self.questions.announce()
+        return overtaken
+
+
+class Judged(NamedTuple):
+    """An acceptable report: what was claimed, on which question, as it is to be stored, and whether it is new."""
+
+    claim: Claim
+    taking: Taking
+    report: StoredReport
+    new: bool

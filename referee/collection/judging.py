@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from common.core import canonical
+from common.core.arrays import Indices
 from common.core.errors import (
     AlreadyAnswered,
     BadMessage,
@@ -171,12 +172,7 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
         return known
     if not still_open:
         raise Refusal("closed", closed(number))
-    slots = asked.slots(key)
-    if len(slots) == 0:
-        raise Refusal("not asked", PatternViolation(f"this agent was not asked question {number}"))
-    if claim.people != len(slots):
-        problem = BadMessage(f"question {number} asked {len(slots)} agents of this participant, found {claim.people}")
-        raise Refusal("another number of agents", problem)
+    slots = check_asked(report, key, asked)
     if report.assignment != asked.fingerprint(key):
         problem = ConfigurationMismatch(f"the report answers another assignment than that of question {number}")
         raise Refusal("another assignment", problem)
@@ -186,6 +182,36 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
     accepted = StoredReport(int(slots[0]), individual, report_id, answered, signature, body)
     as_usual = payload(accepted, asked) == claim.payload
     return accepted if as_usual else replace(accepted, message=claim.payload)
+
+
+def asked_slots(key: str, asked: Asked) -> Indices:
+    """Return the slots that a participant was asked about.
+
+    Raises
+    ------
+    Refusal
+        If there are none.
+    """
+    slots = asked.slots(key)
+    if len(slots) == 0:
+        raise Refusal("not asked", PatternViolation(f"this agent was not asked question {asked.number}"))
+    return slots
+
+
+def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indices:
+    """Return the slots that a participant was asked about, if it reports on as many agents.
+
+    Raises
+    ------
+    Refusal
+        If it does not, or was not asked.
+    """
+    slots = asked_slots(key, asked)
+    people = 1 if isinstance(report, Report) else report.people
+    if people != len(slots):
+        problem = BadMessage(f"question {asked.number} asked {len(slots)} agents of this participant, found {people}")
+        raise Refusal("another number of agents", problem)
+    return slots
 
 
 def payload(stored: StoredReport, asked: Asked) -> bytes:

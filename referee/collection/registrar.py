@@ -1,9 +1,14 @@
-"""Who may enrol, and who is enrolled: in memory, and on disk before anybody hears of it."""
+"""Who may enrol, and who is enrolled: in memory, and on disk before anybody hears of it.
+
+Any number of processes enrol on one database. They number one after the other, each after it has read whom the others
+numbered; so every process has the same list, if perhaps not yet its end.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -20,6 +25,28 @@ from referee.state.values import Participant
 _LATER = "nobody can be enrolled at present: ask again"
 
 
+@dataclass(frozen=True)
+class Caps:
+    """How many may enrol.
+
+    Attributes
+    ----------
+    individuals
+        Keys of one agent each that the tokens admit together.
+    hosts
+        Keys of several agents each.
+    people
+        Agents of one host.
+    """
+
+    individuals: int = 10_000_000
+    hosts: int = 1_000
+    people: int = 100_000_000
+
+
+USUAL = Caps()
+
+
 class Registrar:
     """Takes enrolments.
 
@@ -29,14 +56,16 @@ class Registrar:
         Durable memory.
     identity
         Signs what participants are told.
+    caps
+        How many it admits.
     """
 
-    def __init__(self, store: Store, identity: Identity) -> None:
+    def __init__(self, store: Store, identity: Identity, caps: Caps = USUAL) -> None:
+        self.caps = caps
         self._store = store
         self._identity = identity
         self._lock = threading.Lock()
         self._tokens = store.tokens()
-        self._doubtful = False
         self.roster = Roster(store.participants())
 
     def allow(self, purpose: str, token: str) -> None:
@@ -55,6 +84,17 @@ class Registrar:
         if (purpose, token_hash(token)) not in self._tokens:
             raise Unauthorized(f"this needs a valid {purpose} token (Authorization: Bearer ...)")
 
+    def admits(self, token: str) -> None:
+        """Check that a token admits participants of some kind.
+
+        Raises
+        ------
+        Unauthorized
+            If it does not.
+        """
+        if ("individual", token_hash(token)) not in self._tokens:
+            self.authorize("enrolment", token)
+
     def enrol(self, requests: Sequence[tuple[Signed, str]]) -> list[bytes | TandemError]:
         """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
 
@@ -70,65 +110,109 @@ class Registrar:
         Conflict
             If the key is enrolled with another number of agents.
         Refused
-            If there would be more agents than numbers.
+            If there would be more agents than numbers, or more participants or agents of one than the caps allow.
         CannotWrite
             If nothing can be stored at present; for all of them, then.
         """
-        outcomes: list[Participant | TandemError] = []
-        fresh: list[Participant] = []
-        with self._lock:
+        outcomes: list[messages.Enrolment | TandemError] = []
+        for (signed, token), checked in zip(
+            requests, payloads([signed for signed, _ in requests], messages.Enrolment.KIND), strict=True
+        ):
             try:
-                self._catch_up()
-            except (SQLAlchemyError, OSError):
-                return [CannotWrite(_LATER) for _ in requests]
-            mine: dict[str, Participant] = {}
-            after = self.roster.agents
-            for (signed, token), checked in zip(
-                requests, payloads([signed for signed, _ in requests], messages.Enrolment.KIND), strict=True
-            ):
-                try:
-                    if isinstance(checked, Forged):
-                        raise checked
-                    wanted = messages.Enrolment.parse(signed.message)
-                    self._admit(wanted.agents, token)
-                    known = mine.get(signed.key) or self.roster.find(signed.key)
-                    if known is None:
-                        known = _numbered(signed.key, after, wanted.agents)
-                        fresh.append(known)
-                        mine[signed.key] = known
-                        after += wanted.agents
-                    elif known.agents != wanted.agents:
-                        raise Conflict(f"this key is enrolled with {known.agents} agents, not {wanted.agents}")
-                    outcomes.append(known)
-                except TandemError as error:
-                    outcomes.append(error)
-            if fresh:
-                try:
-                    self._store.add_participants(fresh)
-                except (SQLAlchemyError, OSError):
-                    self._doubtful = True
-                    return [CannotWrite(_LATER) for _ in requests]
-                for participant in fresh:
-                    self.roster.add(participant)
-        return [found if isinstance(found, TandemError) else self._confirmation(found) for found in outcomes]
+                if isinstance(checked, Forged):
+                    raise checked
+                wanted = messages.Enrolment.parse(signed.message)
+                self._admit(wanted.agents, token)
+                outcomes.append(wanted)
+            except TandemError as error:
+                outcomes.append(error)
+        keys = [signed.key for signed, _ in requests]
+        wishes: dict[str, int] = {}
+        for key, wish in zip(keys, outcomes, strict=True):
+            if isinstance(wish, messages.Enrolment) and self.roster.position(key) is None:
+                wishes.setdefault(key, wish.agents)
+        try:
+            self._number(wishes)
+        except (SQLAlchemyError, OSError):
+            return [CannotWrite(_LATER) for _ in requests]
+        return [
+            wish if isinstance(wish, TandemError) else self._confirmation(key, wish.agents)
+            for key, wish in zip(keys, outcomes, strict=True)
+        ]
 
-    def _catch_up(self) -> None:
-        """After an enrolment of which it is not known whether it was stored, take from the store who is there."""
-        if self._doubtful:
-            for participant in self._store.participants(self.roster.agents):
-                self.roster.add(participant)
-            self._doubtful = False
+    def refresh(self) -> None:
+        """Read from the store whom other processes have enrolled.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If the store cannot be read at present.
+        """
+        with self._lock:
+            self._enter(self._store.participants(self.roster.agents))
+
+    def _number(self, wishes: dict[str, int]) -> None:
+        """Enrol whom nobody has enrolled yet, given how many agents each key brings; leaves out who finds no number."""
+        fresh: list[Participant] = []
+
+        def choose(others: Iterable[Participant]) -> list[Participant]:
+            self._enter(others)
+            after, hosts = self.roster.agents, self.roster.hosts
+            for key, agents in wishes.items():
+                individuals = len(self.roster) + len(fresh) - hosts
+                fits = after + agents <= messages.MAX_AGENTS and self._beyond(agents, hosts, individuals) is None
+                if self.roster.position(key) is None and fits:
+                    fresh.append(Participant(key, after, agents))
+                    after += agents
+                    hosts += agents > 1
+            return fresh
+
+        if wishes:
+            with self._lock:
+                self._store.add_participants(self.roster.agents, choose)
+                self._enter(fresh)
+
+    def _enter(self, participants: Iterable[Participant]) -> None:
+        for participant in participants:
+            self.roster.add(participant)
 
     def _admit(self, agents: int, token: str) -> None:
         if agents > 1 or ("individual", token_hash(token)) not in self._tokens:
             self.authorize("enrolment", token)
 
-    def _confirmation(self, participant: Participant) -> bytes:
+    def _beyond(self, agents: int, hosts: int, individuals: int) -> str | None:
+        """Say which cap a further participant would exceed, given how many others there are."""
+        if agents > self.caps.people:
+            return (
+                f"a host may have at most {self.caps.people:,} people here, found {agents:,}: spread them over several "
+                "hosts, or start the referee with a larger --people-per-host"
+            )
+        if agents > 1 and hosts >= self.caps.hosts:
+            return f"at most {self.caps.hosts:,} hosts may enrol here (referee serve --max-hosts)"
+        if agents == 1 and individuals >= self.caps.individuals:
+            return f"at most {self.caps.individuals:,} individuals may enrol here (referee serve --max-individuals)"
+        return None
+
+    def enrolled(self) -> dict[str, int]:
+        """Return how many are enrolled, of each kind, beside the caps."""
+        roster = self.roster
+        return {
+            "individuals": len(roster) - roster.hosts,
+            "hosts": roster.hosts,
+            "max_individuals": self.caps.individuals,
+            "max_hosts": self.caps.hosts,
+            "max_people_per_host": self.caps.people,
+        }
+
+    def _confirmation(self, key: str, agents: int) -> bytes | TandemError:
+        participant = self.roster.find(key)
+        if participant is None:
+            enrolled, hosts = self.roster.agents, self.roster.hosts
+            beyond = self._beyond(agents, hosts, len(self.roster) - hosts)
+            if beyond is not None:
+                return Refused(beyond)
+            return Refused(f"a referee numbers at most {messages.MAX_AGENTS} agents, {enrolled} are enrolled already")
+        if participant.agents != agents:
+            return Conflict(f"this key is enrolled with {participant.agents} agents, not {agents}")
         reply = messages.Enrolled(participant=participant.key, first=participant.first, agents=participant.agents)
         return self._identity.envelope(reply.KIND, canonical.encode(reply.wire()))
-
-
-def _numbered(key: str, first: int, agents: int) -> Participant:
-    if first + agents > messages.MAX_AGENTS:
-        raise Refused(f"a referee numbers at most {messages.MAX_AGENTS} agents, {first} are enrolled already")
-    return Participant(key, first, agents)

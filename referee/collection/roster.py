@@ -35,8 +35,8 @@ class Roster:
     def __init__(self, participants: Iterable[Participant] = ()) -> None:
         self._positions: dict[bytes, int] = {}
         self._keys: list[bytes] = []
-        self._firsts = np.zeros(1024, dtype=np.int64)
-        self.agents = 0
+        self._firsts = np.zeros(1024, dtype=np.int64)  # and, behind the last one, the number after all agents
+        self.hosts = 0
         for participant in participants:
             self.add(participant)
 
@@ -46,6 +46,15 @@ class Roster:
     def __iter__(self) -> Iterator[Participant]:
         return (self.at(position) for position in range(len(self)))
 
+    @property
+    def agents(self) -> int:
+        """Number of agents of all participants."""
+        return self.before(len(self._keys))
+
+    def before(self, position: int) -> int:
+        """Return the number of agents of the first so many participants; others may be entered at the same time."""
+        return int(self._firsts[position])
+
     def add(self, participant: Participant) -> None:
         """Enter a participant after all others."""
         key, position = bytes.fromhex(participant.key), len(self._keys)
@@ -53,11 +62,11 @@ class Roster:
             raise ValueError(f"agent {self.agents} does not belong to exactly one participant")
         if self._positions.setdefault(key, position) != position:
             raise ValueError("a participant is listed twice")
-        if position == len(self._firsts):
-            self._firsts = np.concatenate([self._firsts, np.zeros(position, dtype=np.int64)])
-        self._firsts[position] = participant.first
+        if position + 1 == len(self._firsts):
+            self._firsts = np.concatenate([self._firsts, np.zeros(position + 1, dtype=np.int64)])
+        self._firsts[position + 1] = participant.first + participant.agents
         self._keys.append(key)
-        self.agents += participant.agents
+        self.hosts += participant.agents > 1
 
     def position(self, key: str) -> int | None:
         """Return the place of a participant in the list, by its key (64 hexadecimal digits)."""
@@ -70,9 +79,8 @@ class Roster:
 
     def at(self, position: int) -> Participant:
         """Return the participant at a place in the list."""
-        after = self.agents if position + 1 == len(self._keys) else int(self._firsts[position + 1])
-        first = int(self._firsts[position])
-        return Participant(self._keys[position].hex(), first, after - first)
+        first = self.before(position)
+        return Participant(self._keys[position].hex(), first, self.before(position + 1) - first)
 
     @property
     def firsts(self) -> Indices:
@@ -83,11 +91,7 @@ class Roster:
 
     def encode(self, count: int) -> bytes:
         """Return the first ``count`` participants, 40 bytes each: key, number of agents (little-endian, 64 bits)."""
-        ends = np.append(self._firsts[1:count], self._first(count)) - self._firsts[:count]
-        return b"".join(map(_ENTRY.pack, self._keys[:count], ends.tolist()))
-
-    def _first(self, position: int) -> int:
-        return self.agents if position == len(self._keys) else int(self._firsts[position])
+        return b"".join(map(_ENTRY.pack, self._keys[:count], np.diff(self._firsts[: count + 1]).tolist()))
 
     @classmethod
     def decode(cls, raw: bytes) -> Roster:

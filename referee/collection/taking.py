@@ -25,7 +25,9 @@ class Taking:
     open
         Whether it takes further reports.
     heard
-        How many of its agents somebody has reported for.
+        How many of its agents somebody has reported for, or declined for.
+    declined
+        Who will not answer, by the place in the roster: why, and for how many agents.
     """
 
     def __init__(self, question: Question, asked: Asked, reports: Iterable[tuple[int, int]]) -> None:
@@ -33,6 +35,7 @@ class Taking:
         self.asked = asked
         self.open = question.open
         self.heard = 0
+        self.declined: dict[int, tuple[str, int]] = {}
         asked.batch.sort()
         self._numbers = np.zeros(len(asked.batch.roster), dtype=np.int64)
         for slot, number in reports:
@@ -44,10 +47,23 @@ class Taking:
         return self.heard >= self.question.asked
 
     def enter(self, slot: int, number: int) -> None:
-        """Note that the participant to whom a slot belongs has reported, and where its report is."""
+        """Note that the participant to whom a slot belongs has reported, and where its report is; once counts."""
         batch = self.asked.batch
-        self._numbers[batch.position(slot)] = number
-        self.heard += len(batch.slots_from(slot))
+        position = batch.position(slot)
+        if not self._numbers[position]:
+            self._numbers[position] = number
+            if self.declined.pop(position, None) is None:
+                self.heard += len(batch.slots_from(slot))
+
+    def decline(self, position: int, reason: str, agents: int) -> None:
+        """Note that a participant will not answer for its agents; what it has reported stays."""
+        if not self.number(position) and position not in self.declined:
+            self.declined[position] = reason, agents
+            self.heard += agents
+
+    def reported(self, slot: int) -> bool:
+        """Return whether the participant to whom a slot belongs has reported."""
+        return bool(self._numbers[self.asked.batch.position(slot)])
 
     def number(self, position: int | None) -> int:
         """Return the number of a participant's report, given its place in the roster; 0 if there is none."""

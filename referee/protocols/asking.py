@@ -22,7 +22,7 @@ from common.vocabulary.queries.base import Query
 from common.vocabulary.queries.code import CodeQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Questions, Together
 from common.vocabulary.tasks import Task
-from common.wire.messages import MAX_AGENTS_PER_QUESTION
+from common.wire.messages import MAX_AGENTS_PER_QUESTION, too_many
 
 Script = Generator[AskAgents, Answers, "Finding"]
 P = TypeVar("P", bound=Problem)
@@ -105,7 +105,9 @@ def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
     test = _open_test(scenario, low, high, scenario.beta / rounds)
     asked = 0
     while test.verdict is None:
-        answers = yield AskAgents(query, test.next_batch(scenario.agents.batch))
+        # A test goes on with further questions until it is decided: none needs to reach them all at once.
+        batch = min(test.next_batch(scenario.agents.batch), MAX_AGENTS_PER_QUESTION)
+        answers = yield AskAgents(query, batch)
         if answers.asked == 0:
             break
         asked += answers.asked
@@ -132,10 +134,7 @@ def at_once(count: int) -> int:
         If it reaches fewer.
     """
     if count > MAX_AGENTS_PER_QUESTION:
-        raise BadScenario(
-            f"agents: one question reaches {MAX_AGENTS_PER_QUESTION:,}, {count:,} were to answer it: allow a larger "
-            "alpha or beta, a shorter item or a larger epsilon"
-        )
+        raise BadScenario(too_many(count))
     return count
 
 

@@ -18,6 +18,8 @@ from common.core.errors import (
     PeerMisbehaved,
     PeerUnavailable,
     Refused,
+    RunCancelled,
+    Superseded,
     TandemError,
 )
 from common.scenario.resolved import parse_resolved
@@ -25,13 +27,14 @@ from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire import messages
 from common.wire.chain import Head
 from common.wire.identity import Identity, Signed
-from common.wire.transcript import append
+from common.wire.transcript import Entry, append
 from common.wire.witness import behind
 from referee.collection.collection import Collection
 from referee.collection.order import commitment, public_randomness, simulated
 from referee.collection.roster import Roster, participants_root
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
+from referee.protocols.quorum import begun
 from referee.runs.operations import check_release, check_terms, operation_request
 from referee.runs.port import CuratorPort
 from referee.runs.results import result_document
@@ -42,6 +45,8 @@ ENROLMENT_PATIENCE = 300.0
 """Seconds to wait until as many agents are enrolled as a scenario wants."""
 PAUSE = 2.0
 """Seconds before a curator that cannot write is asked again."""
+LOOK = 0.5
+"""Seconds between two looks at whether the run is to be cancelled."""
 _TERMS = -1
 """The step under which the curator's terms are stored: before the protocol's first."""
 
@@ -55,10 +60,14 @@ class Execution:
         The run as it stands in the store.
     store, identity, roster, collection
         The referee's own.
+    enrolment
+        Says how many are enrolled, beside the caps.
     curator
         How to reach the curator.
     wait
         How to wait for enrolments and reports.
+    patience
+        Seconds to wait for enrolments.
     """
 
     def __init__(
@@ -68,9 +77,13 @@ class Execution:
         identity: Identity,
         roster: Roster,
         collection: Collection,
+        enrolment: Callable[[], dict[str, int]],
         curator: CuratorPort,
         wait: Callable[[float], None],
+        patience: float,
     ) -> None:
+        self._patience = patience
+        self._looked = -LOOK
         self._state = state
         self._run = state.run
         self._scenario = parse_resolved(state.scenario)
@@ -78,15 +91,17 @@ class Execution:
         self._identity = identity
         self._roster = roster
         self._collection = collection
+        self._enrolment = enrolment
         self._curator = curator
-        self._wait = wait
+        self._sleep = wait
         self._seen: Head | None = None
         self._seconds = {"total": 0.0, "curator": 0.0, "agents": 0.0}
 
     def carry(self, on_progress: Callable[[Progress], None]) -> dict[str, Any]:
         """Drive the protocol to its end and return the result document.
 
-        What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
+        What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason; the
+        operator's word ends it as ``cancelled``.
         """
         began = time.monotonic()
         self._on_progress = on_progress
@@ -98,9 +113,13 @@ class Execution:
             terms, self._curator_key = self._agree()
             protocol = protocol_of(self._scenario)
             public = public_randomness(self._configuration.scenario, self._configuration.order)
-            script, pattern = protocol.script(self._scenario, public), protocol.pattern
+            script, pattern = begun(protocol, self._scenario, public), protocol.pattern
             outcome = drive(script, pattern, self._exchange, on_progress)
             status, reason = outcome.status, outcome.reason
+        except RunCancelled:
+            status, reason = "cancelled", self._left_behind()
+        except Superseded:
+            raise  # whoever drives now goes on where this one was
         except (Refused, BadScenario, BadMessage) as error:
             status, reason = "refused", error.detail
         except TandemError as error:
@@ -114,6 +133,32 @@ class Execution:
         agreed = self._store.reply_entry(self._run, _TERMS)
         terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
         return self._end(None, "failed", reason, terms)
+
+    # Cancelling -----------------------------------------------------------------------------------------------------
+
+    def _heed(self) -> None:
+        """Stop here if the run is to be cancelled: everything before is on disk."""
+        if time.monotonic() - self._looked >= LOOK:
+            self._looked = time.monotonic()
+            if self._store.cancelled(self._run):
+                raise RunCancelled("by the operator")
+
+    def _wait(self, seconds: float) -> None:
+        self._heed()
+        self._sleep(seconds)
+
+    def _left_behind(self) -> str:
+        """Say what a cancelled run has released and spent."""
+        kinds = [Entry.model_validate_json(line).kind for line in self._store.entries(self._run)]
+        asked = sum(question.asked for question in self._store.questions(self._run))
+        if "terms" not in kinds:
+            return "cancelled by the operator: nothing of the curator's budget is spent, no agent was asked"
+        operations, questions = kinds.count("operation"), kinds.count("question")
+        return (
+            f"cancelled by the operator after {operations} operations of the curator, which stay released, and "
+            f"{questions} questions to {asked:,} agents, who are not asked again; the curator's budget belongs to this "
+            "run and counts as spent"
+        )
 
     # Beginning and end ----------------------------------------------------------------------------------------------
 
@@ -130,7 +175,8 @@ class Execution:
         self._await_agents(on_progress)
         cohorts = self._store.cohorts()
         sealed = sum(c.agents for c in cohorts)
-        enrolled, agents = len(self._roster), self._roster.agents
+        enrolled = len(self._roster)
+        agents = self._roster.before(enrolled)  # who enrols from here on is of the next cohort
         listed = self._roster.encode(enrolled)
         fresh = agents - sealed
         cohort = Cohort(sealed, fresh, self._order_seed(), 0) if fresh else None
@@ -153,23 +199,35 @@ class Execution:
         self._store.configure(self._run, configuration.wire(), cohort, entry)
         return configuration
 
+    def lacking(self) -> str | None:
+        """Say which agents the run waits for before it can begin; None if it has begun or can begin."""
+        if self._state.configuration is not None or (available := self._available()) >= self._wanted:
+            return None
+        return f"waiting for agents: {self._wanted:,} wanted, {available:,} enrolled that were never asked"
+
+    @property
+    def _wanted(self) -> int:
+        return int(self._scenario.agents.count)
+
+    def _available(self) -> int:
+        return self._roster.agents - sum(c.used for c in self._store.cohorts())
+
     def _await_agents(self, on_progress: Callable[[Progress], None]) -> None:
-        wanted = int(self._scenario.agents.count)
         clock = self._collection.clock
-        deadline = clock() + ENROLMENT_PATIENCE
-        said = -1
-        while (available := self._roster.agents - sum(c.used for c in self._store.cohorts())) < wanted:
-            if clock() > deadline:
+        deadline = clock() + self._patience
+        said = None
+        self._heed()
+        while (lacking := self.lacking()) is not None:
+            if clock() >= deadline:
                 raise PeerUnavailable(
-                    f"the scenario wants {wanted} agents that were never asked, {available} are enrolled (each answers "
-                    f"once in its life): start more, or lower agents.count"
+                    f"the scenario wants {self._wanted} agents that were never asked, {self._available()} are enrolled "
+                    f"(each answers once in its life): start more, or lower agents.count"
                 )
-            if available != said:
-                on_progress(
-                    Progress(f"waiting for agents: {wanted:,} wanted, {available:,} enrolled that were never asked", {})
-                )
-                said = available
+            if lacking != said:
+                on_progress(Progress(lacking, {}))
+                said = lacking
             self._wait(0.2)
+            self._store.check_driving()
 
     def _order_seed(self) -> str:
         if self._state.seed is None or self._scenario.people == "real":
@@ -211,8 +269,10 @@ class Execution:
                 "enrolled": self._roster.agents,
                 "asked": sum(q.asked for q in self._store.questions(self._run)),
                 "answered": self._store.answered(self._run),
-                "rejected": sum(self._collection.rejected.values()),
+                "rejected": self._collection.count_rejected(),
             },
+            lost=self._lost(),
+            enrolment=self._enrolment(),
             seconds=self._seconds,
         )
         last = self._store.last_entry(self._run)
@@ -224,10 +284,17 @@ class Execution:
         self._store.finish(self._run, status, result, entry)
         return result
 
+    def _lost(self) -> dict[str, Any]:
+        declined = self._collection.declined(self._run)
+        asked = sum(question.asked for question in self._store.questions(self._run))
+        silent = asked - self._store.answered(self._run) - sum(declined.values())
+        return {"silent": max(0, silent), "declined": declined}
+
     # Exchanges ------------------------------------------------------------------------------------------------------
 
     def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
         began = time.monotonic()
+        self._heed()
         if isinstance(step, AskCurator):
             reply: Any = self._ask_curator(number, step)
             self._seconds["curator"] += time.monotonic() - began
@@ -272,7 +339,9 @@ class Execution:
                 if not said:
                     self._on_progress(Progress(f"the run waits for the curator: {error.detail}", {}))
                 said = True
+                self._heed()
                 time.sleep(PAUSE)
+                self._store.check_driving()
 
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:
         """Ask a batch, or find its stored answers."""

@@ -19,11 +19,15 @@ def result_document(
     reason: str,
     terms: Terms | None,
     agents: dict[str, int],
+    lost: dict[str, Any],
+    enrolment: dict[str, int],
     seconds: dict[str, float],
 ) -> dict[str, Any]:
     """Return the result document; without an outcome, answer and estimate are null.
 
-    ``tasks`` is there only if the protocol learned several things: what was found for each, in order.
+    ``lost`` counts agents that were asked and did not answer: who kept silent, and who declined, by reason.
+    ``enrolment`` counts participants, beside the referee's caps. ``tasks`` is there only if the protocol learned
+    several things: what was found for each, in order.
     """
     several = {"tasks": [_task(ended) for ended in outcome.tasks]} if outcome and outcome.tasks else {}
     return {
@@ -35,6 +39,8 @@ def result_document(
         "estimate": outcome.estimate.wire() if outcome and outcome.estimate else None,
         **several,
         "agents": agents,
+        "lost": lost,
+        "enrolment": enrolment,
         "privacy": {
             **{who: promised.wire() for who, promised in promises(scenario, terms).items()},
             "all_runs": terms.all_runs.wire() if terms and terms.all_runs else None,

@@ -7,6 +7,7 @@ import random
 
 from common.core import canonical
 from common.core.errors import BadMessage, TandemError
+from common.service.bodies import LARGE, TINY, Admitted, Guarded, Opening
 from common.service.edge import Call, Handler, Reply
 from common.service.grouping import Grouped
 from common.wire import messages
@@ -20,8 +21,10 @@ HELD = 1000
 """Polls that are held at the same time; further ones are answered at once, with a time to come again."""
 POLLS = 1000.0
 """Polls a second that those who wait are asked to share."""
-LONGEST = 60.0
+LONGEST = 600.0
 """Seconds to come again after, at most."""
+BATCH = 2 << 20
+"""Bytes of a batch of individual reports."""
 
 
 class AgentsEdge:
@@ -38,6 +41,8 @@ class AgentsEdge:
         self._enrol = Grouped(referee.registrar.enrol, "enrol")
         self._poll = Grouped(referee.collection.poll, "poll")
         self._report = Grouped(referee.collection.accept, "report")
+        self._decline = Grouped(referee.collection.decline, "decline")
+        self._room = Grouped(referee.collection.room, "packed")
         self._news: asyncio.Event | None = None
         self._held = 0
 
@@ -47,16 +52,33 @@ class AgentsEdge:
         return {
             ("POST", "/v1/enrolments"): self.enrol,
             ("POST", "/v1/polls"): self.poll,
+            ("POST", "/v1/declines"): self.decline,
             ("PUT", "/v1/reports/"): self.report,
+            ("PUT", "/v1/packed-reports/"): self.packed,
+        }
+
+    @property
+    def limits(self) -> dict[str, int | Guarded]:
+        """Limits of bodies by the beginning of their paths."""
+        return {
+            "/v1/enrolments": TINY,
+            "/v1/polls": TINY,
+            "/v1/declines": TINY,
+            "/v1/reports/": TINY,
+            "/v1/packed-reports/": Guarded(LARGE, self._packed_may_come, line=TINY),
+            "/v1/report-batches": Guarded(BATCH, self._batch_may_come),
         }
 
     async def enrol(self, call: Call) -> Reply:
         """Enrol a participant."""
-        return _json(await self._enrol((_read(call, messages.Enrolment.KIND), call.token)))
+        self._enrol.check_room()
+        self._referee.registrar.admits(call.token)
+        return _json(await self._enrol((_read(call.body, messages.Enrolment.KIND), call.token)))
 
     async def poll(self, call: Call) -> Reply:
         """Answer a poll: with a question, or after some seconds without."""
-        signed = _read(call, messages.Poll.KIND)
+        self._poll.check_room()
+        signed = _read(call.body, messages.Poll.KIND)
         news = self._listen()
         found = await self._poll(signed)
         if found is None and self._held < HELD:
@@ -75,9 +97,36 @@ class AgentsEdge:
             return Reply(204, headers=((b"retry-after", f"{self._pause():.1f}".encode()),))
         return _json(found)
 
+    async def decline(self, call: Call) -> Reply:
+        """Note that a participant will not answer its question."""
+        problem = await self._decline(_read(call.body, messages.Decline.KIND))
+        if problem is not None:
+            raise problem
+        return Reply(204)
+
+    async def packed(self, call: Call) -> Reply:
+        """Take a hosted population's report, whose header is its first line; it is on disk when this returns."""
+        signed = _read(call.line, messages.PackedReport.KIND)
+        same_id(call.tail, signed)
+        await asyncio.to_thread(self._referee.report_packed, signed, call.body)
+        return Reply(204)
+
+    async def _packed_may_come(self, opening: Opening) -> Admitted:
+        signed = _read(opening.line, messages.PackedReport.KIND)
+        same_id(opening.tail, signed)
+        found = await self._room(signed)
+        if isinstance(found, TandemError):
+            raise found
+        return Admitted(found)
+
+    async def _batch_may_come(self, opening: Opening) -> Admitted:
+        self._referee.registrar.admits(opening.token)
+        return Admitted(BATCH)
+
     async def report(self, call: Call) -> Reply:
         """Take an individual's report; it is on disk when this returns."""
-        signed = _read(call, messages.Report.KIND)
+        self._report.check_room()
+        signed = _read(call.body, messages.Report.KIND)
         same_id(call.tail, signed)
         problem = await self._report(Sent(signed))
         if problem is not None:
@@ -93,7 +142,7 @@ class AgentsEdge:
             def announce() -> None:
                 loop.call_soon_threadsafe(self._announce)
 
-            self._referee.collection.on_question = announce
+            self._referee.collection.questions.on_question = announce
         return self._news
 
     def _announce(self) -> None:
@@ -121,8 +170,8 @@ def same_id(report_id: str, signed: Signed) -> None:
         raise BadMessage("the path and the message name different reports")
 
 
-def _read(call: Call, kind: str) -> Signed:
-    signed = Signed.parse(canonical.decode(call.body))
+def _read(raw: bytes, kind: str) -> Signed:
+    signed = Signed.parse(canonical.decode(raw))
     if signed.kind != kind:
         raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
     return signed

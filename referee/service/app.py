@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response
@@ -9,22 +10,27 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
+from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
-from common.core.errors import NotFound
+from common.core.errors import BadMessage, CannotWrite, NotFound
 from common.core.values import Value
-from common.service.app import Service, create_app, signed_body
-from common.service.edge import LARGE, Call, Handler
+from common.service.app import Service, create_app, problem_response, signed_body
+from common.service.bodies import Admitted, Guarded, Opening
+from common.service.edge import Call, Handler
 from common.wire import messages
 from common.wire.identity import Signed
 from referee.collection.collection import Sent
-from referee.service.agents_edge import AgentsEdge, same_id
+from referee.service.agents_edge import AgentsEdge
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 from referee.state.runfolder import pack_reports
 
+log = logging.getLogger("tandem.referee")
 MAX_REPORTS = 1000
 """Individual reports in one batch, at most."""
+MAX_RUN = 4 << 20
+"""Bytes of a request to run a scenario."""
 RunName = Annotated[str, Path(pattern=messages.RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
@@ -73,15 +79,34 @@ class RunState(Value):
     result: dict[str, Any] | None
 
 
+class RunLine(Value):
+    """A run in the list of all: its scenario, how it stands, and what it waits for (empty once it has ended)."""
+
+    run: str
+    scenario: str
+    status: str
+    waits_for: str
+
+
 def referee_app(referee: Referee, runner: Runner) -> Service:
     """Return the service of a referee."""
     agents = AgentsEdge(referee)
+
+    async def operators_body(opening: Opening) -> Admitted:
+        referee.authorize("operator", opening.token)
+        return Admitted(MAX_RUN)
+
     app = create_app(
         "Tandem referee",
         "Drives hybrid-model protocols between a curator and many local agents.",
-        limits={"/v1/packed-reports/": LARGE, "/v1/report-batches": 2 << 20, "/v1/runs/": 16 << 20},
+        limits={**agents.limits, "/v1/runs/": Guarded(MAX_RUN, operators_body)},
         short=agents.handlers,
     )
+
+    @app.exception_handler(SQLAlchemyError)
+    async def away(request: Request, error: SQLAlchemyError) -> Response:
+        log.error("the referee's database cannot be used", exc_info=error)
+        return problem_response(CannotWrite("the referee's database cannot be used at present: ask again"))
 
     def state(run: str, after: int) -> RunState:
         known = referee.store.run(run)
@@ -95,7 +120,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     def about() -> About:
         return About(key=referee.identity.public)
 
-    # The edge answers these three before they come here, with the same handlers.
+    # The edge answers these five before they come here, with the same handlers.
 
     @app.post(
         "/v1/enrolments",
@@ -123,11 +148,39 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         openapi_extra=signed_body("report"),
     )
     async def report(report_id: ReportId, request: Request) -> Response:
-        return await _handled(agents.report, request, report_id)
+        return await _handled(agents.report, request)
 
-    @app.post("/v1/report-batches", summary="Hand in many individual answers; those that fail are listed with a reason")
-    async def batch(reports: Annotated[list[Signed], Field(max_length=MAX_REPORTS)]) -> BatchOutcome:
-        return await run_in_threadpool(_take_each, referee, reports)
+    @app.post(
+        "/v1/declines",
+        summary="Say that a question will not be answered, and why",
+        status_code=204,
+        openapi_extra=signed_body("decline"),
+    )
+    async def decline(request: Request) -> Response:
+        return await _handled(agents.decline, request)
+
+    @app.post(
+        "/v1/report-batches",
+        summary="Hand in many individual answers; those that fail are listed with a reason (enrolment or individual)",
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "description": "Signed reports",
+                "content": {
+                    "application/json": {
+                        "schema": {
+                            "type": "array",
+                            "maxItems": MAX_REPORTS,
+                            "items": {"$ref": "#/components/schemas/Signed"},
+                        }
+                    }
+                },
+            }
+        },
+    )
+    async def batch(request: Request, token: Token) -> BatchOutcome:
+        referee.registrar.admits(token.credentials if token else "")
+        return await run_in_threadpool(_take_each, referee, await request.body())
 
     @app.put(
         "/v1/packed-reports/{report_id}",
@@ -142,11 +195,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         },
     )
     async def packed(report_id: ReportId, request: Request) -> Response:
-        header, _, body = (await request.body()).partition(b"\n")
-        signed = Signed.parse(canonical.decode(header))
-        same_id(report_id, signed)
-        await run_in_threadpool(referee.report_packed, signed, body)
-        return Response(status_code=204)
+        return await _handled(agents.packed, request, first_line=True)
 
     @app.put("/v1/runs/{run}", summary="Create a run (operator)")
     def create(run: RunName, wanted: RunRequest, token: Token) -> RunState:
@@ -155,9 +204,28 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         runner.wake()
         return state(run, 0)
 
-    @app.get("/v1/runs/{run}", summary="How is a run doing?")
-    def show(run: RunName, after: Annotated[int, Query(ge=0)] = 0) -> RunState:
+    @app.get("/v1/runs", summary="All runs, oldest first: how they stand, and what they wait for (operator)")
+    def runs(token: Token) -> list[RunLine]:
+        operator(token)
+        return [
+            RunLine(run=run.run, scenario=str(run.scenario.get("name")), status=run.status, waits_for=waits_for)
+            for run, waits_for in referee.standing()
+        ]
+
+    @app.get("/v1/runs/{run}", summary="How is a run doing? (operator)")
+    def show(run: RunName, token: Token, after: Annotated[int, Query(ge=0)] = 0) -> RunState:
+        operator(token)
         return state(run, after)
+
+    @app.put(
+        "/v1/runs/{run}/cancellation",
+        summary="Cancel a run: what was released stays released, what was spent stays spent (operator)",
+    )
+    def cancel(run: RunName, token: Token) -> RunState:
+        operator(token)
+        referee.cancel(run)
+        runner.wake()
+        return state(run, 0)
 
     @app.get("/v1/runs/{run}/configuration", summary="A run's signed configuration")
     def configuration(run: RunName) -> Signed:
@@ -165,10 +233,11 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
 
     @app.get(
         "/v1/runs/{run}/transcript",
-        summary="The transcript, one JSON entry a line",
+        summary="The transcript, one JSON entry a line (operator)",
         response_class=PlainTextResponse,
     )
-    def transcript(run: RunName) -> PlainTextResponse:
+    def transcript(run: RunName, token: Token) -> PlainTextResponse:
+        operator(token)
         referee.store.run(run)
         return PlainTextResponse("".join(line + "\n" for line in referee.store.entries(run)))
 
@@ -198,6 +267,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     @app.get("/v1/metrics", summary="Counters, in Prometheus' text format", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:
         lines = [f"tandem_agents_enrolled {referee.registrar.roster.agents}"]
+        lines += [f"tandem_enrolment_{name} {count}" for name, count in referee.registrar.enrolled().items()]
         lines += [
             f'tandem_reports_rejected_total{{reason="{reason}"}} {count}'
             for reason, count in sorted(referee.collection.rejected.items())
@@ -207,14 +277,20 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     return app
 
 
-async def _handled(handler: Handler, request: Request, tail: str = "") -> Response:
+async def _handled(handler: Handler, request: Request, first_line: bool = False) -> Response:
     """Answer a request as the edge does."""
-    reply = await handler(Call(tail, dict(request.headers.raw), await request.body()))
+    body = await request.body()
+    line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)
+    reply = await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body))
     headers = {name.decode(): value.decode() for name, value in reply.headers}
     return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
 
 
-def _take_each(referee: Referee, reports: list[Signed]) -> BatchOutcome:
+def _take_each(referee: Referee, raw: bytes) -> BatchOutcome:
+    wires = canonical.decode(raw)
+    if not isinstance(wires, list) or len(wires) > MAX_REPORTS:
+        raise BadMessage(f"a batch is a list of at most {MAX_REPORTS} signed reports")
+    reports = [Signed.parse(wire) for wire in wires]
     outcomes = referee.collection.accept([Sent(signed) for signed in reports])
     rejected = [Rejected(position=i, reason=error.problem) for i, error in enumerate(outcomes) if error is not None]
     return BatchOutcome(accepted=len(reports) - len(rejected), rejected=tuple(rejected))

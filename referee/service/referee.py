@@ -9,22 +9,25 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from common.core import canonical
-from common.core.errors import NotFound, TandemError
+from common.core.errors import BadInput, NotFound, Superseded, TandemError
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.service.database import sqlite_url
 from common.vocabulary.steps import Progress
 from common.wire import messages
 from common.wire.identity import Identity, Signed
-from common.wire.state import hold
+from common.wire.state import durable_key, hold
 from referee.collection.collection import Collection, Sent
-from referee.collection.registrar import Registrar
+from referee.collection.registrar import USUAL, Caps, Registrar
 from referee.protocols.base import protocol_of
+from referee.runs import execution
 from referee.runs.execution import Execution
 from referee.runs.port import CuratorPort
 from referee.state.store import Store
 from referee.state.values import Run
 
 T = TypeVar("T")
+LEASE = 10.0
+"""Seconds for which a process drives the runs without renewing its lease."""
 
 
 class Referee:
@@ -42,11 +45,18 @@ class Referee:
         How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work here.
     clock
         What deadlines are read from, in seconds; by default the time since this machine was started.
+    key
+        File of the signing key, which all processes on one database share; by default in the state directory.
+    lease
+        Seconds after which another process may drive the runs, if this one has driven them and is not heard of.
+
+    caps
+        How many may enrol.
 
     Raises
     ------
     BadInput
-        If another process works on the state directory, or the database cannot be opened.
+        If another process works on the state directory, or the database cannot be opened or is another referee's.
     """
 
     def __init__(
@@ -57,17 +67,29 @@ class Referee:
         database: str | None = None,
         wait: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        caps: Caps = USUAL,
+        key: Path | None = None,
+        lease: float = LEASE,
     ) -> None:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
-            self.identity = Identity.load_or_create(folder / "identity.key")
+            self.identity = Identity.load_or_create(key or folder / "identity.key")
             self.store = Store(database or sqlite_url(folder / "referee.sqlite"))
             opened.callback(self.store.close)
+            owner = self.store.owner(self.identity.public)
+            if owner != self.identity.public:
+                raise BadInput(
+                    f"the database is that of referee {owner[:16]}..., this one is {self.identity.public[:16]}...: "
+                    f"give its key file with --key"
+                )
             self._opened = opened.pop_all()
-        self.registrar = Registrar(self.store, self.identity)
-        self.collection = Collection(self.store, self.identity, self.registrar.roster, clock)
+        self._name = durable_key(folder / "process").hex()
+        self._began = False
+        self.lease = lease
+        self.registrar = Registrar(self.store, self.identity, caps)
+        self.collection = Collection(self.store, self.identity, self.registrar, clock, self._name)
         self._curator = curator
-        self._wait = wait or self.collection.wait
+        self._wait = wait or self.collection.questions.wait
         self._notes: dict[str, list[Progress]] = {}
 
     def close(self) -> None:
@@ -113,6 +135,12 @@ class Referee:
         """
         found = _or_raise(self.collection.poll([signed])[0])
         return None if found is None else Signed.model_validate_json(found)
+
+    def decline(self, signed: Signed) -> None:
+        """Note that a participant will not answer its question, and why."""
+        problem = self.collection.decline([signed])[0]
+        if problem is not None:
+            raise problem
 
     def report(self, signed: Signed) -> None:
         """Take an individual report."""
@@ -162,35 +190,103 @@ class Referee:
         """
         self.store.run(run)
         first = self.store.first_entry(run)
-        return self.registrar.roster.encode(0 if first is None else int(first.body["participants"]["count"]))
+        count = 0 if first is None else int(first.body["participants"]["count"])
+        if count > len(self.registrar.roster):
+            self.registrar.refresh()
+        return self.registrar.roster.encode(count)
 
     def notes(self, run: str) -> list[Progress]:
         """Return what the run has said of its progress so far."""
         return self._notes.get(run, [])
 
-    def execute(self, run: str, on_progress: Callable[[Progress], None] = lambda note: None) -> dict[str, Any]:
+    def drive(self) -> bool:
+        """Become the one process of this referee that drives its runs, if no other is; return whether this one is.
+
+        Whoever works on this state directory for the first time takes up at once what the process before it left: that
+        one has ended, or the directory could not be had.
+        """
+        drives = self.store.take_lease(self._name, self.lease, again=not self._began)
+        self._began = True
+        return drives
+
+    def lacking(self, state: Run) -> str | None:
+        """Say which agents a run waits for before it can begin; None if it has begun or can begin.
+
+        What it says is among the run's notes, too.
+        """
+        found = self._execution(state).lacking()
+        notes = self._notes.setdefault(state.run, [])
+        if found is not None and (not notes or notes[-1].text != found):
+            notes.append(Progress(found, {}))
+        return found
+
+    def cancel(self, run: str) -> None:
+        """End a run as ``cancelled``: one that has not begun at its turn, a running one between two of its messages.
+
+        What was released stays released, what was spent stays spent; a run that has ended stays as it is.
+
+        Raises
+        ------
+        NotFound
+            If there is no such run.
+        """
+        self.store.run(run)
+        self.store.cancel(run)
+
+    def standing(self) -> list[tuple[Run, str]]:
+        """Return all runs, oldest first, each with whom or what it waits for (empty once it has ended)."""
+        return [(run, self._waits_for(run) if run.result is None else "") for run in self.store.runs()]
+
+    def _waits_for(self, run: Run) -> str:
+        if run.status == "cancelling":
+            return "the end of what it is at"
+        if run.configuration is None:
+            lacking = self._execution(run).lacking()
+            return "its turn" if lacking is None else lacking.removeprefix("waiting for ")
+        heard = self.collection.heard(run.run)
+        return "the curator" if heard is None else f"agents: {heard[1]:,} of {heard[2]:,} on question {heard[0]}"
+
+    def execute(
+        self,
+        run: str,
+        on_progress: Callable[[Progress], None] = lambda note: None,
+        patience: float | None = None,
+    ) -> dict[str, Any]:
         """Carry a run to its end, from wherever it stands; returns the result document.
 
         What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
+
+        Parameters
+        ----------
+        patience
+            Seconds to wait for agents before it begins; None: :data:`referee.runs.execution.ENROLMENT_PATIENCE`.
+
+        Raises
+        ------
+        Superseded
+            If another process drives the runs, or began to while this one did: that one goes on.
         """
         state = self.store.run(run)
         if state.result is not None:
             return state.result
-        notes = self._notes[run] = []
+        if self.store.fence is None and not self.drive():
+            raise Superseded("another process drives the runs of this referee")
+        notes = self._notes[run] = self._notes.get(run, [])
 
         def noticed(note: Progress) -> None:
             notes.append(note)
             on_progress(note)
 
-        return self._execution(state).carry(noticed)
+        return self._execution(state, patience).carry(noticed)
 
     def give_up(self, run: str, reason: str) -> dict[str, Any]:
         """End a run as ``failed``, without answer, because of a fault of the referee itself."""
         return self._execution(self.store.run(run)).give_up(reason)
 
-    def _execution(self, state: Run) -> Execution:
-        parts = (self.store, self.identity, self.registrar.roster, self.collection)
-        return Execution(state, *parts, self._curator, self._wait)
+    def _execution(self, state: Run, patience: float | None = None) -> Execution:
+        parts = (self.store, self.identity, self.registrar.roster, self.collection, self.registrar.enrolled)
+        patience = execution.ENROLMENT_PATIENCE if patience is None else patience
+        return Execution(state, *parts, self._curator, self._wait, patience)
 
 
 def _or_raise(outcome: T | TandemError) -> T:

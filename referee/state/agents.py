@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
-from referee.state.tables import Tables
+from referee.state.tables import ENROLLING, Tables
 from referee.state.values import Cohort, Participant
 
 _ROWS = 10_000
@@ -21,7 +21,7 @@ class AgentQueries(Tables):
     def allow_token(self, purpose: str, sha256: str) -> None:
         """Remember the hash of the token for a purpose (``enrolment`` or ``operator``); an earlier one is forgotten."""
         tokens = self._table("tokens")
-        with self._engine.begin() as connection:
+        with self._alone(ENROLLING) as connection:
             connection.execute(delete(tokens).where(tokens.c.purpose == purpose))
             connection.execute(insert(tokens).values(purpose=purpose, sha256=sha256))
 
@@ -32,19 +32,32 @@ class AgentQueries(Tables):
 
     # Participants ---------------------------------------------------------------------------------------------------
 
-    def add_participants(self, participants: Sequence[Participant]) -> None:
-        """Record participants, in one transaction."""
-        rows = [(p.first, bytes.fromhex(p.key), p.agents) for p in participants]
-        self._insert_all("participants", ("first", "key", "agents"), rows)
+    def add_participants(self, begin: int, choose: Callable[[Iterable[Participant]], Sequence[Participant]]) -> None:
+        """Record participants, in one transaction that no other process has at the same time.
+
+        Parameters
+        ----------
+        begin
+            The agent number after all that the caller knows.
+        choose
+            Called with those who were recorded since, from ``begin`` on; returns who is to be recorded after them.
+            Whoever has not seen all others cannot record anybody: the first number would be taken.
+        """
+        with self._alone(ENROLLING) as connection:
+            rows = [(p.first, bytes.fromhex(p.key), p.agents) for p in choose(self._participants(connection, begin))]
+            self._insert_all(connection, "participants", ("first", "key", "agents"), rows)
 
     def participants(self, begin: int = 0) -> Iterator[Participant]:
         """Go through those from an agent number on, in the order of their numbers."""
-        table = self._table("participants")
         with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
-            for first, key, agents in connection.execute(
-                select(table.c.first, table.c.key, table.c.agents).where(table.c.first >= begin).order_by(table.c.first)
-            ):
-                yield Participant(key.hex(), first, agents)
+            yield from self._participants(connection, begin)
+
+    def _participants(self, connection: Connection, begin: int) -> Iterator[Participant]:
+        table = self._table("participants")
+        for first, key, agents in connection.execute(
+            select(table.c.first, table.c.key, table.c.agents).where(table.c.first >= begin).order_by(table.c.first)
+        ):
+            yield Participant(key.hex(), first, agents)
 
     # Cohorts --------------------------------------------------------------------------------------------------------
 

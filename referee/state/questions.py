@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from common.wire.transcript import Entry
-from referee.state.tables import Tables
-from referee.state.values import Part, Question, StoredReport
+from referee.state.tables import REPORTING, Tables
+from referee.state.values import Part, Question, StoredReport, Taken
 
 _FIELDS = ("slot", "individual", "report_id", "answered", "signature", "body", "message")
 """Of a stored report, in its own order."""
@@ -26,7 +28,7 @@ class QuestionQueries(Tables):
     def open_question(self, question: Question, entry: Entry) -> None:
         """Record a question, the agents it takes from their cohorts, and its transcript entry, all or nothing."""
         cohorts = self._table("cohorts")
-        with self._engine.begin() as connection:
+        with self._driving() as connection:
             connection.execute(
                 insert(self._table("questions")).values(
                     run=question.run,
@@ -56,17 +58,20 @@ class QuestionQueries(Tables):
             rows = connection.execute(select(table).where(table.c.run == run).order_by(table.c.question)).all()
         return [_question(row) for row in rows]
 
-    def open_questions(self) -> list[Question]:
-        """Return every question that still takes answers, oldest first."""
-        table = self._table("questions")
+    def open_questions(self) -> dict[int, tuple[str, int]]:
+        """Return run and number of every question that takes answers, by their keys, oldest first."""
         with self._engine.connect() as connection:
-            rows = connection.execute(select(table).where(table.c.open).order_by(table.c.key)).all()
-        return [_question(row) for row in rows]
+            return self._open_questions(connection)
+
+    def _open_questions(self, connection: Connection) -> dict[int, tuple[str, int]]:
+        table = self._table("questions")
+        query = select(table.c.key, table.c.run, table.c.question).where(table.c.open).order_by(table.c.key)
+        return {int(key): (run, int(number)) for key, run, number in connection.execute(query)}
 
     def close_question(self, question: Question) -> None:
-        """Take no more answers, and remember how many agents have answered."""
+        """Take no more answers, in no process, and remember how many agents have answered."""
         table, reports = self._table("questions"), self._table("reports")
-        with self._engine.begin() as connection:
+        with self._driving(REPORTING) as connection:
             total = select(func.coalesce(func.sum(reports.c.answered), 0)).where(reports.c.question == question.key)
             connection.execute(
                 update(table)
@@ -76,22 +81,47 @@ class QuestionQueries(Tables):
 
     # Reports --------------------------------------------------------------------------------------------------------
 
+    def taken(self, newest: int) -> list[Taken]:
+        """Return which reports were stored after number ``newest``, oldest first."""
+        with self._engine.connect() as connection:
+            return self._taken(connection, newest)
+
+    def _taken(self, connection: Connection, newest: int) -> list[Taken]:
+        table = self._table("reports")
+        query = select(table.c.number, table.c.question, table.c.slot).where(table.c.number > newest)
+        return [Taken(*row) for row in connection.execute(query.order_by(table.c.number))]
+
     def last_report(self) -> int:
         """Return the number of the newest report, 0 if there is none."""
         table = self._table("reports")
         with self._engine.connect() as connection:
             return int(connection.execute(select(func.coalesce(func.max(table.c.number), 0))).scalar_one())
 
-    def add_reports(self, first: int, reports: Sequence[tuple[int, StoredReport]]) -> None:
-        """Store reports, each with the key of its question, in one transaction, numbered ``first`` and on."""
-        self._insert_all(
-            "reports",
-            ("number", "question", *_FIELDS),
-            [
+    def add_reports(
+        self,
+        newest: int,
+        choose: Callable[[Sequence[Taken], AbstractSet[int]], Sequence[tuple[int, StoredReport]]],
+    ) -> None:
+        """Store reports, in one transaction that no other process has at the same time, numbered without gaps.
+
+        Parameters
+        ----------
+        newest
+            The number of the last report that the caller knows.
+        choose
+            Called with those that were stored since, and with the keys of the questions that take answers; returns the
+            reports to be stored after them, each with the key of its question. Whoever has not seen all others cannot
+            store any: the number would be taken.
+        """
+        with self._alone(REPORTING) as connection:
+            taken = self._taken(connection, newest)
+            chosen = choose(taken, self._open_questions(connection).keys())
+            first = (taken[-1].number if taken else newest) + 1
+            rows = [
                 (number, question, r.slot, r.individual, r.report_id, r.answered, r.signature, r.body, r.message)
-                for number, (question, r) in enumerate(reports, start=first)
-            ],
-        )
+                for number, (question, r) in enumerate(chosen, start=first)
+            ]
+            self._insert_all(connection, "reports", ("number", "question", *_FIELDS), rows)
 
     def report(self, number: int) -> StoredReport:
         """Return a report by its number."""
@@ -114,6 +144,27 @@ class QuestionQueries(Tables):
         with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
             for slot, number in connection.execute(query):  # noqa: UP028 - pairs, not rows
                 yield slot, number
+
+    def keep_rejected(self, process: str, counts: Mapping[str, int]) -> None:
+        """Remember how many reports a process has refused, by reason, in the place of what it said before."""
+        table = self._table("rejections")
+        rows = [{"process": process, "reason": reason, "count": count} for reason, count in counts.items()]
+        with self._engine.begin() as connection:
+            connection.execute(delete(table).where(table.c.process == process))
+            if rows:
+                connection.execute(insert(table), rows)
+
+    def rejected(self, process: str | None = None) -> Counter[str]:
+        """Return how many reports a process, or all of them, have refused, by reason."""
+        table = self._table("rejections")
+        query = select(table.c.reason, table.c["count"])
+        found: Counter[str] = Counter()
+        with self._engine.connect() as connection:
+            for reason, count in connection.execute(
+                query if process is None else query.where(table.c.process == process)
+            ):
+                found[reason] += int(count)
+        return found
 
     def answered(self, run: str) -> int:
         """Return how many agents have answered the closed questions of a run."""

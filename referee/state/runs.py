@@ -11,8 +11,10 @@ from sqlalchemy.exc import IntegrityError
 from common.core.errors import Conflict, NotFound
 from common.wire.chain import Head
 from common.wire.transcript import Entry
-from referee.state.tables import Tables
+from referee.state.tables import REPORTING, Tables
 from referee.state.values import Cohort, Run
+
+UNFINISHED = ("waiting", "running", "cancelling")
 
 
 class RunQueries(Tables):
@@ -60,17 +62,36 @@ class RunQueries(Tables):
             raise NotFound(f"there is no run {run!r}")
         return _run(row)
 
-    def unfinished(self) -> list[Run]:
-        """Return runs that are waiting or running, oldest first."""
+    def runs(self) -> list[Run]:
+        """Return all runs, oldest first."""
         table = self._table("runs")
         with self._engine.connect() as connection:
-            query = select(table).where(table.c.status.in_(("waiting", "running"))).order_by(table.c.position)
+            return [_run(row) for row in connection.execute(select(table).order_by(table.c.position)).all()]
+
+    def cancel(self, run: str) -> None:
+        """Note that a run is to be cancelled, unless it has ended."""
+        table = self._table("runs")
+        with self._engine.begin() as connection:
+            open_ones = table.c.status.in_(("waiting", "running"))
+            connection.execute(update(table).where(table.c.run == run, open_ones).values(status="cancelling"))
+
+    def cancelled(self, run: str) -> bool:
+        """Tell whether a run is to be cancelled."""
+        table = self._table("runs")
+        with self._engine.connect() as connection:
+            return connection.execute(select(table.c.status).where(table.c.run == run)).scalar() == "cancelling"
+
+    def unfinished(self) -> list[Run]:
+        """Return runs that have no result, oldest first."""
+        table = self._table("runs")
+        with self._engine.connect() as connection:
+            query = select(table).where(table.c.status.in_(UNFINISHED)).order_by(table.c.position)
             return [_run(row) for row in connection.execute(query).all()]
 
     def finish(self, run: str, status: str, result: dict[str, Any], entry: Entry | None) -> None:
         """Record a run's end, with its last transcript entry if it got so far."""
         runs, questions = self._table("runs"), self._table("questions")
-        with self._engine.begin() as connection:
+        with self._driving(REPORTING) as connection:
             connection.execute(update(runs).where(runs.c.run == run).values(status=status, result=json.dumps(result)))
             connection.execute(update(questions).where(questions.c.run == run).values(open=False))
             if entry is not None:
@@ -78,7 +99,7 @@ class RunQueries(Tables):
 
     def configure(self, run: str, configuration: dict[str, Any], cohort: Cohort | None, entry: Entry) -> None:
         """Fix a run's configuration, its new cohort and its first transcript entry, all or nothing."""
-        with self._engine.begin() as connection:
+        with self._driving() as connection:
             if cohort is not None:
                 connection.execute(
                     insert(self._table("cohorts")).values(
@@ -86,8 +107,9 @@ class RunQueries(Tables):
                     )
                 )
             runs = self._table("runs")
+            connection.execute(update(runs).where(runs.c.run == run).values(configuration=json.dumps(configuration)))
             connection.execute(
-                update(runs).where(runs.c.run == run).values(configuration=json.dumps(configuration), status="running")
+                update(runs).where(runs.c.run == run, runs.c.status == "waiting").values(status="running")
             )
             connection.execute(self._insert_entry(run, entry, None))
 
@@ -95,7 +117,7 @@ class RunQueries(Tables):
 
     def add_entry(self, run: str, entry: Entry, step: int | None = None) -> None:
         """Append an entry to a run's transcript; ``step`` marks it as the reply to that step of the protocol."""
-        with self._engine.begin() as connection:
+        with self._driving() as connection:
             connection.execute(self._insert_entry(run, entry, step))
 
     def entries(self, run: str) -> list[str]:

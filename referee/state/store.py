@@ -6,11 +6,12 @@ What a method has returned from is on disk. Nothing here decides anything.
 from __future__ import annotations
 
 from referee.state.agents import AgentQueries
+from referee.state.leases import LeaseQueries
 from referee.state.questions import QuestionQueries
 from referee.state.runs import RunQueries
 
 
-class Store(AgentQueries, RunQueries, QuestionQueries):
+class Store(AgentQueries, RunQueries, QuestionQueries, LeaseQueries):
     """The referee's database: all its queries together.
 
     Parameters

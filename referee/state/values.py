@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,14 @@ class Question:
     asked: int
     open: bool
     key: int = 0
+
+
+class Taken(NamedTuple):
+    """That a report is stored: its number, the key of its question, and the slot that it is from."""
+
+    number: int
+    question: int
+    slot: int
 
 
 @dataclass(frozen=True, slots=True)

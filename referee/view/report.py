@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from common.core.plain import plain
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.demands.base import demands_of
@@ -86,11 +88,11 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
     privacy = dict(result["privacy"])
     everything = privacy.pop("all_runs", None)
     lines = [
-        f"# {scenario.title}",
+        f"# {_safe(scenario.title)}",
         "",
-        " ".join(scenario.description.split()),
+        _safe(" ".join(scenario.description.split())),
         "",
-        f"**{result['status']}** after {result['iterations']} rounds: {result['reason']}.",
+        f"**{_safe(result['status'])}** after {result['iterations']} rounds: {_safe(result['reason'])}.",
         "",
         "| | |",
         "|---|---|",
@@ -98,6 +100,7 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
         *([f"| **over all runs of these people** | {over_all_runs(everything)} |"] if everything else []),
         *([f"| people | {SIMULATED} |"] if scenario.people == "simulated" else []),
         f"| agents asked, answered, enrolled | {', '.join(format(result['agents'][k], ',') for k in _COUNTS)} |",
+        *(f"| lost | {_safe(words)} |" for words in lost(result)),
         f"| seconds | {result['seconds']['total']} |",
     ]
     if result["truth"] is not None and "correct" in result["truth"]:
@@ -139,6 +142,22 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
     lines += ["", "`state/` holds the parties' keys and private state: nothing of it is needed to verify the run."]
     lines += ["", f"Verify this run with `referee audit {result['run']}`.", ""]
     return "\n".join(lines)
+
+
+def lost(result: dict[str, Any]) -> list[str]:
+    """Say how many agents were asked and did not answer, and why, as far as that is known."""
+    found = result["lost"]
+    words = [f"{found['silent']:,} kept silent"] if found["silent"] else []
+    if found["declined"]:
+        each = ", ".join(f"{reason} {count:,}" for reason, count in found["declined"].items())
+        words.append(f"{sum(found['declined'].values()):,} declined: {each}")
+    return words
+
+
+def _safe(text: str) -> str:
+    """Return a text, perhaps a stranger's, of which Markdown and HTML take nothing for a command."""
+    escaped = html.escape(plain(text), quote=False)
+    return "".join(f"\\{character}" if character in "\\`[]!|" else character for character in escaped)
 
 
 _COUNTS = ("asked", "answered", "enrolled")

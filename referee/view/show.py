@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from common.core.plain import plain
 from common.planning.checks import violations
 from common.planning.plan import plan, rows, rows_of
 from common.planning.problems.base import planned_values
@@ -19,7 +21,7 @@ from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import HYPOTHESES
 from referee.audit.audit import Audit
-from referee.view.report import PROMISED, SIMULATED, TRUTHS, over_all_runs
+from referee.view.report import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
 
 _OUT = Console()
 _ERR = Console(stderr=True)
@@ -49,7 +51,7 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
         def on_progress(text: str, numbers: dict[str, float]) -> None:
             progress.console.print(_line(text, numbers), highlight=False)
             total, done = numbers.get("rounds"), numbers.get("round")
-            progress.update(task, description=f"after {text}", total=total, completed=done)
+            progress.update(task, description=f"after {_shown(text)}", total=total, completed=done)
 
         yield on_progress
 
@@ -66,7 +68,13 @@ def _plain(title: str) -> OnProgress:
     return on_progress
 
 
+def _shown(text: str) -> str:
+    """Return a text, perhaps a stranger's, so that neither a terminal nor rich takes any of it for a command."""
+    return escape(plain(text))
+
+
 def _line(text: str, numbers: dict[str, float]) -> str:
+    text = _shown(text)
     if "value" not in numbers:
         return f"  {text}"
     interval = f"{numbers['low']:.4f} to {numbers['high']:.4f}"
@@ -75,13 +83,14 @@ def _line(text: str, numbers: dict[str, float]) -> str:
 
 def result(document: dict[str, Any], *, simulated: bool) -> None:
     """Print the final table of a run, whose people are simulated or real."""
+    document = {**document, **{name: _shown(str(document[name])) for name in ("scenario", "status", "reason")}}
     table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     table.add_row("status", f"{document['status']}: {document['reason']}")
     table.add_row("iterations", str(document["iterations"]))
     if document["truth"] and "correct" in document["truth"]:
-        table.add_row("answer", json.dumps(document["answer"]))
+        table.add_row("answer", escape(json.dumps(document["answer"])))
         found = {name: value for name, value in document["truth"].items() if name != "correct"}
         verdict = "correct" if document["truth"]["correct"] else "wrong"
         table.add_row("in truth", f"{verdict}: {json.dumps(found)} (only an experiment can know)")
@@ -112,6 +121,8 @@ def result(document: dict[str, Any], *, simulated: bool) -> None:
         "agents",
         f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled",
     )
+    for words in lost(document):
+        table.add_row("  lost", _shown(words))
     privacy = dict(document["privacy"])
     everything = privacy.pop("all_runs", None)
     for who, promised in privacy.items():

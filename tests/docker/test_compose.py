@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -25,7 +26,10 @@ UP = "docker compose up --build --exit-code-from run"
 UP_FOUR = f"docker compose up --build --exit-code-from run --scale local_agent={HOSTS}"
 AUDIT = "docker compose run --rm --no-deps run referee audit /runs/ball-1"
 DOWN = "docker compose down --volumes"
-DOCUMENTED = (UP, UP_FOUR, AUDIT, DOWN)
+LOAD = "docker compose --env-file deploy/docker/load.env --profile scale --profile load"
+UP_LOAD = f"{LOAD} up --build --exit-code-from load load"
+DOWN_LOAD = f"{LOAD} down --volumes"
+DOCUMENTED = (UP, UP_FOUR, AUDIT, DOWN, UP_LOAD, DOWN_LOAD)
 """The documents' commands that this file runs; a test of the documents finds them there."""
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("docker")]
@@ -73,7 +77,7 @@ def compose() -> Iterator[Compose]:
     try:
         yield project
     finally:
-        project.call(f"{DOWN} --timeout 5")
+        project.call(f"{DOWN_LOAD} --timeout 5")
 
 
 @dataclass
@@ -217,3 +221,17 @@ def test_nobody_is_root_nor_can_become_it(project: Project) -> None:
         assert "0" not in status["Uid"].split()
         assert status["NoNewPrivs"].strip() == "1"
         assert int(status["CapBnd"], 16) == int(status["CapEff"], 16) == 0
+
+
+def test_two_processes_on_a_server_behind_a_proxy_take_what_individuals_and_hosts_say(compose: Compose) -> None:
+    """Everything that was acknowledged is stored and counted; nobody but the referee's processes reaches the server."""
+    try:
+        shown = compose.succeed(UP_LOAD, seconds=1500)
+        assert re.search(r"12,000 acknowledged, 12,000 stored,\s.*12,000 counted: they agree", shown, re.DOTALL)
+        compose.succeed(f"{LOAD} up --detach load_hosts", seconds=300)
+        (agent,) = compose.succeed(f"{LOAD} ps -q load_hosts").split()
+        assert reaches(agent, "proxy", 8000)
+        assert not reaches(agent, "database", 5432)
+        assert not reaches(agent, "driver", 8000)
+    finally:
+        compose.call(f"{DOWN_LOAD} --timeout 5")

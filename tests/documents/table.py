@@ -135,6 +135,7 @@ QUICK: tuple[Job, ...] = (
     job("make help", *(rf"\b{target}\b" for target in TARGETS)),
     job("referee list", "ball A ball that .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
     job("referee plan ball", "Where they come from: .* violated accuracy: steps = "),
+    job("referee load-test --print-scenario", "protocol: learn-and-test .*agents: .*count: 10000"),
     job("referee budget", "no run has been charged to anybody|charged scenario people"),
 )
 
@@ -164,6 +165,22 @@ SLOW: tuple[Job, ...] = (
     job("make format", "files left unchanged", check=_nothing_changed, alone=True),
     job("make clean", check=_no_environment, alone=True),
     job("referee load-test --individuals 2000", "they agree", varies=r"[\d.,]+"),
+    Job(
+        (
+            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step(
+                "referee serve --state one --key KEY --database URL &",
+                values={"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"},
+                until="listens on",
+            ),
+            Step(
+                "referee serve --state two --key KEY --database URL --role ingest --port 8003 &",
+                values={"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"},
+                until="listens on",
+            ),
+        ),
+        ports=(8000, 8003),
+    ),
     Job(
         (
             Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
@@ -248,6 +265,7 @@ SLOW: tuple[Job, ...] = (
 PARSED: dict[str, dict[str, str]] = {
     "make evidence": {},
     "referee run halfspace": {},
+    "referee load-test --individuals 20000": {},
     "referee run ball-paper-nonprivate": {},
     "referee run ball-paper-size": {},
     "referee run ball-paper-size --seed 1": {},
@@ -282,11 +300,15 @@ IN_CI = ("make install", "make check", "make test", "make test-all")
 CONTAINERS = DOCUMENTED
 """Run by ``tests/docker``, where there is an engine."""
 
-EXTRAS = tuple(f"pip install 'tandem-hybrid[{extra}]'" for extra in ("onnx", "ray", "compare"))
+EXTRAS = tuple(f"pip install 'tandem-hybrid[{extra}]'" for extra in ("onnx", "ray", "compare", "postgresql"))
 """Installs from an index: the extra must exist."""
 
 NAMES = (
     "kill -9",
+    "referee runs",  # these three need a referee's address and token: tests/referee/service/test_operating.py runs them
+    "referee logs RUN",
+    "referee cancel RUN",
+    "referee serve --max-individuals",
     "referee audit FOLDER",
     "python -m benchmarks.NAME",
     "python -m benchmarks.",

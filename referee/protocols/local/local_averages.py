@@ -16,8 +16,7 @@ from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.queries.moment import MomentQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
-from common.wire.messages import MAX_AGENTS_PER_QUESTION
-from referee.protocols.asking import estimate_mean
+from referee.protocols.asking import at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
 
@@ -62,7 +61,7 @@ class LocalAverages(Protocol):
             raise BadScenario("local averages need records of bounded norm: give the target a public norm")
         if count < 2:
             raise BadScenario(f"local averages need an agent to learn from and one to test with, found {count} agents")
-        learning = min(max(1, int(count * (1.0 - TESTED))), MAX_AGENTS_PER_QUESTION)
+        learning = at_once(max(1, int(count * (1.0 - TESTED))))
         query = MomentQuery(dimension=target.dimension, bound=target.coordinate, norm=target.norm)
         answers = yield AskAgents(query, learning)
         yield Progress("averages are in", {"round": 1, "rounds": 1, "asked": answers.asked})

@@ -17,7 +17,7 @@ from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.queries.gradient import GradientQuery
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
-from referee.protocols.asking import estimate_mean
+from referee.protocols.asking import at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
 
@@ -56,6 +56,7 @@ class LocalGradientDescent(Protocol):
         bound = max(1.0, scenario.target.coordinate)
         count = scenario.agents.count
         learning = int(count * (1.0 - TESTED))
+        at_once(count - learning)
         steps = max(1, min(MAX_STEPS, learning // (MIN_PER_COORDINATE * (d + 1))))
         iterate, total = np.zeros(d + 1), np.zeros(d + 1)
         # The logistic loss is (norm^2 + 1)/4-smooth in (w, b) on records of that norm.
@@ -74,7 +75,7 @@ class LocalGradientDescent(Protocol):
 def _gradient(iterate: Floats, bound: float, count: int, mechanism: Mechanism) -> Generator[AskAgents, Answers, Floats]:
     """Estimate each coordinate of the gradient from the agents whose slot asked for it."""
     width = len(iterate)
-    answers = yield AskAgents(GradientQuery(hypothesis=_linear(iterate), bound=bound), count)
+    answers = yield AskAgents(GradientQuery(hypothesis=_linear(iterate), bound=bound), at_once(count))
     coordinate = answers.slots % width
     sums = np.bincount(coordinate, weights=mechanism.unbias(answers.values), minlength=width)
     counts = np.bincount(coordinate, minlength=width)

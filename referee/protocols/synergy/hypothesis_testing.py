@@ -12,7 +12,7 @@ from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.operations.count import Count
 from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
-from referee.protocols.asking import ask, problem_of
+from referee.protocols.asking import ask, at_once, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem
 
@@ -47,6 +47,7 @@ class HypothesisTestingProtocol(Protocol):
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Hear both sides, and decide."""
         problem = problem_of(scenario, HypothesisTesting)
+        at_once(scenario.agents.count)  # refused before the curator spends anything
         counted = yield from hear_curator(scenario, problem)
         told = yield from hear_agents(scenario, problem)
         return decided_by(counted, told)

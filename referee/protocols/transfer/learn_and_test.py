@@ -33,9 +33,9 @@ class LearnAndTest(Protocol):
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn, then estimate the loss on T."""
+        wanted = at_once(scenario.agents.count)  # refused before the curator spends anything
         hypothesis = (yield from ask(Learn(round=1))).hypothesis
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
-        wanted = at_once(scenario.agents.count)
         found = yield from estimate_mean(loss, scenario, wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         reason = f"{found.asked:,} agents tested what the curator learned"

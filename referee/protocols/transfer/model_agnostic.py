@@ -50,12 +50,12 @@ class ModelAgnosticProtocol(Protocol):
         learner = scenario.curator.settings
         if not isinstance(learner, ModelAgnosticSettings):
             raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
+        wanted = at_once(scenario.agents.count)  # refused before the curator spends anything
         queries = learner.queries
         labelled = yield from ask(Label(count=queries, transfer=True))
         hypothesis = student(labelled, _labels(learner))
         told = sum(label is not None for label in labelled.labels)
         yield Progress("labelled", {"points": queries, "answered": told, "unanswered": queries - told})
-        wanted = at_once(scenario.agents.count)
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         found = yield from estimate_mean(loss, scenario, wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})

@@ -12,7 +12,7 @@ import pytest
 
 from common.core.errors import BadInput, from_document
 from common.service.app import create_app, listen, same, token_hash
-from common.service.edge import LARGE
+from common.service.bodies import LARGE
 from common.wire.identity import Identity
 from curator.service.app import curator_app
 from referee.service.app import referee_app

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
+import time
+
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import MetaData, inspect, text
 
 from common.core.errors import BadInput
-from common.service.database import downgrade, open_database, sqlite_url, upgrade
+from common.service.database import alone, downgrade, open_database, sqlite_url, upgrade
 
 TABLES = {
     "curator.state.migrations": {"entries"},
-    "referee.state.migrations": {"tokens", "participants", "cohorts", "runs", "questions", "reports", "entries"},
+    "referee.state.migrations": {
+        "tokens",
+        "participants",
+        "cohorts",
+        "runs",
+        "questions",
+        "reports",
+        "entries",
+        "identity",
+        "leases",
+        "rejections",
+    },
 }
 
 
@@ -50,3 +66,80 @@ def test_what_cannot_be_opened_is_said_so(tmp_path):
     for url in ("nonsense", "nosuch://x/y", sqlite_url(garbage), f"sqlite:///{tmp_path}/no/such/folder/x.sqlite"):
         with pytest.raises(BadInput, match="database"):
             open_database(url, "curator.state.migrations")
+
+
+# On a PostgreSQL server -----------------------------------------------------------------------------------------------
+
+
+def test_the_same_migrations_make_the_same_tables_on_a_server(postgresql):
+    package = "referee.state.migrations"
+    engine = open_database(postgresql.database(), package)
+    assert set(inspect(engine).get_table_names()) == TABLES[package] | {"alembic_version"}
+    with engine.begin() as connection:
+        downgrade(connection, package)
+    assert set(inspect(engine).get_table_names()) == {"alembic_version"}
+    engine.dispose()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_many_processes_that_start_at_once_make_the_tables_once(tmp_path, kind, request):
+    url = sqlite_url(tmp_path / "x.sqlite") if kind == "sqlite" else request.getfixturevalue("postgresql").database()
+    code = "import sys; from common.service.database import open_database; open_database(*sys.argv[1:]).dispose()"
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, url, "referee.state.migrations"], stderr=subprocess.PIPE)
+        for _ in range(4)
+    ]
+    said = [process.communicate(timeout=120)[1] for process in started]
+    assert [process.returncode for process in started] == [0] * 4, said
+
+
+def test_sessions_on_a_server_commit_to_its_disk_and_never_fail_as_not_serializable(postgresql):
+    url = postgresql.database()
+    postgresql.execute("ALTER ROLE postgres SET synchronous_commit = off")
+    postgresql.execute("ALTER ROLE postgres SET default_transaction_isolation = serializable")
+    try:
+        engine = open_database(url, "referee.state.migrations")
+        with engine.connect() as connection:
+            assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"
+            assert connection.execute(text("SHOW transaction_isolation")).scalar() == "read committed"
+        engine.dispose()
+    finally:
+        postgresql.execute("ALTER ROLE postgres RESET ALL")
+
+
+@pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
+def test_a_server_that_may_lose_what_was_committed_is_refused(postgresql, setting):
+    url = postgresql.database()
+    postgresql.execute(f"ALTER SYSTEM SET {setting} = off")
+    postgresql.execute("SELECT pg_reload_conf()")
+    try:
+        deadline = time.monotonic() + 20
+        while postgresql.execute(f"SHOW {setting}") != [("off",)]:
+            assert time.monotonic() < deadline
+        with pytest.raises(BadInput, match=f"{setting}=off"):
+            open_database(url, "referee.state.migrations")
+    finally:
+        postgresql.execute(f"ALTER SYSTEM RESET {setting}")
+        postgresql.execute("SELECT pg_reload_conf()")
+
+
+def test_a_turn_is_one_transactions_at_a_time_and_sees_what_the_one_before_wrote(postgresql):
+    """Two threads read the greatest number and write the next one, over and over: none is written twice or left out."""
+    engine = open_database(postgresql.database(), "referee.state.migrations")
+    greatest = text("SELECT coalesce(max(first), -1) FROM participants")
+
+    def work() -> None:
+        for _ in range(50):
+            with engine.begin() as connection:
+                alone(connection, 1)
+                number = connection.execute(greatest).scalar_one() + 1
+                connection.execute(text("INSERT INTO participants VALUES (:n, '', 1)"), {"n": number})
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with engine.connect() as connection:
+        assert connection.execute(greatest).scalar_one() == 99
+    engine.dispose()

@@ -12,7 +12,8 @@ from common.service import grouping
 from common.service.grouping import Grouped
 
 
-def test_everybody_gets_their_own_outcome_and_what_waits_is_one_group():
+@pytest.mark.asyncio
+async def test_everybody_gets_their_own_outcome_and_what_waits_is_one_group():
     sizes: list[int] = []
     gate = threading.Event()
 
@@ -21,66 +22,56 @@ def test_everybody_gets_their_own_outcome_and_what_waits_is_one_group():
         gate.wait(60)
         return [item * item for item in items]
 
-    async def ask() -> list[int]:
-        grouped = Grouped(work, "squares")
-        first = asyncio.ensure_future(grouped(1))
-        await asyncio.sleep(0)
-        rest = [asyncio.ensure_future(grouped(n)) for n in range(2, 1000)]
-        await asyncio.sleep(0)
-        gate.set()
-        return [await first, *await asyncio.gather(*rest)]
-
-    assert asyncio.run(ask()) == [n * n for n in range(1, 1000)]
+    grouped = Grouped(work, "squares")
+    first = asyncio.ensure_future(grouped(1))
+    await asyncio.sleep(0)
+    rest = [asyncio.ensure_future(grouped(n)) for n in range(2, 1000)]
+    await asyncio.sleep(0)
+    gate.set()
+    assert [await first, *await asyncio.gather(*rest)] == [n * n for n in range(1, 1000)]
     assert sizes == [1, grouping.MOST, 998 - grouping.MOST]
 
 
-def test_what_fails_fails_for_its_group_only():
+@pytest.mark.asyncio
+async def test_what_fails_fails_for_its_group_only():
     def work(items):
         if "bad" in items:
             raise OSError("disk full")
         return items
 
-    async def ask() -> list[object]:
-        grouped = Grouped(work, "strings")
-        first = await asyncio.gather(grouped("bad"), grouped("beside"), return_exceptions=True)
-        return [*first, await grouped("later")]
-
-    failed, beside, later = asyncio.run(ask())
+    grouped = Grouped(work, "strings")
+    found: list[str | BaseException] = await asyncio.gather(grouped("bad"), grouped("beside"), return_exceptions=True)
+    failed, beside = found
     assert isinstance(failed, OSError)
     assert beside in ("beside", failed)
-    assert later == "later"
+    assert await grouped("later") == "later"
 
 
-def test_who_gives_up_disturbs_nobody():
-    async def ask() -> str:
-        grouped: Grouped[str, str] = Grouped(lambda items: items, "strings")
-        gone = asyncio.ensure_future(grouped("gone"))
-        await asyncio.sleep(0)
-        gone.cancel()
-        return await grouped("stays")
-
-    assert asyncio.run(ask()) == "stays"
+@pytest.mark.asyncio
+async def test_who_gives_up_disturbs_nobody():
+    grouped: Grouped[str, str] = Grouped(lambda items: items, "strings")
+    gone = asyncio.ensure_future(grouped("gone"))
+    await asyncio.sleep(0)
+    gone.cancel()
+    assert await grouped("stays") == "stays"
 
 
-def test_too_many_are_told_to_come_again(monkeypatch):
+@pytest.mark.asyncio
+async def test_too_many_are_told_to_come_again(monkeypatch):
     monkeypatch.setattr(grouping, "WAITING", 3)
     gate = threading.Event()
 
-    async def ask() -> int:
-        grouped: Grouped[int, bool] = Grouped(lambda items: [gate.wait(60) for _ in items], "slow")
-        asked = [asyncio.ensure_future(grouped(n)) for n in range(10)]
-        await asyncio.sleep(0)
-        gate.set()
-        return sum(isinstance(found, Busy) for found in await asyncio.gather(*asked, return_exceptions=True))
-
-    assert asyncio.run(ask()) == 6
+    grouped: Grouped[int, bool] = Grouped(lambda items: [gate.wait(60) for _ in items], "slow")
+    asked = [asyncio.ensure_future(grouped(n)) for n in range(10)]
+    await asyncio.sleep(0)
+    gate.set()
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum(isinstance(outcome, Busy) for outcome in found) == 6
     assert Busy("x").status == 503
 
 
 @pytest.mark.parametrize("size", [1, 5])
-def test_a_group_is_taken_at_once(size):
-    async def ask() -> list[int]:
-        grouped: Grouped[int, int] = Grouped(lambda items: [len(items)] * len(items), "sizes")
-        return [await grouped(n) for n in range(size)]
-
-    assert asyncio.run(ask()) == [1] * size
+@pytest.mark.asyncio
+async def test_a_group_is_taken_at_once(size):
+    grouped: Grouped[int, int] = Grouped(lambda items: [len(items)] * len(items), "sizes")
+    assert [await grouped(n) for n in range(size)] == [1] * size

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadInput
+from common.scenario import loading
+from common.scenario.loading import load
+from deploy.checking import checked
+from deploy.load import testing
+from deploy.load.deployment import started
 from deploy.load.testing import Options
 from referee.cli import app
 
+ROOT = Path(__file__).parents[3]
 PHASES = {"per_second", "p50_ms", "p99_ms", "cpu_us_referee", "cpu_us_generator", "rejected"}
 
 
@@ -22,8 +29,10 @@ def loaded(*arguments: str) -> Any:
 
 
 @pytest.mark.slow  # it starts a deployment, and agents in a process of their own
-def test_what_is_acknowledged_is_stored_and_counted():
-    found = loaded("--individuals", "300", "--hosted", "500", "--hosts", "2")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_what_is_acknowledged_is_stored_and_counted(kind, request):
+    store = [] if kind == "sqlite" else ["--database", request.getfixturevalue("postgresql").database()]
+    found = loaded("--individuals", "300", "--hosted", "500", "--hosts", "2", *store)
     assert (found["acknowledged"], found["stored"], found["counted"], found["agree"]) == (800, 800, 800, True)
     assert set(found["phases"]) == {"enrol", "poll", "report", "audit"}
     for name, phase in found["phases"].items():
@@ -33,6 +42,7 @@ def test_what_is_acknowledged_is_stored_and_counted():
     assert found["machine"]["verify_per_second"] > 0
     assert found["machine"]["commits_per_second"] > 0
     assert found["peak_memory_bytes"] > 0
+    assert found["database_bytes_per_report"] > 100
 
 
 @pytest.mark.slow
@@ -48,6 +58,24 @@ def test_those_who_are_silent_are_waited_for_and_not_counted():
     assert (found["acknowledged"], found["stored"], found["counted"]) == (150, 150, 150)
 
 
+@pytest.mark.slow
+def test_a_deployment_elsewhere_is_loaded_whose_curator_serves_the_printed_scenario(tmp_path):
+    printed = CliRunner().invoke(app, ["load-test", "--individuals", "200", "--print-scenario"])
+    assert printed.exit_code == 0
+    served = tmp_path / "load.yaml"
+    served.write_text(printed.stdout)
+    with started(checked(loading.load(str(served), [])), tmp_path) as there:
+        tokens = ["--token", there.operator, "--enrolment", there.enrolment]
+        found = loaded("--individuals", "200", "--url", there.url, *tokens)
+    assert (found["acknowledged"], found["counted"], found["peak_memory_bytes"]) == (200, 200, None)
+
+
+def test_the_faster_loop_is_used_where_it_is_installed(monkeypatch):
+    assert testing._loops() is not None
+    monkeypatch.setattr(testing, "find_spec", lambda name: None)
+    assert testing._loops() is None
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
@@ -61,3 +89,11 @@ def test_those_who_are_silent_are_waited_for_and_not_counted():
 def test_what_cannot_be_is_refused_before_anything_is_started(wrong, why):
     with pytest.raises(BadInput, match=why):
         Options(**wrong)
+
+
+def test_the_load_of_the_compose_file_is_that_of_the_command():
+    lines = (ROOT / "deploy" / "docker" / "load.env").read_text().splitlines()
+    values = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    served = checked(load(values["TANDEM_SCENARIO"], values["TANDEM_SET"].split()))
+    options = Options(int(values["TANDEM_INDIVIDUALS"]), int(values["TANDEM_HOSTED"]))
+    assert served.wire() == options.scenario().wire()

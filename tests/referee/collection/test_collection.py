@@ -27,7 +27,10 @@ from common.vocabulary.packing import pack_answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from referee.collection.collection import PATIENCE
+from referee.collection.registrar import Caps
 from tests.support import TOKEN, Bench, seal, tiny
+
+pytestmark = pytest.mark.usefixtures("each_store")
 
 
 class Attacker:
@@ -288,6 +291,7 @@ def test_enrolment_needs_the_token_and_is_idempotent(bench):
 
 
 def test_no_more_agents_than_numbers(bench):
+    bench.referee.registrar.caps = Caps(people=1 << 32)
     with pytest.raises(TandemError, match="numbers at most 4294967296"):
         bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=1 << 32)), TOKEN)
     with pytest.raises(BadMessage):
@@ -368,7 +372,7 @@ def test_a_report_that_arrives_twice_at_the_same_moment_is_one_report(bench):
 def test_an_open_question_is_parsed_once_however_many_ask_and_report(bench, monkeypatch):
     def attack() -> None:
         with monkeypatch.context() as parsed:
-            parsed.setattr("referee.collection.collection.parse_query", lambda wire: pytest.fail("parsed again"))
+            parsed.setattr("referee.collection.questions.parse_query", lambda wire: pytest.fail("parsed again"))
             asked = Attacker(bench).assignment()
             report = messages.Report(
                 report_id="2" * 32, assignment="0" * 64, run="run", digest=asked.digest, question=1, answer=1

@@ -16,6 +16,8 @@ from common.wire import messages
 from common.wire.identity import Identity
 from tests.support import TOKEN, Bench, seal
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 
 def failing(real: Callable[..., Any], stored: bool) -> Callable[..., Any]:
     """Return what does its work or leaves it, and then fails; the second time it does its work."""

@@ -40,6 +40,7 @@ class Asked:
         self.host = Host(self.agent, referee, referee.identity.public)
         self.host.enrol(TOKEN)
         referee.create("run", chosen.wire(), 1)
+        assert referee.drive()
         referee._execution(referee.store.run("run")).begin(lambda note: None)
 
     def __enter__(self) -> Asked:
@@ -65,7 +66,7 @@ def test_a_population_and_an_individual_say_their_items(tmp_path, mechanism):
         assert asked.agent.report is not None
         assert answers.asked == len(answers.values) == PEOPLE
         population = asked.bench.population._population.records(np.arange(PEOPLE - 1))
-        batch = asked.bench.referee.collection._question("run", 1).asked.batch
+        batch = asked.bench.referee.collection.questions.find("run", 1).asked.batch
         slots = np.concatenate([batch.slots(p.key) for p in batch.roster])
         members = np.concatenate([batch.people(p.key) for p in [batch.roster.at(0)]])
         features = np.concatenate([population.features[members], PERSON.features])

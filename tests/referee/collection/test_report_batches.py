@@ -4,6 +4,7 @@ import secrets
 
 import httpx
 import numpy as np
+import pytest
 
 from common.vocabulary.records import Records
 from common.wire import messages
@@ -13,6 +14,8 @@ from local_agent.policy import Policy
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, seal, served, tiny
+
+pytestmark = pytest.mark.usefixtures("each_store")
 
 
 def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
@@ -34,8 +37,10 @@ def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
             again = agents[0].identity.sign("report", fresh_id)
             forged = reports[1].model_copy(update={"signature": "00" * 64})
             batch = [report.wire() for report in (reports[0], again, forged, reports[1], reports[0])]
+            token = {"Authorization": f"Bearer {TOKEN}"}
             with served(referee_app(referee, Runner(referee))) as address:
-                outcomes.append(httpx.post(f"{address}/v1/report-batches", json=batch, trust_env=False).json())
+                url = f"{address}/v1/report-batches"
+                outcomes.append(httpx.post(url, json=batch, headers=token, trust_env=False).json())
 
         bench.meanwhile(hand_in)
         result = bench.run()

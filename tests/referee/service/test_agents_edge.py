@@ -12,6 +12,8 @@ from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, seal, served
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 
 @pytest.mark.parametrize("short", [True, False])
 def test_the_edge_and_the_app_answer_alike(tmp_path, short):

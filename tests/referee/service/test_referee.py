@@ -21,6 +21,8 @@ from referee.service.runner import Runner
 from referee.state.store import Store
 from tests.support import TOKEN, Bench, leave_folder, seal, tiny
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 SAME = ("status", "reason", "iterations", "answer", "estimate", "agents", "privacy")
 
 
@@ -227,11 +229,11 @@ def test_the_runner_takes_up_what_is_unfinished_and_what_is_new(bench, monkeypat
 def test_a_bug_fails_its_run_and_not_the_next(bench, monkeypatch, caplog):
     real, calls = Referee.execute, []
 
-    def broken(self: Referee, run: str) -> Any:
+    def broken(self: Referee, run: str, **named: Any) -> Any:
         calls.append(run)
         if run == "first":
             raise ZeroDivisionError("a bug")
-        return real(self, run)
+        return real(self, run, **named)
 
     monkeypatch.setattr(Referee, "execute", broken)
     for name in ("first", "second"):
@@ -248,13 +250,13 @@ def test_a_database_that_is_away_fails_nothing(bench, monkeypatch, caplog):
     monkeypatch.setattr(referee.service.runner, "PAUSE", 0.01)
     real, calls = Referee.execute, []
 
-    def shaky(self: Referee, run: str) -> Any:
+    def shaky(self: Referee, run: str, **named: Any) -> Any:
         calls.append(run)
         if len(calls) < 3:
             raise (
                 OperationalError("insert", {}, Exception("disk I/O error")) if len(calls) == 1 else OSError(28, "full")
             )
-        return real(self, run)
+        return real(self, run, **named)
 
     monkeypatch.setattr(Referee, "execute", shaky)
     bench.referee.create("first", bench.chosen.wire(), 1)

@@ -7,6 +7,8 @@ from common.wire import messages
 from common.wire.identity import Identity
 from tests.support import TOKEN, seal
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 INDIVIDUAL = "for-individuals-only"
 
 

@@ -139,7 +139,15 @@ def test_a_report_speaks_of_halting_only_where_the_run_may_halt(protocol, haltin
 def test_a_refused_run_is_not_called_non_private(tmp_path):
     """Its scenario asks for privacy, and its curator released nothing."""
     result = result_document(
-        tiny(), None, status="refused", reason="no", terms=None, agents=NOBODY, seconds={"total": 0.0}
+        tiny(),
+        None,
+        status="refused",
+        reason="no",
+        terms=None,
+        agents=NOBODY,
+        lost={"silent": 0, "declined": {}},
+        enrolment={},
+        seconds={"total": 0.0},
     )
     document = {**result, "truth": None, "run": str(tmp_path), "peak_memory_bytes": 0}
     write_report(tmp_path, tiny(), document, [])

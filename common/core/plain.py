@@ -1,0 +1,44 @@
+"""Text of strangers, made safe to show: no control characters, no line breaks, no bidirectional overrides."""
+
+from __future__ import annotations
+
+import logging
+import unicodedata
+from typing import Any
+
+MAX_LENGTH = 2000
+"""Characters that are shown of one text."""
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode's categories of what is not seen, or changes how other characters are seen."""
+
+
+def plain(text: str) -> str:
+    """Return a text in one line that shows what it holds: what is no visible character stands as its number.
+
+    A terminal takes control characters for commands (titles, colours, the clipboard); a line break may look like a
+    further line of a log.
+    """
+    shown = text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + "..."
+    if shown.isascii() and shown.isprintable():
+        return shown
+    return "".join(_visible(character) for character in shown)
+
+
+def _visible(character: str) -> str:
+    if unicodedata.category(character) not in _HIDDEN:
+        return character
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+class PlainFormatter(logging.Formatter):
+    """Writes each log message in one line of visible characters; what was raised stands in lines of its own below."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in logging
+        """Return the line."""
+        record.message = plain(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name in logging
+        """Return the lines of what was raised."""
+        return "\n".join(plain(line) for line in super().formatException(ei).split("\n"))

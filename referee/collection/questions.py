@@ -1,0 +1,162 @@
+"""The questions of a referee in memory, and who has reported on each: a copy that follows the store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+
+from common.core.errors import NotFound
+from common.scenario.resolved import parse_resolved
+from common.vocabulary.mechanisms.base import LocalRandomizer
+from common.vocabulary.queries.base import parse_query
+from common.wire import messages
+from referee.collection.asked import Asked
+from referee.collection.batches import Batch, form_batch
+from referee.collection.registrar import Registrar
+from referee.collection.taking import Taking
+from referee.state.store import Store
+from referee.state.values import Question, Taken
+
+GATHER = 0.01
+"""Seconds in which further reports may join the first, before they are counted."""
+REMEMBERED = 4
+"""Questions that are kept in memory: those that are open, and the ones that were asked about last."""
+
+
+class Questions:
+    """What this process knows of questions and of reports on them.
+
+    Parameters
+    ----------
+    store
+        Durable memory.
+    registrar
+        Knows everybody who is enrolled.
+
+    Attributes
+    ----------
+    lock
+        Held by whoever changes what is known.
+    newest
+        The number of the newest report that is known.
+    open
+        Run and number of each question that takes answers, oldest first.
+    on_question
+        Called when a question was opened.
+    """
+
+    def __init__(self, store: Store, registrar: Registrar) -> None:
+        self._store = store
+        self._registrar = registrar
+        self.lock = threading.RLock()
+        self._arrived = threading.Condition()
+        self._taking: OrderedDict[tuple[str, int], Taking] = OrderedDict()
+        self._runs: dict[str, tuple[str, LocalRandomizer]] = {}
+        self.newest = store.last_report()
+        self.open = list(store.open_questions().values())
+        self.on_question: Callable[[], None] = lambda: None
+
+    # What is known --------------------------------------------------------------------------------------------------
+
+    def find(self, run: str, number: int) -> Taking | None:
+        """Return a question of a run, and who has reported on it; one thread at a time reads it from the store."""
+        key = (run, number)
+        known = self._taking.get(key)
+        if known is not None:
+            return known
+        with self.lock:
+            known = self._taking.get(key)
+            question = None if known is not None else self._store.question(run, number)
+            if known is None and question is not None:
+                self._registrar.refresh()  # whoever was asked is in the list then
+                known = Taking(question, self._asked(question), self._store.slots(question))
+                self._taking[key] = known
+                for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
+                    del self._taking[old]
+            return known
+
+    def _asked(self, question: Question) -> Asked:
+        digest, mechanism = self.agreed(question.run)
+        query = parse_query(question.query)
+        kind = mechanism.answer_kind(query.domain)
+        return Asked(question.run, digest, question.question, query, kind, lambda: self._batch(question))
+
+    def _batch(self, question: Question) -> Batch:
+        cohorts = {c.first: c for c in self._store.cohorts()}
+        return form_batch(question.parts, cohorts.__getitem__, self._registrar.roster)
+
+    def agreed(self, run: str) -> tuple[str, LocalRandomizer]:
+        """Return the digest of a run's configuration, and how its agents randomize; also right after a restart."""
+        if run not in self._runs:
+            wire = self._store.run(run).configuration
+            if wire is None:
+                raise NotFound(f"run {run!r} has not begun")
+            configuration = messages.Configuration.parse(wire)
+            self._runs[run] = (configuration.fingerprint(), parse_resolved(configuration.scenario).agents.mechanism)
+        return self._runs[run]
+
+    # What changes ---------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Learn what other processes have stored: questions that were opened or closed, and reports.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If the store cannot be read at present.
+        """
+        with self.lock:
+            questions = self._store.open_questions()
+            self.learn(self._store.taken(self.newest), questions.keys())
+            fresh = [place for place in questions.values() if place not in self.open]
+            for run, number in fresh:
+                self.find(run, number)  # before anybody asks for it
+            self.open = list(questions.values())
+        if fresh:
+            self.on_question()
+
+    def learn(self, taken: Sequence[Taken], still_open: AbstractSet[int]) -> None:
+        """Take over which reports were stored by others, and which questions still take any."""
+        takings = {taking.question.key: taking for taking in self._taking.values()}
+        for report in taken:
+            self.newest = report.number
+            if report.question in takings:
+                takings[report.question].enter(report.slot, report.number)
+        for key, taking in takings.items():
+            taking.open = taking.open and key in still_open
+        if taken:
+            self.announce()
+
+    def opened(self, run: str, number: int) -> None:
+        """Take answers to a question that was opened in the store."""
+        with self.lock:
+            self.find(run, number)
+            self.open = [*self.open, (run, number)]
+        self.on_question()
+
+    def closed(self, taking: Taking) -> None:
+        """Take no more answers to a question that was closed in the store; ``lock`` is held."""
+        key = (taking.question.run, taking.question.question)
+        self._taking.get(key, taking).open = taking.open = False
+        self.open = [other for other in self.open if other != key]
+
+    def stored(self, taking: Taking, slot: int) -> None:
+        """Note that this process has stored the next report; ``lock`` is held."""
+        self.newest += 1
+        taking.enter(slot, self.newest)
+
+    def announce(self) -> None:
+        """Wake whoever waits for reports."""
+        with self._arrived:
+            self._arrived.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until reports arrive, at most that long."""
+        with self._arrived:
+            arrived = self._arrived.wait(min(seconds, 1.0))
+        if arrived:
+            # Very many individuals report one by one: look at them together, not at all of them for each.
+            time.sleep(GATHER)

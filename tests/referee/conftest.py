@@ -1,0 +1,30 @@
+"""The referee's tests of what it stores run on each kind of store."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import support
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def each_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], str | None]:
+    """Let every bench have its database on a store of each kind: the same folder, the same database."""
+    if request.param == "postgresql":
+        server = request.getfixturevalue("postgresql")
+        known: defaultdict[Path, str] = defaultdict(server.database)
+        monkeypatch.setattr(support, "database_of", known.__getitem__)
+    return support.database_of
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the many cases of these files, on a server, to the slow tests: the quick ones go through them on SQLite."""
+    for item in items:
+        if getattr(getattr(item, "callspec", None), "params", {}).get(
+            "each_store"
+        ) == "postgresql" and item.path.name in ("test_collection.py", "test_referee.py"):
+            item.add_marker(pytest.mark.slow)

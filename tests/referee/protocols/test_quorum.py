@@ -1,0 +1,99 @@
+"""Too few answers are never plain done, whatever the protocol; the audit says the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from common.core.errors import BadScenario
+from common.vocabulary.steps import Answers, AskAgents
+from common.wire.messages import MAX_AGENTS_PER_QUESTION
+from deploy import simulation
+from deploy.simulation import SimulatedAgents, conduct
+from referee.audit.audit import audit
+from referee.protocols.base import protocol_of
+from referee.protocols.quorum import needed
+from tests.support import Bench, leave_folder, small, tiny
+
+ONCE = ["learn-and-test", "hypothesis-testing", "select-then-estimate"]
+
+
+def heard(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """Let only a share of those who are asked answer."""
+    real = SimulatedAgents.answer
+
+    def fewer(self, query, count):
+        found = real(self, query, count)
+        kept = int(share * len(found.values))
+        return Answers(found.asked, found.values[:kept], found.slots[:kept])
+
+    monkeypatch.setattr(simulation.SimulatedAgents, "answer", fewer)
+
+
+@pytest.mark.parametrize("protocol", ONCE)
+def test_half_of_what_the_guarantee_takes_is_not_done(protocol, monkeypatch):
+    chosen = small(protocol)
+    everybody = conduct(chosen, 1, lambda *a: None)
+    assert everybody.status == "done"
+    heard(monkeypatch, share := 0.5 * needed(chosen) / chosen.agents.count)
+    few = conduct(chosen, 1, lambda *a: None)
+    assert few.status == "exhausted"
+    assert f"{int(share * chosen.agents.count):,} of {chosen.agents.count:,} agents answered" in few.reason
+    assert f"{needed(chosen):,}" in few.reason
+
+
+def test_the_least_is_what_is_refused_beforehand():
+    chosen = small("hypothesis-testing")
+    least = needed(chosen)
+    assert 0 < least <= chosen.agents.count
+    section = chosen.agents.model_copy(update={"dropout": 0.5})
+    assert needed(chosen.model_copy(update={"agents": section})) == least
+
+
+def test_a_sequential_test_decides_on_what_it_has_heard():
+    assert needed(tiny()) == 0
+
+
+def test_silent_people_of_a_real_run_are_said_and_audited(tmp_path):
+    chosen = tiny("protocol=learn-and-test", "agents.count=700", "agents.dropout=0.0", "agents.deadline=5")
+    with Bench(tmp_path / "state", chosen) as bench:
+        bench.population._dropout = 0.7
+        result = bench.run()
+        finished = bench.finished()
+    assert result["status"] == "exhausted"
+    assert result["agents"]["asked"] == 700
+    assert result["lost"]["silent"] == 700 - result["agents"]["answered"] > 400
+    assert "enrol more agents" in result["reason"]
+    assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).status == "exhausted"
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    ["learn-and-test", "hypothesis-testing", "select-then-estimate", "local-averages", "local-gradient-descent"],
+)
+def test_no_question_is_cut_off_in_silence(protocol):
+    """More than one question reaches are refused with both numbers, before anybody is asked anything."""
+    chosen = small(protocol)
+    section = chosen.agents.model_copy(update={"count": 3 * MAX_AGENTS_PER_QUESTION * 10})
+    script = protocol_of(chosen).script(chosen.model_copy(update={"agents": section}), 7)
+    with pytest.raises(BadScenario, match=r"one question reaches 4,194,304 agents, .* were to answer it"):
+        next(script)
+
+
+def test_a_sequential_test_asks_further_questions_instead():
+    chosen = tiny("agents.mechanism.epsilon=0.001")
+    section = chosen.agents.model_copy(update={"count": 10**8, "batch": 10_000_000})
+    script = protocol_of(chosen).script(chosen.model_copy(update={"agents": section}), 7)
+    step = next(script)
+    while not isinstance(step, AskAgents):
+        step = script.send(learned_of(step))
+    assert step.count == MAX_AGENTS_PER_QUESTION
+
+
+def learned_of(step):
+    from common.vocabulary.hypotheses.linear import Linear
+    from common.vocabulary.operations.learn import Learned
+
+    if not hasattr(step, "operation"):
+        return None
+    return Learned(hypothesis=Linear(weights=tuple(np.zeros(8).tolist()), threshold=0.0))
