@@ -210,7 +210,7 @@ def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bo
         Ask only accountants that answer at once.
     """
     error = error_paid(plan)
-    epsilon = _used(plan, epsilon, delta, error)
+    epsilon = min(epsilon, payable(delta, error)) if quick else _used(plan, epsilon, delta, error)
     delta = delta_left(delta, epsilon, error)
     if delta < 0.0:
         return False

@@ -21,6 +21,8 @@ _SIGMAS = 5.0
 def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script:
     """Start a protocol; ``done`` with fewer answers than :func:`needed` becomes ``exhausted``, with both numbers.
 
+    A search that ends early asks fewer than were planned: then those count whom it asked, less the scenario's dropout.
+
     Parameters
     ----------
     public
@@ -28,7 +30,7 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
     """
     script = protocol.script(scenario, public)
     outcome, asked, answered = yield from _counted(script)
-    least = needed(scenario) if outcome.status == "done" else 0
+    least = min(needed(scenario), _expected(asked, scenario)) if outcome.status == "done" else 0
     if answered >= least:
         return outcome
     reason = (
@@ -68,5 +70,10 @@ def needed(scenario: ResolvedScenario) -> int:
         return math.ceil(rule or 0.0)
     if demands_of(scenario.protocol).reweighs:
         return 0
-    left, spread = section.count * (1.0 - section.dropout), math.sqrt(section.count * section.dropout)
-    return min(int(plan(scenario).answers.value), math.floor(left - _SIGMAS * spread))
+    return min(int(plan(scenario).answers.value), _expected(section.count, scenario))
+
+
+def _expected(asked: int, scenario: ResolvedScenario) -> int:
+    """Return how many of those who were asked answer at least, but for a chance below 1e-6."""
+    dropout = scenario.agents.dropout
+    return math.floor(asked * (1.0 - dropout) - _SIGMAS * math.sqrt(asked * dropout))

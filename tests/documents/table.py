@@ -275,6 +275,7 @@ PARSED: dict[str, dict[str, str]] = {
     "python -m benchmarks.parity [--repetitions 50] [--epsilon 0.5] [--most 6000000] [--json]": {},
     "python -m benchmarks.hand_over [--runs 20] [--people 3000000] [--json]": {},
     "python -m benchmarks.floors [GROUP ...] [--json]": {"GROUP ...": "answers"},
+    "python -m benchmarks.step_limits [--n 100000000] [--json]": {},
     "python -m benchmarks.mutants [--count 200] [--seed 1] [--only PATTERN] [--list] [--retry] [--trusted] [--json]": {
         "PATTERN": "rdp"
     },
