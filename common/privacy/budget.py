@@ -160,15 +160,16 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     if epsilon is None or delta is None or not 0.0 < epsilon < math.inf or not 0.0 <= delta < 1.0:
         raise BadInput(f"a budget needs epsilon > 0 and 0 <= delta < 1, or neither; found {epsilon} and {delta}")
     error = error_paid(plan)
-    used = _used(plan, epsilon, delta, error)
+    used = _used(epsilon, delta, error)
     left = delta_left(delta, used, error)
     name, accountant, requested = _holding(plan, used, max(left, 0.0))
     if left < 0.0:
         requested = math.inf
     if requested > used:
+        most = "" if used == epsilon else f", of which delta = {delta:g} pays for {used:.6g} with noise from tables"
         raise BudgetExceeded(
-            f"the plan costs epsilon = {requested:.6g} at delta = {delta:g}, the budget is {epsilon:g}",
-            requested=requested if math.isfinite(requested) else "infinite",
+            f"the plan costs epsilon = {requested:.6g} at delta = {delta:g}, the budget is {epsilon:g}{most}",
+            requested=requested if math.isfinite(requested) and not most else "infinite",
             budget=epsilon,
             delta=delta,
         )
@@ -176,13 +177,12 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     return Budget((epsilon, delta), name, accountant.budget_filter(plan, used, left), error, certificate)
 
 
-def _used(plan: Plan, epsilon: float, delta: float, error: Fraction) -> float:
-    """Return the epsilon that a budget is opened at: a smaller one where e^epsilon times the error exceeds delta."""
-    if delta_left(delta, epsilon, error) >= 0.0:
-        return epsilon
-    enough = payable(delta, error)
-    found = _cheapest(plan, max(delta_left(delta, enough, error), 0.0))[2]
-    return enough if found <= enough else min(cost(plan, delta), epsilon)
+def _used(epsilon: float, delta: float, error: Fraction) -> float:
+    """Return the epsilon that a budget is opened at: a smaller one where e^epsilon times the error exceeds delta.
+
+    Then it is what half of delta pays for; all of delta would pay for 1.4 more.
+    """
+    return epsilon if delta_left(delta, epsilon, error) >= 0.0 else payable(delta, error)
 
 
 def certify(plan: Plan, delta: float) -> Certificate | None:
@@ -210,7 +210,7 @@ def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bo
         Ask only accountants that answer at once.
     """
     error = error_paid(plan)
-    epsilon = min(epsilon, payable(delta, error)) if quick else _used(plan, epsilon, delta, error)
+    epsilon = _used(epsilon, delta, error)
     delta = delta_left(delta, epsilon, error)
     if delta < 0.0:
         return False

@@ -112,8 +112,11 @@ def test_a_budget_that_is_larger_than_another_holds_what_that_one_holds(epsilon)
 def test_a_plan_that_only_more_epsilon_than_is_payable_would_hold_is_refused():
     plan = [(Gaussian(mu=20.0), 1)]
     assert not fits(plan, 600.0, 1e-6)
-    with pytest.raises(BudgetExceeded, match="inf"):
+    with pytest.raises(
+        BudgetExceeded, match=r"the budget is 600, of which delta = 1e-06 pays for \d\d\.\d+ with noise"
+    ) as refused:
         open_budget(600.0, 1e-6, [Gaussian(mu=20.0)])
+    assert refused.value.members["requested"] == "infinite"
 
 
 def test_more_numbers_than_are_paid_for_are_refused():
