@@ -1,4 +1,4 @@
-"""Every container of the compose file has an end to its memory, its processes and its open files."""
+"""Every container of the compose file has an end to its memory and its processes; the engine limits open files."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def test_every_container_has_limits():
     for name, service in services.items():
         assert service["mem_limit"]
         assert service["pids_limit"] <= 256
-        if name not in ("database", "proxy"):  # images of their own, which say it themselves
-            assert service["ulimits"]["nofile"]["hard"] == 65536
+        # An engine starts no container with more than it may grant itself; a service takes all that it gets.
+        assert "ulimits" not in service, name

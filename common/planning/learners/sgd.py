@@ -110,17 +110,24 @@ class SgdPlanning(LearnerPlanning[OpenSgd, SgdSettings]):
 
 
 def _least_noise(fits: Callable[[float, bool], bool]) -> float:
-    """Return the least noise for the quick accountants, or less of it, to within PRECISION, for the others."""
+    """Return the least noise for the quick accountants, or less of it, to within PRECISION, for the others.
+
+    The others may show nothing for some noise and something for a little less, where their grids are at an end: so
+    three steps down are tried before the search ends.
+    """
     try:
-        private, share = _least(lambda noise: fits(noise, True)), PRECISION
+        private = _least(lambda noise: fits(noise, True))
     except BadScenario:
         return _least(lambda noise: fits(noise, False), 1.0 + PRECISION)
-    leaky = 0.0
-    while private > MIN_NOISE and not leaky:
-        lower = max(private * (1.0 - share), MIN_NOISE)
-        private, leaky = (lower, leaky) if fits(lower, False) else (private, lower)
-        share = min(2.0 * share, 0.5)
-    return _narrowed(lambda noise: fits(noise, False), private, leaky, 1.0 + PRECISION)
+    while private > MIN_NOISE:
+        lower = [max(private * (1.0 - step * PRECISION), MIN_NOISE) for step in (1.0, 4.0, 16.0, 64.0)]
+        less = [noise for noise in lower[:3] if fits(noise, False)]
+        if not less:
+            return private
+        private = less[-1]
+        if len(less) == 3 and fits(lower[3], False):
+            private = lower[3]
+    return private
 
 
 def _least(fits: Callable[[float], bool], ratio: float = 1.0001) -> float:
