@@ -109,7 +109,7 @@ class _Guarded(HttpToolsProtocol):
         self._patience: asyncio.TimerHandle | None = None
         self._unsent: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows the type
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections:
             longest = next(iter(self.waiting), None)

@@ -79,4 +79,4 @@ class Grouped(Generic[Item, Outcome]):
             if error is not None:
                 future.set_exception(error)
             else:
-                future.set_result(outcome)  # type: ignore[arg-type] # an outcome for each item
+                future.set_result(outcome)  # type: ignore[arg-type]  # an outcome for each item

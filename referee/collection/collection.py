@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -49,6 +49,8 @@ from referee.collection.registrar import Registrar
 from referee.collection.taking import Taking
 from referee.state.store import Store
 from referee.state.values import Question, StoredReport, Taken
+
+Outcome = TypeVar("Outcome")
 
 GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
@@ -283,20 +285,10 @@ class Collection:
         A problem says why one is not acceptable; a repeated one changes nothing. What one process hears, the others do
         not: there the participant is asked again, and declines again, or is waited for until the deadline.
         """
-        found: list[TandemError | None] = []
         with self.questions.lock:
-            for signed, checked in zip(declines, payloads(declines, messages.Decline.KIND), strict=True):
-                try:
-                    if isinstance(checked, Forged):
-                        raise checked
-                    self._decline(signed.key, messages.Decline.parse(signed.message))
-                    found.append(None)
-                except Refusal as refusal:
-                    found.append(refusal.problem)
-                except TandemError as error:
-                    found.append(error)
-                except (SQLAlchemyError, OSError):
-                    found.append(CannotWrite(_LATER))
+            found = _outcomes(
+                declines, messages.Decline.KIND, lambda s: self._decline(s.key, messages.Decline.parse(s.message))
+            )
         self.questions.announce()
         return found
 
@@ -318,18 +310,11 @@ class Collection:
 
         A problem says why none may: as in :meth:`accept`, as far as that can be said without the answers.
         """
-        found: list[int | TandemError] = []
-        for signed, checked in zip(headers, payloads(headers, messages.PackedReport.KIND), strict=True):
-            try:
-                if isinstance(checked, Forged):
-                    raise checked
-                found.append(self._room(signed.key, messages.PackedReport.parse(signed.message)))
-            except Refusal as refusal:
-                found.append(refusal.problem)
-            except TandemError as error:
-                found.append(error)
-            except (SQLAlchemyError, OSError):
-                found.append(CannotWrite(_LATER))
+        found = _outcomes(
+            headers,
+            messages.PackedReport.KIND,
+            lambda s: self._room(s.key, messages.PackedReport.parse(s.message)),
+        )
         self.rejected.update(problem.problem for problem in found if isinstance(problem, TandemError))
         return found
 
@@ -426,3 +411,20 @@ class Judged(NamedTuple):
     taking: Taking
     report: StoredReport
     new: bool
+
+
+def _outcomes(sent: Sequence[Signed], kind: str, judge: Callable[[Signed], Outcome]) -> list[Outcome | TandemError]:
+    """Judge each message by itself; one that is forged, refused or cannot be judged now has its problem instead."""
+    found: list[Outcome | TandemError] = []
+    for signed, checked in zip(sent, payloads(sent, kind), strict=True):
+        try:
+            if isinstance(checked, Forged):
+                raise checked
+            found.append(judge(signed))
+        except Refusal as refusal:
+            found.append(refusal.problem)
+        except TandemError as error:
+            found.append(error)
+        except (SQLAlchemyError, OSError):
+            found.append(CannotWrite(_LATER))
+    return found
