@@ -214,18 +214,37 @@ def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bo
     delta = delta_left(delta, epsilon, error)
     if delta < 0.0:
         return False
-    covering = [accountant for _, accountant in _covering(plan)]
-    least = math.inf
-    for accountant in covering:
-        if accountant.quick and accountant.worth(plan, delta, epsilon):
-            least = min(least, accountant.epsilon(plan, delta))
-            if least <= epsilon:
-                return True
-    return not quick and any(
+    least = _quick(plan, delta, epsilon, epsilon)
+    if quick or least <= epsilon:
+        return least <= epsilon
+    return any(
         accountant.worth(plan, delta, min(epsilon, least / GAIN)) and accountant.epsilon(plan, delta) <= epsilon
-        for accountant in covering
+        for _, accountant in _covering(plan)
         if not accountant.quick
     )
+
+
+def share(plan: Plan, epsilon: float, delta: float) -> float:
+    """Return which share of a budget's epsilon the accountants that answer at once show a plan to cost.
+
+    Infinite where they show nothing, or where delta does not pay for the noise's distance from its law. It is at most 1
+    just where :func:`fits` says so of quick accountants.
+    """
+    error = error_paid(plan)
+    epsilon = _used(epsilon, delta, error)
+    delta = delta_left(delta, epsilon, error)
+    return math.inf if delta < 0.0 else _quick(plan, delta) / epsilon
+
+
+def _quick(plan: Plan, delta: float, most: float = math.inf, enough: float = 0.0) -> float:
+    """Return the least epsilon that quick accountants show, up to ``most``; what is ``enough`` ends the search."""
+    least = math.inf
+    for _, accountant in _covering(plan):
+        if accountant.quick and accountant.worth(plan, delta, min(least, most)):
+            least = min(least, accountant.epsilon(plan, delta))
+            if least <= enough:
+                break
+    return least
 
 
 def _holding(plan: Plan, epsilon: float, delta: float) -> tuple[str, Accountant, float]:

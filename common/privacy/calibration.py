@@ -13,10 +13,11 @@ from functools import partial
 import numpy as np
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.numerics.bisection import least, lesser
+from common.numerics.bisection import crossing, least, least_near, lesser
 from common.numerics.elementary import exp
 from common.privacy.accountants.base import Plan
 from common.privacy.budget import fits as plan_fits
+from common.privacy.budget import share
 from common.privacy.events import SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import up
 
@@ -107,7 +108,8 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
 
     first = math.floor(MIN_SUPPORT / kappa) + 1
     try:
-        enough = least(partial(fits, quick=True), first, MOST)
+        guess = crossing(lambda n: share(plan(n), epsilon, delta), 1.0, first, MOST)
+        enough = least_near(partial(fits, quick=True), guess, first, MOST)
     except LookupError:
         try:
             return least(fits, first, MOST, PRECISION)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.numerics.bisection import between, largest, least
+from common.numerics.bisection import between, crossing, largest, least, least_near
 
 BOUNDS = st.floats(1e-300, 1e300)
 
@@ -72,3 +72,49 @@ def test_no_integer_up_to_the_most():
     assert least(lambda value: value >= 100, 1, most=128) == 100
     with pytest.raises(LookupError, match="nothing up to 64"):
         least(lambda value: value >= 100, 1, most=64)
+
+
+@given(bound=st.integers(0, 10**15), first=st.integers(0, 1000), off=st.integers(-(10**6), 10**6))
+def test_the_least_integer_from_a_guess_is_the_least_integer(bound, first, off):
+    answer = max(bound, first)
+    tried: list[int] = []
+
+    def holds(value: int) -> bool:
+        tried.append(value)
+        return value >= bound
+
+    assert least_near(holds, max(first, answer + off), first) == answer
+    assert len(tried) <= 2 + 2 * (abs(off) + 1).bit_length() or (off < 0 and answer <= 2 * abs(off))
+    assert min(tried) >= first
+
+
+def test_a_right_guess_takes_two_questions():
+    tried: list[int] = []
+    assert least_near(lambda value: tried.append(value) or value >= 10**12, 10**12) == 10**12  # type: ignore[func-returns-value]
+    assert len(tried) == 2
+
+
+def test_a_guess_beyond_what_may_be_tried():
+    with pytest.raises(LookupError, match="nothing up to 64"):
+        least_near(lambda value: value >= 100, 50, 1, 64)
+
+
+@given(answer=st.integers(1, 10**14), power=st.floats(0.2, 3.0), kink=st.floats(0.5, 2.0))
+def test_a_falling_function_is_crossed_where_it_falls_below_its_level(answer, power, kink):
+    tried: list[int] = []
+
+    def value(place: int) -> float:
+        tried.append(place)
+        ratio = answer / place
+        return max(ratio**power, ratio ** (kink * power))
+
+    found = crossing(value, 1.0, 1, 1 << 50)
+    assert abs(found - answer) <= 1 + 1e-9 * answer
+    assert len(tried) <= 30
+
+
+def test_where_a_function_is_infinite_or_nothing_the_guess_is_found_too():
+    found = crossing(lambda place: math.inf if place < 1000 else 0.0, 1.0, 1, 1 << 50)
+    assert 1000 <= found <= 16_000
+    assert crossing(lambda place: math.inf, 1.0, 1, 1 << 50) == 1 << 50
+    assert crossing(lambda place: 0.5, 1.0, 7, 1 << 50) == 7

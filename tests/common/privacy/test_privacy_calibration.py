@@ -102,6 +102,18 @@ def test_a_schedule_out_of_range_is_refused(n: int, kappa: float, eta: float, ro
         sampling_schedule(n, kappa, eta, rounds)
 
 
+def test_the_search_asks_for_few_plans() -> None:
+    asked: list[int] = []
+
+    def plan(n: int) -> Plan:
+        asked.append(n)
+        return flat(0.0574, 501, 100_000)(n)
+
+    n = smallest_n(0.5, 1e-4, 0.0574, plan)
+    assert cost(plan(n), 1e-4) <= 0.5 < cost(plan(n - 1), 1e-4)
+    assert len(asked) <= 20
+
+
 def test_a_sample_size_is_never_below_what_the_projection_needs() -> None:
     assert smallest_n(50.0, 1e-2, 0.05, lambda n: []) == 201
 
