@@ -29,7 +29,6 @@ CHECKS = [
     response_schema_conformance,
 ]
 BOUNDED = settings(
-    max_examples=25,
     derandomize=True,
     database=None,
     phases=[Phase.explicit, Phase.generate],
@@ -82,15 +81,16 @@ def test_nothing_is_left_out(bench):
     assert set(REFEREE) <= set(operations(app_of("referee", bench)))
 
 
+@pytest.mark.parametrize("examples", [6, pytest.param(50, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("party", "operation"), [*(("curator", name) for name in CURATOR), *(("referee", name) for name in REFEREE)]
 )
-def test_whatever_is_sent_it_answers_as_described(bench, party, operation):
+def test_whatever_is_sent_it_answers_as_described(bench, party, operation, examples):
     method, path = operation.split(" ")
     schema = schemathesis.openapi.from_asgi("/openapi.json", app_of(party, bench))
     seen: list[int] = []
 
-    @BOUNDED
+    @settings(BOUNDED, max_examples=examples)
     @given(case=schema[path][method].as_strategy())
     def send(case: schemathesis.Case[Any]) -> None:
         response = case.call(headers={"Authorization": f"Bearer {TOKEN}"})

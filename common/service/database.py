@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -146,11 +146,16 @@ def downgrade(connection: Connection, migrations: str, revision: str = "base") -
 
 def _newest(connection: Connection, migrations: str) -> bool:
     """Return whether a database has the newest schema already, as nearly all have: then nobody waits for a turn."""
-    there = MigrationContext.configure(connection).get_current_heads()
-    return set(there) == set(ScriptDirectory.from_config(_config(connection, migrations)).get_heads())
+    return frozenset(MigrationContext.configure(connection).get_current_heads()) == _heads(migrations)
 
 
-def _config(connection: Connection, migrations: str) -> Config:
+@cache
+def _heads(migrations: str) -> frozenset[str]:
+    """Return the newest revisions of a package; which they are does not change while a process runs."""
+    return frozenset(ScriptDirectory.from_config(_config(None, migrations)).get_heads())
+
+
+def _config(connection: Connection | None, migrations: str) -> Config:
     config = Config()
     # The configuration parser reads a percent sign as the start of a name to fill in.
     config.set_main_option("script_location", str(resources.files(migrations)).replace("%", "%%"))

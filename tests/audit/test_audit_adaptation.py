@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.domain_adaptation import joint_step
@@ -36,6 +37,7 @@ def separation(calibration: str, whole: float) -> tuple[float, float]:
     return found - 4 * error, found + 4 * error
 
 
+@pytest.mark.slow
 def test_the_printed_noise_leaks_at_an_epsilon_of_36() -> None:
     printed = EPSILON / math.sqrt(2 * math.log(3 / DELTA))
     low, high = separation("paper", printed / math.sqrt(0.95))

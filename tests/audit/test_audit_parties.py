@@ -17,6 +17,7 @@ from common.privacy.calibration import sampling_schedule
 from deploy.auditing import curator_cases
 from deploy.auditing.case import Case
 from deploy.auditing.every import cases
+from tests.tiers import thinned
 
 CASES = cases()
 TWINS = [pytest.param(case, twin, id=f"{case.name}: {name}") for case in CASES for name, twin in case.twins.items()]
@@ -45,12 +46,15 @@ HARD = (
 """Cases whose twins are caught only in runs that take seconds: the slow tier has them."""
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", thinned(CASES, 18), ids=lambda case: case.name)
 def test_in_few_runs_the_claim_is_kept(case: Case) -> None:
     assert case.measure(case.honest, scale=1 / 32).epsilon <= case.epsilon
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.twins and case.name not in HARD], ids=lambda c: c.name)
+EASY = [case for case in CASES if case.twins and case.name not in HARD]
+
+
+@pytest.mark.parametrize("case", thinned(EASY, 12), ids=lambda case: case.name)
 def test_the_first_twin_of_a_case_breaks_its_claim(case: Case) -> None:
     assert case.catches(next(iter(case.twins.values())))
 

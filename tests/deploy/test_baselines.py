@@ -6,13 +6,16 @@ from common.scenario.loading import load
 from deploy.attempts import Attempts
 from deploy.baselines import run_baselines
 from tests.support import tiny
+from tests.tiers import thinned
 
 
 def ignore(text, numbers):
     """Nobody watches."""
 
 
-@pytest.mark.parametrize(("name", "loss"), [("agents-only", 0.31), ("agents-once", 0.1)])
+@pytest.mark.parametrize(
+    ("name", "loss"), thinned([pytest.param("agents-once", 0.1), pytest.param("agents-only", 0.31)], 1)
+)
 def test_agents_alone_get_as_many_agents_as_the_hybrid_run_asked(name, loss, tmp_path):
     rates = "[{features: [17], source: 0.95, target: 0.6}]"
     few = [f"{side}.distribution.{what}" for side in ("source", "target") for what in ("d=20", f"rates={rates}")]

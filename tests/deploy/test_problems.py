@@ -14,6 +14,7 @@ from deploy.simulation import conduct
 from referee.audit.audit import audit
 from referee.collection.order import commitment, public_randomness, simulated
 from tests.support import ABOUT, Bench, Halted, leave_folder, small
+from tests.tiers import thinned
 
 RUNS = [(name, alone) for name in ABOUT for alone in (None, "curator", "agents")]
 
@@ -42,7 +43,7 @@ def test_a_run_is_audited_and_costs_what_it_says(tmp_path, name, alone):
     assert (result["agents"]["asked"] == 0) == (alone == "curator")
 
 
-@pytest.mark.parametrize("name", ABOUT)
+@pytest.mark.parametrize("name", thinned(ABOUT, 2))
 def test_a_referee_that_dies_while_agents_are_asked_goes_on_as_if_it_had_not(tmp_path, name):
     """Also between two messages of one step: nothing is released, charged or answered twice."""
     chosen = small(name)

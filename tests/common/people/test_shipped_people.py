@@ -64,6 +64,7 @@ class TestAdult:
         folder = locate(scenario.data)
         return load_table(folder, scenario.source.table), load_table(folder, scenario.target.table)
 
+    @pytest.mark.slow
     def test_men_and_women_are_all_there_with_their_known_share_of_high_incomes(self):
         # 21790 + 10860 men and 10771 + 5421 women, rows with '?' included.
         men, women = self.read("adult")
@@ -72,6 +73,7 @@ class TestAdult:
         assert np.sum(women.labels == 1) == 1769
         assert men.dimension == women.dimension == 61
 
+    @pytest.mark.slow
     def test_features_are_bounded_as_declared_and_every_one_is_used(self):
         men, women = self.read("adult")
         for people in (men, women):

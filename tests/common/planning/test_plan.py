@@ -86,17 +86,19 @@ def test_appendix_d() -> None:
     "changes",
     [
         {},
-        {"curator__learner": {**SGD, "steps": "plan"}},
+        pytest.param({"curator__learner": {**SGD, "steps": "plan"}}, marks=pytest.mark.slow),
         pytest.param({"curator__n": 3_000_000, "curator__rounds": 20}, marks=pytest.mark.slow),
         pytest.param(
             {"curator__n": 300_000_000, "curator__rounds": 20, "curator__learner": {**SGD, "steps": "plan"}},
             marks=pytest.mark.slow,
         ),
-        {"hypotheses": 1000, "curator__learner": EXPONENTIAL, "agents__dropout": 0.2},
+        pytest.param(
+            {"hypotheses": 1000, "curator__learner": EXPONENTIAL, "agents__dropout": 0.2}, marks=pytest.mark.slow
+        ),
         {"curator__epsilon": None, "curator__delta": None, "curator__kappa": None},
-        {"mode": "agnostic", "curator__rounds": 12},
-        {"agents__test": "fixed", "agents__mechanism": {"name": "none"}},
-        {"divergence__supremum": 2.04, "vc_dimension": None},
+        pytest.param({"mode": "agnostic", "curator__rounds": 12}, marks=pytest.mark.slow),
+        pytest.param({"agents__test": "fixed", "agents__mechanism": {"name": "none"}}, marks=pytest.mark.slow),
+        pytest.param({"divergence__supremum": 2.04, "vc_dimension": None}, marks=pytest.mark.slow),
         {"divergence__moments": [{"order": 4, "bound": 3.36}]},
     ],
     ids=str,
@@ -179,9 +181,21 @@ def test_a_plan_breaks_none_of_its_own_bounds() -> None:
         ({"accuracy": {"learner": 2.0}, "curator__rounds": 9, "curator__eta": 0.1}, "accuracy: no number of rounds"),
         ({"alpha": 0.3}, "accuracy: a test needs 0 < low < high < 1"),
         ({"bounds": "paper", "alpha": 0.2}, "accuracy: Theorem 4.3 assumes"),
-        ({"bounds": "paper", "agents__mechanism__epsilon": 4.0}, "accuracy: the paper's N0 needs"),
-        ({"bounds": "paper", "curator__epsilon": 2.0, "curator__learner": SGD}, "privacy: Algorithm 4 is proven"),
-        ({"curator__learner": {**SGD, "noise": 4.0, "steps": 10}}, "accuracy: steps = 10 is below"),
+        pytest.param(
+            {"bounds": "paper", "agents__mechanism__epsilon": 4.0},
+            "accuracy: the paper's N0 needs",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"bounds": "paper", "curator__epsilon": 2.0, "curator__learner": SGD},
+            "privacy: Algorithm 4 is proven",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"curator__learner": {**SGD, "noise": 4.0, "steps": 10}},
+            "accuracy: steps = 10 is below",
+            marks=pytest.mark.slow,
+        ),
         (
             {"hypotheses": None, "curator__learner__draws": 5, "curator__learner__epsilon": 1.0},
             "accuracy: draws = 5 cannot be",
@@ -205,7 +219,10 @@ def test_what_breaks_a_bound_is_named(changes: dict[str, Any], said: str) -> Non
     "changes",
     [
         {"curator__learner": EXPONENTIAL},
-        {"curator__learner": {**SGD, "steps": 10**9}, "curator__n": 200, "curator__kappa": 0.5},
+        pytest.param(
+            {"curator__learner": {**SGD, "steps": 10**9}, "curator__n": 200, "curator__kappa": 0.5},
+            marks=pytest.mark.slow,
+        ),
         {"accuracy": {"learner": 1.9}},
         {"alpha": 0.26},
     ],
@@ -233,6 +250,7 @@ def test_settings_that_no_learner_has_are_refused_where_they_are_read(learner: d
         make(curator__learner=learner)
 
 
+@pytest.mark.slow
 def test_a_higher_moment_is_planned_with() -> None:
     """Six times the density, as many rounds, and the same scenario over the wire."""
     known = make(divergence__moments=[{"order": 4, "bound": 3.36}])

@@ -81,6 +81,7 @@ def test_the_same_migrations_make_the_same_tables_on_a_server(postgresql):
     engine.dispose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_many_processes_that_start_at_once_make_the_tables_once(tmp_path, kind, request):
     url = sqlite_url(tmp_path / "x.sqlite") if kind == "sqlite" else request.getfixturevalue("postgresql").database()

@@ -11,6 +11,7 @@ from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.statistics.intervals import Estimate, estimate, tally
 from common.vocabulary.mechanisms.base import BitMechanism, Mechanism, parse_mechanism
+from tests.tiers import thinned
 
 WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})
 NONE = parse_mechanism({"name": "none"})
@@ -38,7 +39,7 @@ def test_it_covers_under_optional_stopping(mechanism: BitMechanism, loss: float)
     assert 0.005 < ever_misses(mechanism, loss, 0.8, 70) <= 0.2
 
 
-@pytest.mark.parametrize("mechanism", [LAPLACE, GAUSSIAN], ids=str)
+@pytest.mark.parametrize("mechanism", thinned([LAPLACE, GAUSSIAN], 1), ids=str)
 def test_it_covers_under_optional_stopping_for_real_answers(mechanism: Mechanism) -> None:
     missed = 0
     for repetition in range(60):

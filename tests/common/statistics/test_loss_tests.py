@@ -19,6 +19,7 @@ from common.statistics.fixed import FixedTest
 from common.statistics.intervals import tally
 from common.statistics.sequential import SequentialTest
 from common.vocabulary.mechanisms.base import BitMechanism, Mechanism, parse_mechanism
+from tests.tiers import thinned
 
 WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})
 NONE = parse_mechanism({"name": "none"})
@@ -134,7 +135,7 @@ def run(mechanism: Mechanism, test: SequentialTest | FixedTest, loss: float, sou
     return test.count
 
 
-@pytest.mark.parametrize("mechanism", EVERY, ids=str)
+@pytest.mark.parametrize("mechanism", thinned(EVERY, 2), ids=str)
 @pytest.mark.parametrize("kind", [SequentialTest, FixedTest])
 def test_batches_of_real_answers_give_the_right_verdict(
     mechanism: Mechanism, kind: type[SequentialTest | FixedTest]

@@ -13,6 +13,7 @@ from common.vocabulary.records import Records
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers
 from curator.weights.reweighing import Reweighing
+from tests.tiers import thinned
 
 LOGISTIC = {"classifier": "LogisticRegression"}
 BAYES = {"classifier": "GaussianNB"}
@@ -120,7 +121,7 @@ def agreement(name, parameters, fitted, transform=lambda features: features):
     return hypothesis.kind, float(np.mean((again.predict(test.features) > 0) == (predicted > 0)))
 
 
-@pytest.mark.parametrize("name", sorted(set(classifiers()) - set(SEVERAL)))
+@pytest.mark.parametrize("name", thinned(sorted(set(classifiers()) - set(SEVERAL)), 14))
 def test_every_classifier_gives_a_hypothesis_that_predicts_as_it_does(name, fitted, capfd):
     parameters: dict[str, Any] = {**NEEDED.get(name, {}), **QUICK.get(name, {})}
     transform = COUNTS.get(name, lambda features: features)
@@ -251,7 +252,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("place", range(len(SETTINGS)), ids=lambda place: f"{SETTINGS[place][0]}-{place}")
+@pytest.mark.parametrize("place", thinned(range(len(SETTINGS)), 16), ids=lambda place: f"{SETTINGS[place][0]}-{place}")
 def test_settings_are_honoured(place, fitted):
     name, parameters = SETTINGS[place]
     assert agreement(name, parameters, fitted)[1] >= 0.997

@@ -19,6 +19,7 @@ from curator.numerics.gaussian_noise import fine_normals, normals
 from curator.sample.local import LocalSample
 from curator.sample.rows.gathered_rows import GatheredRows
 from curator.weights.reweighing import Reweighing
+from tests.tiers import thinned
 
 
 def sampler(n=300, d=4, seed=1, scale=1.0):
@@ -121,7 +122,7 @@ def test_many_coordinates_in_single_precision_agree_with_the_algorithm(loss, mor
     assert learned.threshold == pytest.approx(threshold, abs=2e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-30, 0.01, 1.0, 1e10, 1e18, 1e25])
+@pytest.mark.parametrize("scale", thinned([1e-30, 0.01, 1.0, 1e10, 1e18, 1e25], 3))
 @pytest.mark.parametrize("intercept", [0.0, 0.3])
 def test_no_gradient_in_single_precision_is_longer_than_the_clip(scale, intercept):
     # Without noise, from 0 and with a step of 1, the iterate is the gradient on its grid, exactly.

@@ -15,6 +15,7 @@ from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations.head import HeadList
 from curator.mechanisms.histogram import listed
 from tests.curator.operations.given import assert_law, geometric, numbers, release
+from tests.tiers import thinned
 
 MOST = 40
 """Noise beyond this hardly ever comes, at the epsilons here."""
@@ -38,7 +39,7 @@ def generous(monkeypatch):
 
 
 @pytest.mark.usefixtures("generous")
-@pytest.mark.parametrize("counts", [(0, 0), (0, 1), (1, 0), (2, 2)])
+@pytest.mark.parametrize("counts", thinned([(0, 1), (0, 0), (1, 0), (2, 2)], 1))
 @pytest.mark.parametrize("most", [1, 2])
 def test_the_list_is_a_function_of_the_noisy_histogram(counts, most):
     """Which values are held shows in the noisy counts only: neither in the order of equals, nor in what is left out."""

@@ -40,6 +40,7 @@ from curator.state.journal import Journal
 from curator.state.ledger import Ledger
 from tests.common.core.test_schedule import Clock
 from tests.support import Bench, tiny
+from tests.tiers import thinned
 
 LEARN: dict[str, Any] = {"kind": "learn", "round": 1}
 
@@ -374,7 +375,7 @@ CRASHES = [
 ]
 
 
-@pytest.mark.parametrize("crash", CRASHES, ids=lambda c: f"{c[1]}-{c[2]}-{'after' if c[3] else 'before'}")
+@pytest.mark.parametrize("crash", thinned(CRASHES, 5), ids=lambda c: f"{c[1]}-{c[2]}-{'after' if c[3] else 'before'}")
 def test_after_a_crash_the_releases_are_what_they_would_have_been(tmp_path, monkeypatch, crash):
     undisturbed = play(tmp_path / "undisturbed", None, monkeypatch)
     disturbed = play(tmp_path / "disturbed", crash, monkeypatch)
@@ -383,7 +384,7 @@ def test_after_a_crash_the_releases_are_what_they_would_have_been(tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    "damage", ["cut off", "emptied", "deleted", "one byte", "renamed", "from before", "of another"]
+    "damage", thinned(["one byte", "cut off", "emptied", "deleted", "renamed", "from before", "of another"], 2)
 )
 def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, monkeypatch, caplog, damage):
     undisturbed = play(tmp_path / "undisturbed", None, monkeypatch)[0]

@@ -77,6 +77,7 @@ def test_everybody_of_the_gases_has_one_class_and_public_people_are_others():
     assert not everybody[0] & (everybody[1] | everybody[2])
 
 
+@pytest.mark.slow
 @needs_gas
 def test_a_run_on_the_gases_learns_them(tmp_path):
     chosen = checked(real())

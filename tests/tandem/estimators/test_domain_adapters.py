@@ -108,6 +108,7 @@ class TestRegressor:
 class TestChoice:
     """Settings are chosen inside the budget: scikit-learn's search would spend it again and again."""
 
+    @pytest.mark.slow
     def test_the_best_of_a_grid_within_the_same_budget(self, domains):
         source, mine, others, judges = map(signs, domains)
         model = DomainAdapter(epsilon=4.0, iterations=300, grid={"alpha": (0.1, 0.5), "radius": (0.1, 10.0)})

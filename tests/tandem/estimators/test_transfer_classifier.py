@@ -194,6 +194,7 @@ class TestElsewhere:
         doubled = make_pipeline(FunctionTransformer(lambda X: 2 * X), quick(bounds=(-2, 2))).fit(X, y)
         np.testing.assert_array_equal(doubled.predict(X), quick().fit(X, y).predict(X))
 
+    @pytest.mark.slow
     def test_in_a_grid_search(self):
         X, y = square(300, 1)
         search = GridSearchCV(quick(), {"eta": [0.1, 0.5]}, cv=2).fit(X, y, population=square(200, 2))

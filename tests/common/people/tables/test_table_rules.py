@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadData, BadMessage
 from common.people.tables import TableSource, load
+from tests.tiers import thinned
 
 FEATURES = [
     {"kind": "number", "column": "age", "low": 20, "high": 70, "fill": 45},
@@ -53,7 +54,7 @@ def by_hand(person):
     return np.array(features, dtype=np.float32), 1 if income > 50 else -1
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+@pytest.mark.parametrize("kind", thinned(["csv", "parquet", "npz"], 1))
 @given(people=st.lists(PERSON, min_size=1, max_size=8))
 def test_everybody_becomes_what_they_would_become_alone(tmp_path_factory, kind, people):
     folder = tmp_path_factory.mktemp("people")
@@ -64,7 +65,7 @@ def test_everybody_becomes_what_they_would_become_alone(tmp_path_factory, kind, 
         assert found.labels[place] == label
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+@pytest.mark.parametrize("kind", thinned(["csv", "parquet", "npz"], 1))
 @given(people=st.lists(PERSON, min_size=2, max_size=6), other=PERSON)
 def test_replacing_a_person_changes_nobody_else(tmp_path_factory, kind, people, other):
     folder = tmp_path_factory.mktemp("people")

@@ -31,6 +31,7 @@ from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometri
 from common.vocabulary.learners.grids import combinations
 from curator.mechanisms.gaussian import noisy_sum
 from curator.mechanisms.random_stopping import choose, draw_count
+from tests.tiers import thinned
 
 LAWS: list[AnyLaw] = [
     geometric(5.0),
@@ -212,7 +213,7 @@ def test_more_runs_cost_more() -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=IDS)
-@pytest.mark.parametrize("epsilon", [0.3, 20.0])
+@pytest.mark.parametrize("epsilon", thinned([0.3, 20.0], 1))
 def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -> None:
     mu = mu_for_selection(epsilon, DELTA, law)
     assert epsilon_of_selection(mu, law, DELTA) <= epsilon

@@ -21,6 +21,7 @@ from common.vocabulary.mechanisms.frequency import MAX_LISTED, FrequencyOracle, 
 from common.vocabulary.packing import answer_type
 from tests.common.vocabulary.mechanisms.oracle_laws import as_real, law, odds, publics, words
 from tests.contracts import examples, with_a_number_that_is_none
+from tests.tiers import thinned
 
 ORACLES = examples(MECHANISMS, lambda kind: issubclass(kind, FrequencyOracle))
 EACH = [
@@ -48,7 +49,7 @@ def some_items(domain: int) -> list[int]:
 # Privacy ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("oracle", "domain"), [each for each in EACH if each.values[1] != 1000])
+@pytest.mark.parametrize(("oracle", "domain"), thinned([each for each in EACH if each.values[1] != 1000], 14))
 def test_the_likelihood_ratio_is_at_most_e_to_the_epsilon_whatever_the_public_word(
     oracle: FrequencyOracle, domain: int
 ) -> None:
@@ -98,7 +99,7 @@ def test_estimates_are_unbiased(oracle: FrequencyOracle, domain: int) -> None:
         assert estimate == pytest.approx(share, abs=SIGMAS * math.sqrt(oracle.variance(share, domain) / count))
 
 
-@pytest.mark.parametrize(("oracle", "domain"), MIDDLING)
+@pytest.mark.parametrize(("oracle", "domain"), thinned(MIDDLING, 12))
 def test_estimates_vary_as_much_as_stated(oracle: FrequencyOracle, domain: int) -> None:
     """3000 repetitions with 100 people each, of whom 40 hold an item, 60 another and nobody a third."""
     people, repetitions = 100, 3000
@@ -223,7 +224,7 @@ def test_unknown_fields_and_non_finite_numbers_are_refused(oracle: FrequencyOrac
             parse_mechanism(broken)
 
 
-@pytest.mark.parametrize(("oracle", "domain"), EACH)
+@pytest.mark.parametrize(("oracle", "domain"), thinned(EACH, 17))
 def test_one_answer_is_the_same_without_a_compiler(oracle: FrequencyOracle, domain: int) -> None:
     for item, public in itertools.product(some_items(domain), HOSTILE):
         compiled = oracle.randomize(words(item), domain, words(public), RandomSource.seeded(public % 1000))
