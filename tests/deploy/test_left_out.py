@@ -51,6 +51,7 @@ def test_a_baseline_without_room_is_left_out_with_a_word_and_the_run_gives_its_a
     assert audit(folder).status == result["status"]
 
 
+@pytest.mark.slow  # planning for a data set of this size
 def test_a_truth_that_cannot_be_found_out_is_left_out_with_a_word(tmp_path: Path) -> None:
     asked = loading.load("adult", [f"data={tmp_path}"])  # a folder without the tables
     told: list[str] = []

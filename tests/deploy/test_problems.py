@@ -28,7 +28,7 @@ def run(chosen: Scenario, folder: Any) -> dict[str, Any]:
     return complete(finished.result, chosen, 1, left, lambda text, numbers: None)
 
 
-@pytest.mark.parametrize(("name", "alone"), RUNS)
+@pytest.mark.parametrize(("name", "alone"), thinned(RUNS, 10, several=True))
 def test_a_run_is_audited_and_costs_what_it_says(tmp_path, name, alone):
     chosen = small(name, alone=alone)
     result = run(chosen, tmp_path)

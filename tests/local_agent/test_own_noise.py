@@ -13,6 +13,7 @@ from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
 from local_agent.own_noise import NotOneEach, OwnNoise
 from local_agent.population import answer_together
+from tests.tiers import thinned
 
 REAL = [
     mechanism for name in MECHANISMS.names() for mechanism in MECHANISMS[name].example() if mechanism.for_real_people
@@ -25,7 +26,7 @@ def people(count: int) -> TableRecordSource:
     return TableRecordSource(Records(features, np.where(rng.random(count) < 0.5, 1, -1).astype(np.int8)))
 
 
-@pytest.mark.parametrize("mechanism", REAL, ids=lambda mechanism: f"{mechanism.name}-{mechanism.epsilon:g}")
+@pytest.mark.parametrize("mechanism", thinned(REAL, 6), ids=lambda mechanism: f"{mechanism.name}-{mechanism.epsilon:g}")
 def test_together_people_answer_as_each_would_alone(mechanism, monkeypatch):
     query = LossQuery.example()[1] if isinstance(mechanism, Mechanism) else ItemQuery.example()[0]
     rows, everybody, secret = people(300), np.arange(300), RandomSource(bytes(range(32)), simulated=False)

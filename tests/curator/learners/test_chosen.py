@@ -246,6 +246,7 @@ ADAPTATION = {
 }
 
 
+@pytest.mark.slow
 def test_a_run_with_a_choice_keeps_to_its_budget_and_is_the_same_with_the_same_seed():
     scenario = checked(parse(ADAPTATION))
     learner = parse_learner(scenario.curator.learner)

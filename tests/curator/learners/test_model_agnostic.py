@@ -20,6 +20,7 @@ from curator.metering.access import Access
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
+from tests.tiers import thinned
 
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
 LINEAR = {"classifier": "RidgeClassifier"}
@@ -60,7 +61,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", thinned(WAYS, 4))
 def test_it_learns_what_the_teachers_know(way):
     chosen = learner(**WAYS[way])
     chosen.check(np.dtype(np.float32), 3)

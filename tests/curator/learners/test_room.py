@@ -18,6 +18,7 @@ from curator.sample.local import LocalSample
 from curator.service.startup import check_room, open_curator
 from curator.weights.reweighing import Reweighing
 from tests.support import tiny
+from tests.tiers import thinned
 
 SMALL, AHEAD = 4 << 20, 32 << 20
 """Bytes of blocks, whatever the sizes are; SGD has some of draws and noise ahead."""
@@ -58,14 +59,12 @@ def people(count: int, bits: bool) -> Records:
 LOOKING_AT_ALL_PUBLIC = ("cnvx", "ncnvx", "chosen")
 
 
-LONG = ("votes", "many votes")
-"""Take seconds while every allocation is traced; ``labels`` is the same learner."""
-
-
 @pytest.mark.parametrize(
     ("case", "public"),
-    [pytest.param(case, N // 2, marks=[pytest.mark.slow] if case in LONG else []) for case in CASES]
-    + [(case, 4 * N) for case in LOOKING_AT_ALL_PUBLIC],
+    [
+        *thinned(((case, N // 2) for case in CASES), 4, several=True),
+        *((case, 4 * N) for case in LOOKING_AT_ALL_PUBLIC),
+    ],
 )
 def test_no_call_takes_more_than_it_says(case, public):
     learner = parse_learner(CASES[case])

@@ -13,6 +13,7 @@ from curator.export.hypotheses import as_hypothesis
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers
 from curator.weights.reweighing import Reweighing
+from tests.tiers import thinned
 
 LINEAR = [
     ("LogisticRegression", {"C": 10.0}),
@@ -45,7 +46,8 @@ def sampler(records):
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters", "kind"), [(*c, "linear") for c in LINEAR] + [(*c, "trees") for c in TREES]
+    ("name", "parameters", "kind"),
+    thinned([(*c, "linear") for c in LINEAR] + [(*c, "trees") for c in TREES], 6, several=True),
 )
 def test_the_hypothesis_predicts_what_the_model_does(name, parameters, kind):
     train, test = people(), people(2000, seed=2)

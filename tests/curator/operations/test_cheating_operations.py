@@ -14,6 +14,7 @@ from curator.operations.base import HANDLERS
 from tests.contracts import examples
 from tests.curator.metering.greedy import CHEATS, Homemade, Honest
 from tests.curator.operations.test_operation_contract import people, prepared
+from tests.tiers import thinned
 
 EACH = pytest.mark.parametrize("operation", examples(OPERATIONS))
 
@@ -36,7 +37,7 @@ def test_a_twin_that_asks_for_no_more_is_the_handler(operation: Operation[Any], 
 
 
 @EACH
-@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
+@pytest.mark.parametrize("cheat", thinned(CHEATS, 4), ids=lambda cheat: cheat.__name__)
 def test_a_twin_that_asks_for_more_releases_nothing(
     operation: Operation[Any], cheat: type[Honest], monkeypatch: Any
 ) -> None:

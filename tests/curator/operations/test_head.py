@@ -59,6 +59,7 @@ def test_the_threshold_is_the_least_that_keeps_spurious_values_rare(bits, epsilo
     assert expected[0] > SPURIOUS * (1 - 1e-9) or least == 1
 
 
+@pytest.mark.slow
 def test_spurious_values_are_uniform_among_those_that_nobody_holds(monkeypatch):
     monkeypatch.setattr("common.scenario.problems.blender.SPURIOUS", 3.0)
     noise, held = Laplace(epsilon=2.0), np.repeat(np.array([2, 9], dtype=np.uint64), 50)

@@ -22,6 +22,7 @@ from common.privacy.theorems.stopping import (
 )
 from curator.mechanisms.random_stopping import draw_count
 from curator.mechanisms.whole_numbers import below
+from tests.tiers import thinned
 
 LAWS = [
     NegativeBinomial(eta=1.0, gamma=0.1, most=40),
@@ -88,7 +89,7 @@ def test_the_geometric_law_has_its_mean_and_the_poisson_law_nearly_its_rate() ->
     assert Poisson(rate=6.0, most=30).expected == pytest.approx(6.0 / (1.0 - math.exp(-6.0)))
 
 
-@pytest.mark.parametrize("law", LAWS, ids=IDS)
+@pytest.mark.parametrize("law", thinned(LAWS, 3))
 def test_draws_follow_the_law(law: Stopping) -> None:
     # A chi-squared test at level 1e-6 over cells of at least five expected draws; the seed is fixed.
     assert isinstance(law, NegativeBinomial | Poisson)

@@ -131,7 +131,7 @@ def test_all_items_at_once_are_the_items_one_by_one(oracle: FrequencyOracle, dom
     assert at_once.tolist() == one_by_one
 
 
-@pytest.mark.parametrize(("oracle", "domain"), [each for each in EACH if each.values[1] in (3, 16)])
+@pytest.mark.parametrize(("oracle", "domain"), thinned([each for each in EACH if each.values[1] in (3, 16)], 6))
 def test_an_answer_supports_the_items_that_would_most_likely_give_it(oracle: FrequencyOracle, domain: int) -> None:
     open_words = publics(8)
     items = np.arange(8, dtype=np.uint64) % np.uint64(domain)

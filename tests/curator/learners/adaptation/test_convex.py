@@ -16,6 +16,7 @@ from curator.learners.adaptation.noisy_descent import sensitivities
 from curator.learners.adaptation.objective import Objective
 from curator.learners.adaptation.settings import prepare
 from tests.curator.learners.adaptation.given import domains, replaced, side
+from tests.tiers import thinned
 
 SOURCE = RandomSource.seeded(1)
 KAPPAS = [(1.0, 0.0, 0.0), (0.2, 0.0, 0.0), (0.1, 1.0, 0.0), (5.0, 5.0, 5.0), (1.0, 10.0, 1.0), (0.05, 5.0, 1.0)]
@@ -46,7 +47,7 @@ def solved(given, target):
     return problem.value, w.value
 
 
-@pytest.mark.parametrize("kappas", KAPPAS)
+@pytest.mark.parametrize("kappas", thinned(KAPPAS, 2))
 def test_the_optimum_is_that_of_a_general_solver(kappas):
     given = domains()
     chosen = settings(kappa_1=kappas[0], kappa_2=kappas[1], kappa_inf=kappas[2])
@@ -106,7 +107,7 @@ def alternated(given, target, most, rounds=8):
     return weights, p / q
 
 
-@pytest.mark.parametrize("kappa_1", [0.15, 0.4, 1.0])
+@pytest.mark.parametrize("kappa_1", thinned([0.15, 0.4, 1.0], 1))
 def test_theorem_4_1(kappa_1):
     given = domains(m=15, n=12)
     convex = objective(given, settings(kappa_1=kappa_1, kappa_2=0.1))
