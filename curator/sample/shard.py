@@ -164,7 +164,6 @@ class Shard:
 
     def _counted(self, work: Callable[[int, int], None], most: int) -> ScoreHistogram:
         """Do work on every block of records, and count the scores that it leaves; both cores, bounded memory."""
-
         each, worth = -(-len(self) // self._threads), -(-_WORTH // max(self._rows.dimension, 1))
         size = min(max(each, worth), _SHARE)
 
