@@ -6,9 +6,9 @@ Every stage is the least of many short runs of the shipped code, in processor ti
 it longer, never shorter. Steps of one run follow each other, but draws and noise are made ahead by all cores: where
 nothing waits, k cores make k steps in the time of all stages together.
 
-Most of a draw of eight features is a random read of memory. It is measured three ways: by one core alone, by all cores
-at once, which share the memory, and eight reads from each page of 4 KiB, which need one translation of an address
-for all eight. Where the last is much faster, it is translations that a core waits for, and no prefetching helps.
+Most of a draw of eight features is a random read of memory. It is measured by one core alone, by all cores
+at once, which share the memory, and eight reads from each of some pages. Eight that are quicker than others need one
+translation of an address for all of them, and it is translations that a core waits for: prefetching does not help.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ SECONDS = 3.0
 """How long each stage is repeated."""
 BLOCK = 1 << 14
 """Steps of one repetition."""
-PAGE = 4096
-"""Bytes of a page of memory, the least that has an address of its own to be translated."""
 _fill = chacha.fill
 
 
@@ -79,7 +77,7 @@ def least(work: Callable[[], object], steps: int) -> float:
     return found / steps
 
 
-def reads(sample: LocalSample, cores: int, in_page: int) -> float:
+def reads(sample: LocalSample, cores: int = 1, in_page: int = 1, page: int = 4096) -> float:
     """Return the least nanoseconds of one of some cores, reading at once, for a copy of a random row.
 
     Parameters
@@ -89,11 +87,13 @@ def reads(sample: LocalSample, cores: int, in_page: int) -> float:
     cores
         How many read at once.
     in_page
-        How many rows are read from each page of 4 KiB.
+        How many rows are read from each page.
+    page
+        Bytes of a page.
     """
     rows, start = sample.whole, Barrier(cores)
     assert isinstance(rows, FixedRows)
-    held = PAGE // (2 * rows.dimension)
+    held = page // (2 * rows.dimension)
 
     def read(core: int) -> float:
         source, found, ends = RandomSource.seeded(core), math.inf, time.perf_counter() + SECONDS
@@ -148,9 +148,10 @@ def measure(n: int) -> list[Stage]:
     sample = random_sample(n)
     short = stages(sample, Sgd(steps=50_000_000, noise=20**0.5, diameter=1.0, domain="box", loss="perceptron"))
     memory = [
-        Stage(8, "of a draw: a copy of its row", reads(sample, 1, 1)),
-        Stage(8, f"the same, {cores} cores at once", reads(sample, cores, 1)),
-        Stage(8, "the same, one core, eight rows of each page", reads(sample, 1, 8)),
+        Stage(8, "of a draw: a copy of its row", reads(sample)),
+        Stage(8, f"the same, {cores} cores at once", reads(sample, cores)),
+        Stage(8, "the same, eight rows from each 4 KiB", reads(sample, in_page=8)),
+        Stage(8, "the same, eight rows from each 2 MiB", reads(sample, in_page=8, page=1 << 21)),
     ]
     wide = LocalSample([FixedRows.of(people, Grid.over(-27.9, 27.9))])
     return short + memory + stages(wide, Sgd(steps=1_000_000, noise=2.0, diameter=10.0, loss="hinge"))
