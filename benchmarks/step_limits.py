@@ -5,6 +5,10 @@ python -m benchmarks.step_limits [--n 100000000] [--json]
 Every stage is the least of many short runs of the shipped code, in processor time of its thread: a busy machine makes
 it longer, never shorter. Steps of one run follow each other, but draws and noise are made ahead by all cores: where
 nothing waits, k cores make k steps in the time of all stages together.
+
+Most of a draw of eight features is a random read of memory. It is measured by one core alone, by all cores
+at once, which share the memory, and eight reads from each of some pages. Eight that are quicker than others need one
+translation of an address for all of them, and it is translations that a core waits for: prefetching does not help.
 """
 
 from __future__ import annotations
@@ -15,8 +19,11 @@ import math
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import count
+from threading import Barrier, BrokenBarrierError
 
 import numpy as np
 
@@ -70,6 +77,41 @@ def least(work: Callable[[], object], steps: int) -> float:
     return found / steps
 
 
+def reads(sample: LocalSample, cores: int = 1, in_page: int = 1, page: int = 4096) -> float:
+    """Return the least nanoseconds of one of some cores, reading at once, for a copy of a random row.
+
+    Parameters
+    ----------
+    sample
+        In memory, in fixed-point numbers.
+    cores
+        How many read at once.
+    in_page
+        How many rows are read from each page.
+    page
+        Bytes of a page.
+    """
+    rows, start = sample.whole, Barrier(cores)
+    assert isinstance(rows, FixedRows)
+    held = page // (2 * rows.dimension)
+
+    def read(core: int) -> float:
+        source, found, ends = RandomSource.seeded(core), math.inf, time.perf_counter() + SECONDS
+        while time.perf_counter() < ends:
+            pages = np.repeat(source.integers(len(rows) // held, BLOCK // in_page), in_page)
+            places = pages * held + source.integers(held, len(pages))
+            with suppress(BrokenBarrierError):  # another core is done
+                start.wait(SECONDS)
+            began = time.thread_time_ns()
+            rows.copied(places)
+            found = min(found, time.thread_time_ns() - began)
+        start.abort()
+        return found / BLOCK
+
+    with ThreadPoolExecutor(cores) as pool:
+        return max(pool.map(read, range(cores)))
+
+
 @njit
 def _fill_often(key: AnyArray, blocks: AnyArray, times: int) -> None:
     for nonce in range(times):
@@ -100,13 +142,19 @@ def stages(sample: LocalSample, learner: Sgd) -> list[Stage]:
 
 def measure(n: int) -> list[Stage]:
     """Measure both: 8 features among n people, and 200 among 75,000."""
-    short = stages(
-        random_sample(n), Sgd(steps=50_000_000, noise=20**0.5, diameter=1.0, domain="box", loss="perceptron")
-    )
     features = np.random.default_rng(1).normal(size=(75_000, 200)).astype(np.float32)
     people = Records(np.clip(features, -27.9, 27.9), np.where(features[:, 0] > 0.0, 1, -1).astype(np.int8))
+    cores = len(os.sched_getaffinity(0))
+    sample = random_sample(n)
+    short = stages(sample, Sgd(steps=50_000_000, noise=20**0.5, diameter=1.0, domain="box", loss="perceptron"))
+    memory = [
+        Stage(8, "of a draw: a copy of its row", reads(sample)),
+        Stage(8, f"the same, {cores} cores at once", reads(sample, cores)),
+        Stage(8, "the same, eight rows from each 4 KiB", reads(sample, in_page=8)),
+        Stage(8, "the same, eight rows from each 2 MiB", reads(sample, in_page=8, page=1 << 21)),
+    ]
     wide = LocalSample([FixedRows.of(people, Grid.over(-27.9, 27.9))])
-    return short + stages(wide, Sgd(steps=1_000_000, noise=2.0, diameter=10.0, loss="hinge"))
+    return short + memory + stages(wide, Sgd(steps=1_000_000, noise=2.0, diameter=10.0, loss="hinge"))
 
 
 def main() -> None:

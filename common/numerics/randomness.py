@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from functools import cached_property
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from common.core.arrays import Bits, Floats, Indices, Words
 from common.numerics.elementary import log, turned
@@ -40,7 +41,6 @@ class RandomSource:
             raise ValueError(f"a key has 32 bytes, not {len(key)}")
         self._key = key
         self.simulated = simulated
-        self._stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def __repr__(self) -> str:
         return f"RandomSource(simulated={self.simulated})"
@@ -63,6 +63,11 @@ class RandomSource:
     def words(self, count: int) -> Words:
         """Draw ``count`` independent uniform 64-bit words."""
         return self._keystream(8 * count).view(np.uint64)
+
+    @cached_property
+    def _stream(self) -> CipherContext:
+        """The cipher, made when the first word is drawn: many sources only have others derived from them."""
+        return Cipher(algorithms.AES(self._key), modes.CTR(bytes(16))).encryptor()
 
     def _keystream(self, size: int) -> Bits:
         # The cipher wants 15 bytes of room behind its output.

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from common.core.errors import BadInput
 from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
@@ -88,8 +89,9 @@ class Evidences:
     rate: float
 
 
+@lru_cache(maxsize=256)
 def gather(mechanism: Mechanism, low: float, high: float) -> Evidences:
-    """Build both e-processes for a mechanism.
+    """Build both e-processes for a mechanism; those of the last few questions are kept, as every round asks the same.
 
     Bit mechanisms have Bernoulli(q) answers, q = (1-p) + (2p-1) err, and use exact likelihood ratios
     (theta_k/q_low)^y ((1-theta_k)/(1-q_low))^(1-y). The grid theta_k starts at the mid-point m with

@@ -104,40 +104,45 @@ def descend(
     rule
         A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
     """
-    loop = _few if draws.matrix.shape[1] <= WIDTH else _many
-    loop(draws, noise, away, total, done, rule)
+    dimension = draws.matrix.shape[1]
+    if dimension <= WIDTH:
+        _few(draws, noise, away, total, done, rule, None if dimension == WIDTH else dimension)
+    else:
+        _many(draws, noise, away, total, done, rule)
 
 
 @njit
-def _few(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any) -> None:
-    """Do it for up to eight features."""
+def _few(
+    draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any, some: int | None
+) -> None:
+    """Do it for ``some`` features, fewer than eight; None: for eight, whose loads are whole vectors."""
     matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
     count, dimension = how_many(matrix, rows), matrix.shape[1]
     intercept, origin, last = _opened(away, dimension, rule.intercept, rule.start, rule.radius)
-    place = load_some(away, 0, dimension)
-    summed, last_summed, many, shrink = alike(0.0, away), 0.0, 0.0, 1.0
+    place = _load(away, some)
+    summed, last_summed, many, shrink, rank = alike(0.0, away), 0.0, 0.0, 1.0, np.float64(done)
     row = row_of(rows, 0)
-    record = alike(some_features(matrix, codes, row, 0, 0, dimension), away)
+    record = alike(some_features(matrix, codes, row, 0, 0, some), away)
     square, product = float(sum_of(record * record)), float(sum_of(place * record))
     for k in range(count):
-        sign, rank = label(matrix, labels, row), done + k + 1
+        sign, rank = label(matrix, labels, row), rank + 1.0
         margin = shrink * fma(intercept, last, product)
         if rule.start != origin:
             margin += rule.start * (intercept + float(sum_of(record)))
         slope, counts = _slope(rule.loss, sign * margin)
         slope = -sign * _clipped(slope, square, intercept, rule.unit, rule.clip)
         step, decay, drift = _step(rank, rule.scale, rule.regularization, origin)
-        length, factor, kept = step * rule.unit, decay * shrink, _kept(k, rank, rule.burn, shrink)
+        length, factor, kept = step * rule.unit, decay * shrink, _kept(k, done + k, rule.burn, shrink)
         many += kept
         summed = fma(place, kept, summed)
         last_summed = fma(last, kept, last_summed)
-        move = _on_grid(record * slope, counts, noise, _noises(noise, k, 0, dimension, away))
+        move = _on_grid(record * slope, counts, noise, _noises(noise, k, 0, some, away))
         place = fma(move, -length, fma(place, factor, drift))
-        place = _projected(place, rule.start, rule.lasso, step, _ones(dimension, away), rule.radius)
+        place = _projected(place, rule.start, rule.lasso, step, _ones(some, away), rule.radius)
         last_move = _last_on_grid(slope * intercept, counts, noise, k, dimension)
         last = _in_box(fma(last_move, -length, fma(last, factor, drift)), rule.radius)
         row = row_of(rows, min(k + 1, count - 1))
-        record = alike(some_features(matrix, codes, row, 0, 0, dimension), away)
+        record = alike(some_features(matrix, codes, row, 0, 0, some), away)
         square, product = float(sum_of(record * record)), float(sum_of(place * record))
         shrink = _shrink(fma(last, last, float(sum_of(place * place))), rule.radius)
     store_some(away, 0, dimension, place)
@@ -151,7 +156,7 @@ def _many(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, d
     matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
     count, dimension = how_many(matrix, rows), matrix.shape[1]
     intercept, origin, last = _opened(away, dimension, rule.intercept, rule.start, rule.radius)
-    last_summed, many, shrink = 0.0, 0.0, 1.0
+    last_summed, many, shrink, rank = 0.0, 0.0, 1.0, np.float64(done)
     left, line = dimension % WIDTH, line_of(matrix)
     whole = dimension - left
     places, sums = _buffer(dimension, away), _buffer(dimension, away)
@@ -166,14 +171,14 @@ def _many(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, d
         for j in range(0, dimension, line):
             ask_ahead(matrix, labels, rows, k, j)
         row, following = following, row_of(rows, min(k + 1, count - 1))
-        sign, rank = label(matrix, labels, row), done + k + 1
+        sign, rank = label(matrix, labels, row), rank + 1.0
         margin = shrink * fma(intercept, last, product)
         if rule.start != origin:
             margin += rule.start * (intercept + _entire(matrix, codes, row, k))
         slope, counts = _slope(rule.loss, sign * margin)
         slope = -sign * _clipped(slope, square, intercept, rule.unit, rule.clip)
         step, decay, drift = _step(rank, rule.scale, rule.regularization, origin)
-        length, factor, kept = step * rule.unit, decay * shrink, _kept(k, rank, rule.burn, shrink)
+        length, factor, kept = step * rule.unit, decay * shrink, _kept(k, done + k, rule.burn, shrink)
         many += kept
         last_summed = fma(last, kept, last_summed)
         products = squares = distances = alike(0.0, places)
@@ -257,19 +262,19 @@ def _clipped(slope: float, square: float, intercept: float, unit: float, clip: f
 
 
 @njit_inlined
-def _step(rank: int, scale: float, regularization: float, origin: float) -> tuple[float, float, float]:
+def _step(rank: float, scale: float, regularization: float, origin: float) -> tuple[float, float, float]:
     """Return the step, the factor on the iterate, and what is added to it."""
     if regularization > 0.0:
         step = 1.0 / (regularization * rank)
         decay = 1.0 - step * regularization
         return step, decay, (1.0 - decay) * origin
-    return scale / np.sqrt(np.float64(rank)), 1.0, 0.0
+    return scale / np.sqrt(rank), 1.0, 0.0
 
 
 @njit_inlined
-def _kept(k: int, rank: int, burn: int, shrink: float) -> float:
-    """Return the factor with which the iterate before step ``rank`` is summed up; a block's first was by the last."""
-    return shrink if k > 0 and rank - 1 > burn else 0.0
+def _kept(k: int, made: int, burn: int, shrink: float) -> float:
+    """Return the factor with which the iterate after ``made`` steps is summed up; a block's first was by the last."""
+    return shrink if k > 0 and made > burn else 0.0
 
 
 @njit_inlined
@@ -298,6 +303,12 @@ def _last_on_grid(gradient: float, counts: float, noise: AnyArray | None, k: int
 
 
 @njit_inlined
+def _load(array: AnyArray, some: int | None) -> Any:
+    """Return the first eight items of an array, or the first ``some`` and zeros behind."""
+    return load(array, 0) if some is None else load_some(array, 0, some)
+
+
+@njit_inlined
 def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: AnyArray) -> Any:
     """Return the noise of coordinates j, ..., j + 7 in step k, or of ``count``; zeros without noise."""
     if noise is None:
@@ -309,7 +320,7 @@ def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: A
 @njit_inlined
 def _ones(count: int | None, places: AnyArray) -> Any:
     """Return ones for eight coordinates, or for ``count`` of them and zeros behind."""
-    return alike(load(_ONES, 0) if count is None else load_some(_ONES, 0, count), places)
+    return alike(_load(_ONES, count), places)
 
 
 @njit_inlined

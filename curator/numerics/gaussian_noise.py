@@ -177,23 +177,25 @@ def _look_up(words: AnyArray, slots: AnyArray, row: Shorts) -> None:
 def _find_rest(row: Shorts, flags: AnyArray, groups: AnyArray, places: AnyArray) -> Any:
     """Put the places of the first ROOM numbers of the rest, or a few more, into ``places``; return how many there are.
 
-    Columns of eight numbers are looked through first. What lies behind the places found means nothing.
+    Columns of eight numbers are looked through first: bit j of a flag stands for number j of its column. What lies
+    behind the places found means nothing.
     """
     for g in range(_GROUPS):
         flag = np.uint32(0)
         for j in range(8):
-            flag |= np.uint32(np.abs(np.int32(row[g + j * _GROUPS])) >= np.int32(REST_FROM))
+            beyond = np.uint32(np.abs(np.int32(row[g + j * _GROUPS])) >= np.int32(REST_FROM))
+            flag |= np.uint32(beyond << np.uint32(j))
         flags[g] = flag
     columns: Any = 0
     for g in range(_GROUPS):
         groups[columns] = g
-        columns += np.int64(flags[g])
+        columns += np.int64(flags[g] != np.uint32(0))
     found: Any = 0
     for c in range(ROOM):
+        flag = np.uint32(flags[groups[c]] * np.uint32(c < columns))
         for j in range(8):
-            place = groups[c] + j * _GROUPS
-            places[found] = place
-            found += np.int64(np.abs(np.int32(row[place])) >= REST_FROM) & np.int64(c < columns)
+            places[found] = groups[c] + j * _GROUPS
+            found += np.int64(np.uint32(flag >> np.uint32(j)) & np.uint32(1))
     return found
 
 
