@@ -177,4 +177,6 @@ class Replay:
         if entry.body["query"] != step.query.wire() or entry.body["question"] != number:
             raise self._place.failed("the question is not the one that the protocol asks here")
         parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in entry.body["parts"])
+        others = [(str(run), Part(int(c), int(a), int(b))) for run, _, c, a, b in entry.body.get("others", [])]
+        self._agents.pass_over(others)
         return self._agents.take(parts, step.count)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from common.vocabulary.queries.base import Query
 from common.wire.messages import Assignment, pack_indices
 from referee.collection.order import Order
 from referee.collection.roster import Roster
-from referee.state.values import Cohort, Part, Participant
+from referee.state.values import Cohort, Part, Participant, Question
 
 
 def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
@@ -24,6 +25,37 @@ def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
         if wanted > 0:
             parts.append(Part(cohort.first, cohort.used, cohort.used + wanted))
     return tuple(parts)
+
+
+def passed_over(
+    run: str, order: Mapping[int, int], own: Sequence[Question], after: Callable[[int], Iterable[Question]]
+) -> list[list[Any]]:
+    """Say which agents of a run's orders other runs have asked since its last question, or since it began.
+
+    Parameters
+    ----------
+    run
+        The run.
+    order
+        How many agents of each order were asked when it began, by the order's first agent.
+    own
+        Its questions so far.
+    after
+        Returns the questions of all runs that were opened after the one with a key (0: all).
+
+    Returns
+    -------
+    Run, question, order, and the positions from ... to (exclusive) of each part, by order and position.
+    """
+    last = max((question.key for question in own), default=0)
+    found = [
+        [question.run, question.question, part.cohort, part.start, part.stop]
+        for question in after(last)
+        if question.run != run
+        for part in question.parts
+        if part.cohort in order and part.start >= order[part.cohort]
+    ]
+    return sorted(found, key=lambda part: (part[2], part[3]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
 from referee.collection.adding_up import add_up
-from referee.collection.batches import take
+from referee.collection.batches import passed_over, take
 from referee.collection.judging import (
     Claim,
     Refusal,
@@ -142,7 +142,7 @@ class Collection:
         Superseded
             If another process drives the runs meanwhile.
         """
-        self.questions.agreed(run)[1].answer_kind(query.domain)  # refuses before anybody is asked
+        self.questions.agreed(run).mechanism.answer_kind(query.domain)  # refuses before anybody is asked
         if self._store.question(run, number) is None:
             self._ask(run, number, query, count)
         taking = self.questions.find(run, number)
@@ -204,7 +204,10 @@ class Collection:
     def _ask(self, run: str, number: int, query: Query, count: int) -> None:
         if count > messages.MAX_AGENTS_PER_QUESTION:
             raise BadScenario(messages.too_many(count))
-        parts = take(self._store.cohorts(), count)
+        order = {promised.first: promised.used for promised in self.questions.agreed(run).order}
+        cohorts = [cohort for cohort in self._store.cohorts() if cohort.first in order]
+        parts = take(cohorts, count)
+        between = passed_over(run, order, self._store.questions(run), self._store.questions_after)
         asked = sum(p.stop - p.start for p in parts)
         question = Question(run, number, query.wire(), parts, asked, asked > 0)
         body = {
@@ -212,6 +215,8 @@ class Collection:
             "query": query.wire(),
             "parts": [[p.cohort, p.start, p.stop] for p in parts],
         }
+        if between:
+            body["others"] = between
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
         if asked:
             self.questions.opened(run, number)
@@ -319,7 +324,7 @@ class Collection:
         return found
 
     def _room(self, key: str, report: messages.PackedReport) -> int:
-        check_configuration(report, self.questions.agreed(report.run)[0])
+        check_configuration(report, self.questions.agreed(report.run).digest)
         taking = self.questions.find(report.run, report.question)
         if taking is None:
             raise NotFound(f"run {report.run!r} has no question {report.question}")
@@ -372,7 +377,7 @@ class Collection:
 
     def _judge(self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]) -> Judged:
         run, number = claim.report.run, claim.report.question
-        check_configuration(claim.report, self.questions.agreed(run)[0])
+        check_configuration(claim.report, self.questions.agreed(run).digest)
         taking = self.questions.find(run, number)
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")

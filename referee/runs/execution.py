@@ -205,6 +205,14 @@ class Execution:
             return None
         return f"waiting for agents: {self._wanted:,} wanted, {available:,} enrolled that were never asked"
 
+    def claim(self) -> int:
+        """Return how many agents the run may still ask of those that its scenario wants."""
+        return max(0, self._wanted - sum(question.asked for question in self._store.questions(self._run)))
+
+    def has_enough(self, beside: int) -> bool:
+        """Tell whether as many agents as the run wants were never asked, ``beside`` others not counted."""
+        return self._available() - beside >= self._wanted
+
     @property
     def _wanted(self) -> int:
         return int(self._scenario.agents.count)
@@ -278,11 +286,17 @@ class Execution:
         last = self._store.last_entry(self._run)
         entry = None
         if last is not None:
-            seeds = {str(c.first): c.seed for c in self._store.cohorts()}
+            # Of its own orders alone: a run that goes on may have an order that was not published yet.
+            own = {promised.first for promised in self._promised()}
+            seeds = {str(c.first): c.seed for c in self._store.cohorts() if c.first in own}
             published = {name: value for name, value in result.items() if name != "seconds"}
             entry = append(last, "result", {"result": published, "order": seeds}, self._identity)
         self._store.finish(self._run, status, result, entry)
         return result
+
+    def _promised(self) -> tuple[messages.OrderCommitment, ...]:
+        wire = self._store.run(self._run).configuration
+        return () if wire is None else messages.Configuration.parse(wire).order
 
     def _lost(self) -> dict[str, Any]:
         declined = self._collection.declined(self._run)
