@@ -23,7 +23,7 @@ from common.vocabulary.queries.base import Query
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import hold, write_durably
-from local_agent.answering import evaluate, noise_for, question_digest, randomize
+from local_agent.answering import CONSTANT, evaluate, noise_for, question_digest, randomize
 from local_agent.own_noise import MOST, NotOneEach, OwnNoise
 from local_agent.policy import Policy, Question
 
@@ -170,6 +170,22 @@ class Population:
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
 
 
+def evaluate_people(query: Query, population: RecordSource, people: Indices, slots: Indices) -> AnyArray:
+    """Evaluate a query on some people of a record source, as :func:`evaluate`.
+
+    A record that cannot be read is one that cannot be evaluated: whether it can may depend on what is in it.
+    """
+    wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
+    try:
+        records = population.records(people, query.columns)
+    except Exception:  # noqa: BLE001 - nobody may see that it failed: not by silence, and not by a reason given
+        if len(people) == 1:
+            return np.array([CONSTANT], dtype=wanted)
+        each = [evaluate_people(query, population, people[i : i + 1], slots[i : i + 1]) for i in range(len(people))]
+        return np.concatenate(each) if each else np.empty(0, dtype=wanted)
+    return evaluate(query, records, slots)
+
+
 def answer_together(
     query: Query,
     mechanism: LocalRandomizer,
@@ -192,7 +208,7 @@ def answer_together(
     answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
     for begin in range(0, len(people), BLOCK):
         block = slice(begin, min(begin + BLOCK, len(people)))
-        values = evaluate(query, population.records(people[block], query.columns), slots[block])
+        values = evaluate_people(query, population, people[block], slots[block])
         answers[block] = randomize(query, values, mechanism, slots[block], own)
     return answers
 
@@ -210,7 +226,7 @@ def _answer_each(
     answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
     for begin in range(0, len(people), MOST):
         block = slice(begin, min(begin + MOST, len(people)))
-        values = evaluate(query, population.records(people[block], query.columns), slots[block])
+        values = evaluate_people(query, population, people[block], slots[block])
         whose = list(zip(parts[block], people[block].tolist(), strict=True))
 
         def streams(whose: list[tuple[int, int]] = whose) -> list[RandomSource]:

@@ -70,12 +70,12 @@ class Sent(NamedTuple):
     body: bytes | None = None
 
 
-def reasons(taking: Taking) -> str:
-    """Say why participants declined, with the number of their agents."""
+def by_reason(taking: Taking) -> Counter[str]:
+    """Return for how many agents of a question somebody has declined, and has not answered, by reason."""
     counts: Counter[str] = Counter()
     for reason, agents in taking.declined.values():
         counts[reason] += agents
-    return ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items()))
+    return counts
 
 
 class Collection:
@@ -160,9 +160,10 @@ class Collection:
             wait(left)
             self._store.check_driving()
         if taking.declined and sum(agents for _, agents in taking.declined.values()) == taking.question.asked:
+            declined = ", ".join(f"{reason} {agents:,}" for reason, agents in sorted(by_reason(taking).items()))
             raise PolicyRefused(
                 f"all {taking.question.asked:,} agents that were asked question {number} decline to answer: "
-                f"{reasons(taking)}; their own rules, or their lifetime budgets, do not allow what the scenario asks"
+                f"{declined}; their own rules, or their lifetime budgets, do not allow what the scenario asks"
             )
         self._close(taking)
         return add_up(taking.asked, self._store.reports(taking.question))
@@ -198,8 +199,12 @@ class Collection:
 
     def _close(self, taking: Taking) -> None:
         with self.questions.lock:
+            was_open = taking.open
             self._store.close_question(taking.question)
             self.questions.closed(taking)
+            if was_open:
+                # Only now: who has declined may still answer as long as the question is open, and then has answered.
+                self._declined.setdefault(taking.question.run, Counter()).update(by_reason(taking))
 
     def _ask(self, run: str, number: int, query: Query, count: int) -> None:
         if count > messages.MAX_AGENTS_PER_QUESTION:
@@ -273,7 +278,10 @@ class Collection:
         return None
 
     def declined(self, run: str) -> dict[str, int]:
-        """Return how many agents of a run somebody has declined for, by reason, as far as this process has heard it."""
+        """Return for how many agents of a run somebody declined and did not answer after all, by reason.
+
+        Of the questions that are closed, as far as this process has heard it.
+        """
         return dict(sorted(self._declined.get(run, Counter()).items()))
 
     def heard(self, run: str) -> tuple[int, int, int] | None:
@@ -308,7 +316,6 @@ class Collection:
             raise closed(said.question)
         if position is not None and position not in taking.declined and not taking.number(position):
             taking.decline(position, said.reason, len(slots))
-            self._declined.setdefault(said.run, Counter())[said.reason] += len(slots)
 
     def room(self, headers: Sequence[Signed]) -> list[int | TandemError]:
         """Return for the header of each hosted population's report how many bytes of answers may follow it.

@@ -27,6 +27,8 @@ PAUSE = 5.0
 """Seconds before the database is tried again when it could not be used."""
 LOOK = 0.5
 """Seconds after which to look for agents that a run waits for, other processes' runs, or a lease that has run out."""
+ENDING = 1.5
+"""Seconds in which runs under way may notice that they are to end; one that computes, or asks the curator, may not."""
 MAX_AT_ONCE = 32
 """Runs that are under way at the same time: each holds its open question in memory. Further ones wait for one's end."""
 
@@ -61,6 +63,11 @@ class Runner:
         self._stopping.set()
         with suppress(OSError, SQLAlchemyError):
             self._referee.store.release_lease()
+        self._wanted.set()
+        until = time.monotonic() + ENDING
+        for thread in (self._thread, *self._under_way.values()):
+            if thread.is_alive():
+                thread.join(max(0.0, until - time.monotonic()))
 
     def wake(self) -> None:
         """Say that there is a new run."""
