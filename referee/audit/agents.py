@@ -8,7 +8,7 @@ from typing import Any
 from common.core.errors import AuditFailed
 from common.wire.messages import Configuration
 from referee.audit.place import Place
-from referee.collection.batches import Batch, form_batch
+from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.order import commitment
 from referee.collection.roster import Roster, participants_root
 from referee.state.values import Cohort, Part
@@ -90,7 +90,7 @@ class Agents:
             raise self._place.failed("agents are not taken in the committed order")
         self._cohorts[part.cohort] = Cohort(cohort.first, cohort.agents, cohort.seed, part.stop)
 
-    def take(self, parts: tuple[Part, ...], wanted: int) -> Batch:
+    def take(self, parts: tuple[Part, ...], wanted: int) -> AnyBatch:
         """Return the agents of a question, which are taken: no later question may have them.
 
         Raises

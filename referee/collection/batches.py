@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import Indices
+from common.vocabulary.masks import encode
 from common.vocabulary.queries.base import Query
-from common.wire.messages import Assignment, pack_indices
+from common.wire.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, pack_indices
+from referee.collection.mass import MassBatch, form_mass
 from referee.collection.order import Order
 from referee.collection.roster import Roster
 from referee.state.values import Cohort, Part, Participant, Question
@@ -91,6 +93,11 @@ class Batch:
         """How many participants have an agent that is asked."""
         return int(np.count_nonzero(np.diff(self._owners[2])))
 
+    @property
+    def asked(self) -> int:
+        """How many agents were asked."""
+        return len(self.members)
+
     def slots(self, key: str) -> Indices:
         """Return the slots that belong to a participant, ascending (empty if none)."""
         position = self.roster.position(key)
@@ -118,8 +125,13 @@ class Batch:
         return self.members[slots] - (self.owner(int(slots[0])).first if len(slots) else 0)
 
 
-def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Roster) -> Batch:
-    """Work out the members of a question from its parts of the committed orders."""
+AnyBatch = Batch | MassBatch
+
+
+def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Roster) -> AnyBatch:
+    """Work out the members of a question from its parts of the committed orders: too many to list as a mask."""
+    if sum(part.stop - part.start for part in parts) > MAX_LISTED:
+        return form_mass(parts, cohort, roster)
     pieces = [np.empty(0, dtype=np.int64)]
     for part in parts:
         source = cohort(part.cohort)
@@ -127,8 +139,11 @@ def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: R
     return Batch(np.concatenate(pieces), roster)
 
 
-def assign(batch: Batch, key: str, run: str, digest: str, number: int, query: Query) -> Assignment:
+def assign(batch: AnyBatch, key: str, run: str, digest: str, number: int, query: Query) -> AnyAssignment:
     """Return the one assignment that a participant gets for a question: live and in the audit the same."""
+    if isinstance(batch, MassBatch):
+        people, slot = encode(batch.people(key)), int(batch.slots(key)[0])
+        return MassAssignment(run=run, digest=digest, question=number, query=query, people=people, slot=slot)
     return Assignment(
         run=run,
         digest=digest,

@@ -56,6 +56,8 @@ GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
 REPORTS = 1000
 """Participants a second that a question has further time for: so many individuals can report beside other work."""
+HOSTED = 1_000_000
+"""Agents a second that a question has further time for: so many people of hosts can answer beside other work."""
 PATIENCE = 10
 """How many deadlines to wait for the first report of a question before the run fails."""
 _LATER = "nothing can be stored at present, and nothing was acknowledged: say it again"
@@ -149,7 +151,7 @@ class Collection:
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
         began = self.clock()
-        deadline += taking.asked.batch.participants // REPORTS
+        deadline += taking.asked.batch.participants // REPORTS + taking.question.asked // HOSTED
         while taking.open and not taking.complete:
             left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:
@@ -207,8 +209,8 @@ class Collection:
                 self._declined.setdefault(taking.question.run, Counter()).update(by_reason(taking))
 
     def _ask(self, run: str, number: int, query: Query, count: int) -> None:
-        if count > messages.MAX_AGENTS_PER_QUESTION:
-            raise BadScenario(messages.too_many(count))
+        if count > messages.most_agents(alike=query.alike):
+            raise BadScenario(messages.too_many(count, alike=query.alike))
         order = {promised.first: promised.used for promised in self.questions.agreed(run).order}
         cohorts = [cohort for cohort in self._store.cohorts() if cohort.first in order]
         parts = take(cohorts, count)
@@ -274,7 +276,8 @@ class Collection:
             if taking is None or not taking.open or taking.number(position) or position in taking.declined:
                 continue
             if len(taking.asked.slots(participant)):
-                return self._identity.envelope(messages.Assignment.KIND, taking.asked.assignment(participant))
+                asked = taking.asked
+                return self._identity.envelope(asked.assignment_kind(participant), asked.assignment(participant))
         return None
 
     def declined(self, run: str) -> dict[str, int]:

@@ -15,7 +15,7 @@ from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.queries.base import parse_query
 from common.wire import messages
 from referee.collection.asked import Asked
-from referee.collection.batches import Batch, form_batch
+from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.registrar import Registrar
 from referee.collection.taking import Taking
 from referee.state.store import Store
@@ -93,7 +93,7 @@ class Questions:
         kind = mechanism.answer_kind(query.domain)
         return Asked(question.run, digest, question.question, query, kind, lambda: self._batch(question))
 
-    def _batch(self, question: Question) -> Batch:
+    def _batch(self, question: Question) -> AnyBatch:
         cohorts = {c.first: c for c in self._store.cohorts()}
         return form_batch(question.parts, cohorts.__getitem__, self._registrar.roster)
 

@@ -15,6 +15,7 @@ from common.numerics.randomness import RandomSource
 from common.vocabulary.packing import unpack_answers
 from common.wire import messages
 from common.wire.identity import verify
+from local_agent import asking
 from local_agent.population import Population
 from local_agent.setup import open_population
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
@@ -161,7 +162,7 @@ def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
     asked = assignment(AGREED, range(50), range(50))
     bodies = []
     for block in (7, 50):
-        monkeypatch.setattr(population_module, "BLOCK", block)
+        monkeypatch.setattr(asking, "BLOCK", block)
         people = opened(tmp_path / str(block), "agents.dropout=0.3")
         bodies.append(people.answer(asked, ITS)[1])
         people.close()

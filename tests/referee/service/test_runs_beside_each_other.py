@@ -81,9 +81,7 @@ def beside(folder: Path, curators: Curators) -> Iterator[tuple[Bench, Runner, Ca
             if asked is not None:
                 found = messages.Assignment.parse(asked.message)
                 said = {"run": found.run, "digest": found.digest, "question": found.question, "reason": "policy"}
-                bench.referee.decline(
-                    seal(quiet, messages.Decline.parse({**said, "assignment": found.fingerprint()}))
-                )
+                bench.referee.decline(seal(quiet, messages.Decline.parse({**said, "assignment": found.fingerprint()})))
 
         bench.referee._wait = wait
         yield bench, Runner(bench.referee), speak
@@ -137,7 +135,7 @@ def test_a_run_that_waits_for_answers_blocks_no_other(tmp_path, curators):
 @pytest.mark.slow
 def test_a_run_begins_only_beside_others_that_leave_it_enough(tmp_path, curators):
     """Of 3,600 people the first run may ask 2,400: the second, which wants 1,400, waits for its end, and says so."""
-    with beside(tmp_path / "state", curators) as (bench, runner, speak):
+    with beside(tmp_path / "state", curators) as (bench, runner, _):
         store = bench.referee.store
         bench.referee.create("slow", tiny("agents.count=2400", *SLOW[1:]).wire(), 1)
         bench.referee.create("next", tiny("agents.count=1400", "agents.batch=400").wire(), 2)
@@ -230,10 +228,14 @@ def order_of(agents: int, used: int) -> Any:
     ],
 )
 def test_an_audit_refuses_agents_that_were_passed_over_otherwise_than_it_was_signed(others, own):
-    with pytest.raises(AuditFailed):
-        agents = order_of(100, 10)
+    agents = order_of(100, 10)
+
+    def replayed() -> None:
         agents.pass_over(others)
         agents.take((own,), 5)
+
+    with pytest.raises(AuditFailed):
+        replayed()
 
 
 def test_an_audit_accepts_agents_that_other_runs_are_said_to_have_asked():
