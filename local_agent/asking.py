@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from common.vocabulary.queries.base import Query
 from local_agent.answering import CONSTANT, evaluate, noise_for, question_digest, randomize
 from local_agent.own_noise import MOST, NotOneEach, OwnNoise
 
+Block = tuple[Indices, Indices]
+"""Some people, and their slots."""
+Values = Callable[[Query, RecordSource, Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]
+"""Evaluates a query on blocks of people, and returns the slots and the values of each, in their order."""
 BLOCK = 1 << 18
 """People whose records are in memory at the same time."""
 
@@ -35,6 +40,12 @@ def evaluate_people(query: Query, population: RecordSource, people: Indices, slo
     return evaluate(query, records, slots)
 
 
+def evaluated(query: Query, population: RecordSource, blocks: Iterator[Block]) -> Iterator[tuple[Indices, AnyArray]]:
+    """Evaluate a query on blocks of people, here and one after the other; return the slots and values of each."""
+    for people, slots in blocks:
+        yield slots, evaluate_people(query, population, people, slots)
+
+
 def answer_together(
     query: Query,
     mechanism: LocalRandomizer,
@@ -42,6 +53,7 @@ def answer_together(
     people: Indices,
     slots: Indices,
     source: RandomSource,
+    values: Values = evaluated,
 ) -> AnyArray:
     """Return the randomized answers of some people of a record source, in their order, :data:`BLOCK` records at a time.
 
@@ -55,10 +67,11 @@ def answer_together(
         return answer_each(query, mechanism, what, population, people, slots, source)
     own = source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
     answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
-    for begin in range(0, len(people), BLOCK):
-        block = slice(begin, min(begin + BLOCK, len(people)))
-        values = evaluate_people(query, population, people[block], slots[block])
-        answers[block] = randomize(query, values, mechanism, slots[block], own)
+    blocks = ((people[at : at + BLOCK], slots[at : at + BLOCK]) for at in range(0, len(people), BLOCK))
+    at = 0
+    for own_slots, found in values(query, population, blocks):
+        answers[at : at + len(found)] = randomize(query, found, mechanism, own_slots, own)
+        at += len(found)
     return answers
 
 

@@ -18,7 +18,7 @@ from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.packing import answer_type
 from common.vocabulary.queries.base import Query
 from local_agent.answering import question_digest, randomize
-from local_agent.asking import answer_each, evaluate_people
+from local_agent.asking import Values, answer_each, evaluated
 
 BLOCK = 1 << 15
 """Bytes of a mask whose people's records are in memory at the same time: at most eight times as many people."""
@@ -31,6 +31,7 @@ def answer_mass(
     mask: Mask,
     slot: int,
     source: RandomSource,
+    values: Values = evaluated,
 ) -> AnyArray:
     """Return the randomized answers of the people in a mask, in the order of their numbers.
 
@@ -42,15 +43,20 @@ def answer_mass(
     what = question_digest(query, mechanism)
     own = source.derive("answers", hashlib.sha256(mask.tobytes()).hexdigest(), str(slot), what)
     answers: AnyArray = np.empty(ones(mask), dtype=answer_type(mechanism.answer_kind(query.domain)))
+    if source.simulated:
+        said = (
+            randomize(query, found, mechanism, slots, own)
+            for slots, found in values(query, population, blocks(mask, slot))
+        )
+    else:
+        said = (
+            answer_each(query, mechanism, what, population, people, slots, source)
+            for people, slots in blocks(mask, slot)
+        )
     at = 0
-    for people, slots in blocks(mask, slot):
-        here = slice(at, at + len(people))
-        if source.simulated:
-            values = evaluate_people(query, population, people, slots)
-            answers[here] = randomize(query, values, mechanism, slots, own)
-        else:
-            answers[here] = answer_each(query, mechanism, what, population, people, slots, source)
-        at += len(people)
+    for piece in said:
+        answers[at : at + len(piece)] = piece
+        at += len(piece)
     return answers
 
 

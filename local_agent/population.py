@@ -22,7 +22,7 @@ from common.vocabulary.packing import pack_answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import hold, write_durably
-from local_agent.asking import answer_together
+from local_agent.asking import Values, answer_together, evaluated
 from local_agent.mass import answer_mass, blocks
 from local_agent.policy import Policy, Question
 
@@ -44,6 +44,8 @@ class Population:
         Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
     seed
         Seed of that hash.
+    values
+        How a question is evaluated on simulated people; by default here.
 
     Raises
     ------
@@ -60,6 +62,7 @@ class Population:
         *,
         dropout: float = 0.0,
         seed: int = 0,
+        values: Values = evaluated,
     ) -> None:
         self._population = population
         self._policy = policy
@@ -69,6 +72,7 @@ class Population:
         self._source = source
         self._dropout = dropout
         self._seed = seed
+        self._values = values
         self.identity = Identity.load_or_create(folder / "identity.key")
         self._first = 0
         self._answered = np.zeros(len(population), dtype=np.bool_)
@@ -143,7 +147,8 @@ class Population:
             raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
         own = stored.with_suffix(".mask")
         self._check_fresh(int(masks.ones(np.packbits(self._answered) & mask)), own, mask.tobytes())
-        answers = answer_mass(question.query, question.mechanism, self._population, mask, asked.slot, self._source)
+        what = question.query, question.mechanism, self._population
+        answers = answer_mass(*what, mask, asked.slot, self._source, self._values)
         speaks = np.concatenate([self._speaks(people) for people, _ in blocks(mask, asked.slot)])
         body = pack_answers(speaks, answers, question.mechanism.answer_kind(question.query.domain))
         signed = self._signed(asked, count, body)
@@ -183,7 +188,8 @@ class Population:
             raise AlreadyAnswered(f"{answered} of the people asked have answered before")
 
     def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
-        answers = answer_together(question.query, question.mechanism, self._population, people, slots, self._source)
+        what = question.query, question.mechanism, self._population
+        answers = answer_together(*what, people, slots, self._source, self._values)
         kind = question.mechanism.answer_kind(question.query.domain)
         return pack_answers(self._speaks(people), answers, kind)
 

@@ -81,7 +81,7 @@ class MassAnswers(Answers):
     mask: NDArray[np.uint8]
 
     @property
-    def slots(self) -> Indices:  # type: ignore[override]
+    def slots(self) -> Indices:
         """Their positions in the batch: eight bytes for each."""
         return np.flatnonzero(np.unpackbits(self.mask))
 

@@ -121,7 +121,7 @@ def _ranks(mask: Mask, bounds: Indices) -> Indices:
 
 @njit
 def _mark_compiled(
-    mask: AnyArray, first: int, size: int, half: int, keys: Words, start: int, stop: int, put: bool
+    mask: AnyArray, first: int, size: np.uint64, half: np.uint64, keys: Words, start: int, stop: int, put: bool
 ) -> None:
     low = (np.uint64(1) << half) - np.uint64(1)
     for position in range(start, stop):
@@ -142,7 +142,7 @@ def _mark_compiled(
 
 
 @njit_inlined
-def _mixed(value: int) -> int:
+def _mixed(value: np.uint64) -> np.uint64:
     """Do what :func:`referee.collection.order._mix` does to one word."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -31,6 +31,7 @@ from common.wire.transcript import Entry, append
 from common.wire.witness import behind
 from referee.collection.collection import Collection
 from referee.collection.order import commitment, public_randomness, simulated
+from referee.collection.room import check_room
 from referee.collection.roster import Roster, participants_root
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
@@ -173,6 +174,7 @@ class Execution:
         if self._state.configuration is not None:
             return messages.Configuration.parse(self._state.configuration)
         self._await_agents(on_progress)
+        check_room(self._roster.agents, min(self._wanted, self._available()), self._scenario.agents.mechanism)
         cohorts = self._store.cohorts()
         sealed = sum(c.agents for c in cohorts)
         enrolled = len(self._roster)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -11,17 +13,21 @@ from common.core.errors import AlreadyAnswered, BadMessage
 from common.vocabulary import masks
 from common.vocabulary.packing import count_answers, mask_bytes, pack_answers, unpack_answers, unpack_said
 from common.vocabulary.queries.base import QUERIES
+from common.vocabulary.queries.loss import LossQuery
 from common.wire import messages
 from common.wire.identity import Identity
 from deploy.simulation import conduct
 from local_agent.host import Host
 from local_agent.setup import open_population
 from referee.audit.audit import audit
+from referee.collection.adding_up import add_up
+from referee.collection.asked import Asked
 from referee.collection.batches import Batch
 from referee.collection.mass import form_mass
 from referee.collection.order import Order
+from referee.collection.room import needed
 from referee.collection.roster import Roster
-from referee.state.values import Cohort, Part, Participant
+from referee.state.values import Cohort, Part, Participant, StoredReport
 from tests.support import TOKEN, Bench, leave_folder, seal, tiny
 
 CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
@@ -164,7 +170,7 @@ def test_hosts_and_individuals_are_asked_beside_each_other(tmp_path):
 
 
 @pytest.mark.usefixtures("few_are_many")
-def test_nobody_is_asked_twice_by_masks_either(tmp_path):
+def test_nobody_is_asked_twice_by_masks_either(tmp_path, monkeypatch):
     """A restart remembers who was asked; a mask that names somebody who answered, or nobody, is refused."""
     chosen = tiny("agents.count=600", "agents.batch=300", "curator.rounds=2")
     with Bench(tmp_path / "state", chosen) as bench:
@@ -175,8 +181,9 @@ def test_nobody_is_asked_twice_by_masks_either(tmp_path):
             seen.append((assignment, configuration))
             return real(self, assignment, configuration)
 
-        bench.population.answer = kept.__get__(bench.population)
+        monkeypatch.setattr(type(bench.population), "answer", kept)
         bench.run()
+        monkeypatch.setattr(type(bench.population), "answer", real)
         assert bench.population.answered == sum(
             masks.ones(masks.decode(assignment.message["people"], 600)) for assignment, _ in seen
         )
@@ -213,3 +220,37 @@ def test_an_individual_takes_no_mask_and_a_stranger_gets_nothing(tmp_path):
 
 def test_a_mask_has_a_quarter_of_a_byte_for_the_answers_of_an_agent():
     assert 2 * mask_bytes(10**8) == 10**8 / 4
+
+
+def test_what_memory_cannot_hold_is_refused_with_both_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr("referee.collection.room.MAX_LISTED", 100)
+    with Bench(tmp_path / "state", tiny(*CHOSEN)) as bench:
+        monkeypatch.setattr("common.service.capacity.available_memory", lambda: 100 << 20)
+        result = bench.run()
+        assert result["status"] == "refused"
+        assert "a question to 600 agents needs 256 MiB of memory, 100 MiB are available" in result["reason"]
+        assert bench.referee.store.questions("run") == []
+
+
+def test_the_bound_on_memory_is_one(tmp_path):
+    """What a question to two million people really takes at the referee is below what is reserved for it."""
+    people = 2_000_000
+    roster = Roster([Participant("0" * 64, 0, people)])
+    mechanism = tiny().agents.mechanism
+    cohort = Cohort(0, people, "seed", 0)
+    tracemalloc.start()
+    try:
+        batch = form_mass((Part(0, 0, people - 9),), lambda first: cohort, roster)
+        body = pack_answers(np.ones(batch.asked, np.bool_), np.zeros(batch.asked, np.uint8), "bit")
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        masks.encode(batch.people("0" * 64))
+        asked = Asked("run", "0" * 64, 0, LossQuery.example()[0], "bit", lambda: batch)
+        answers, _ = add_up(asked, [StoredReport(0, False, b"", batch.asked, b"", body)])
+        peak = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    assert len(answers.values) == batch.asked
+    assert peak + len(batch.mask) + len(body) < needed(people, batch.asked, mechanism) + (
+        32 << 20
+    )  # pieces of 2^20 bytes
