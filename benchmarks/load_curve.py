@@ -76,7 +76,7 @@ def main() -> None:
         picture(found, chosen.picture)
     beside = None
     if chosen.flower:
-        from benchmarks.load_flower import flower
+        from deploy.load.flower import flower
 
         beside = [flower(size) for size in chosen.sizes]
     if chosen.json:
