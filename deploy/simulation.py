@@ -21,21 +21,27 @@ from common.people.spec import TableRecordSource, open_records
 from common.scenario.agreement import public_sample
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.masks import fill
 from common.vocabulary.operations.learn import Learn
+from common.vocabulary.packing import mask_bytes
 from common.vocabulary.queries.base import Query
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
-from common.wire.messages import OrderCommitment
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, MassAnswers, Progress
+from common.wire.messages import MAX_LISTED, OrderCommitment
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
 from curator.sample.base import Sample
 from curator.sample.placement import open_sample
 from curator.service.startup import check_room
-from local_agent.population import answer_together
+from local_agent.asking import answer_together
+from local_agent.mass import answer_mass
+from referee.collection.mass import form_mass
 from referee.collection.order import Order, commitment, public_randomness, simulated
+from referee.collection.roster import Roster
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.protocols.quorum import begun
 from referee.service.referee import public
+from referee.state.values import Cohort, Part, Participant
 
 Hook = Callable[[int, Hypothesis], None]
 """Called with each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
@@ -97,6 +103,7 @@ class SimulatedAgents:
         if pool is not None:
             self._population = TableRecordSource(self._population.records(np.arange(pool)))
         self._order = Order(simulated(seed), len(self._population))
+        self._cohort = Cohort(0, len(self._population), simulated(seed), 0)
         self._mechanism = section.mechanism
         self._source = RandomSource.seeded(seed, "agents")
         self._reused = pool is not None
@@ -107,11 +114,23 @@ class SimulatedAgents:
         if self._reused:
             people = np.arange(count) % len(self._population)
         else:
+            if min(count, len(self._population) - self._used) > MAX_LISTED:
+                return self._answer_mass(query, count)
             people = self._order.slice(self._used, count)
             self._used += len(people)
         slots = np.arange(len(people))
         answers = answer_together(query, self._mechanism, self._population, people, slots, self._source)
         return Answers(len(people), answers, slots)
+
+    def _answer_mass(self, query: Query, count: int) -> Answers:
+        people = len(self._population)
+        part = Part(0, self._used, min(self._used + count, people))
+        self._used = part.stop
+        batch = form_mass((part,), lambda first: self._cohort, Roster([Participant("0" * 64, 0, people)]))
+        answers = answer_mass(query, self._mechanism, self._population, batch.mask, 0, self._source)
+        mask = np.zeros(mask_bytes(batch.asked), dtype=np.uint8)
+        fill(mask, 0, batch.asked)
+        return MassAnswers(batch.asked, answers, mask)
 
 
 def conduct(

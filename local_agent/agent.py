@@ -95,6 +95,8 @@ class Agent:
         """
         question = self._policy.check(assignment, configuration, self._record.dimension)
         asked = question.assignment
+        if isinstance(asked, messages.MassAssignment):
+            raise BadMessage("an assignment to very many people is none for an individual agent")
         slots = messages.unpack_indices(asked.slots)
         if messages.unpack_indices(asked.people).tolist() != [0] or slots.size != 1:
             raise BadMessage("an assignment to an individual agent names its one person, 0, and one slot")

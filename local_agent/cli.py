@@ -66,6 +66,9 @@ def host_command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of simulated people.", min=0)] = None,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
+    workers: Annotated[
+        int, typer.Option(help="Ray workers that draw simulated people and evaluate questions.", min=0)
+    ] = 0,
 ) -> None:
     """Host a population: enrol, poll, answer; until interrupted.
 
@@ -83,7 +86,7 @@ def host_command(
     chosen = resolve(loading.load(scenario, sets))
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)
-        population = open_population(chosen, state, seed, key, agents)
+        population = open_population(chosen, state, seed, key, agents, workers)
         with closing(Host(population, client, key)) as connection:
             enrolled = connection.enrol(token)
             claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})

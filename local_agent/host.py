@@ -94,7 +94,8 @@ class Host:
         assignment = self._port.poll(self._answerer.identity.sign(poll.KIND, poll.wire()))
         if assignment is None:
             return False
-        verify(assignment, messages.Assignment.KIND, self._referee)  # before anything of it is used
+        kind = messages.assignment_of(assignment.kind).KIND
+        verify(assignment, kind, self._referee)  # before anything of it is used
         run = messages.run_name(assignment.message.get("run"))
         if run not in self._configurations:
             self._configurations[run] = self._port.configuration(run)
@@ -140,7 +141,9 @@ class Host:
 def public_seconds(assignment: Signed) -> float:
     """Return how long an answer takes at least, by what everybody knows: how many people are asked, and how much."""
     people, query = assignment.message.get("people"), assignment.message.get("query")
-    return seconds_for(0.75 * len(people) / 4.0 if isinstance(people, str) else 1.0, len(str(query)))
+    # A character of base64 holds six bits: six people of a mask, or 3/16 of a number.
+    each = 6.0 if "slot" in assignment.message else 0.75 / 4.0
+    return seconds_for(each * len(people) if isinstance(people, str) else 1.0, len(str(query)))
 
 
 def seconds_for(people: float, length: int) -> float:

@@ -17,7 +17,7 @@ from common.wire.identity import Signed, verify
 class Question:
     """A question that passed every check: safe to evaluate on the record."""
 
-    assignment: messages.Assignment
+    assignment: messages.AnyAssignment
     query: Query
     mechanism: LocalRandomizer
     fingerprint: str
@@ -68,14 +68,15 @@ class Policy:
             the record lacks, or the mechanism cannot randomize what the query says.
         """
         agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee))
-        message = verify(assignment, messages.Assignment.KIND, self.referee)
+        form = messages.assignment_of(assignment.kind)
+        message = verify(assignment, form.KIND, self.referee)
         hypothesis = hypothesis_kind(message.get("query"))
         if hypothesis is not None and hypothesis not in self.hypotheses:
             # Before it is parsed: parsing is what this agent has not agreed to.
             raise PolicyRefused(
                 f"hypothesis kind {hypothesis!r} is not accepted; accepted: {', '.join(sorted(self.hypotheses))}"
             )
-        asked = messages.Assignment.parse(message)
+        asked = form.parse(message)
         if asked.digest != agreed.fingerprint() or asked.run != agreed.run:
             raise ConfigurationMismatch("the question names another configuration than the one that this run published")
         query = asked.query

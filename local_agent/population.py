@@ -12,23 +12,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from common.core.arrays import AnyArray, Indices
+from common.core.arrays import Indices
 from common.core.errors import AlreadyAnswered, BadMessage
 from common.numerics.counter import fill_words, stream
 from common.numerics.randomness import RandomSource
 from common.people.spec import RecordSource
-from common.vocabulary.mechanisms.base import LocalRandomizer
-from common.vocabulary.packing import answer_type, pack_answers
-from common.vocabulary.queries.base import Query
+from common.vocabulary import masks
+from common.vocabulary.packing import pack_answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import hold, write_durably
-from local_agent.answering import evaluate, noise_for, question_digest, randomize
-from local_agent.own_noise import MOST, NotOneEach, OwnNoise
+from local_agent.asking import Values, answer_together, evaluated
+from local_agent.mass import answer_mass, blocks
 from local_agent.policy import Policy, Question
-
-BLOCK = 1 << 18
-"""People whose records are in memory at the same time."""
 
 
 class Population:
@@ -48,6 +44,8 @@ class Population:
         Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
     seed
         Seed of that hash.
+    values
+        How a question is evaluated on simulated people; by default here.
 
     Raises
     ------
@@ -64,6 +62,7 @@ class Population:
         *,
         dropout: float = 0.0,
         seed: int = 0,
+        values: Values = evaluated,
     ) -> None:
         self._population = population
         self._policy = policy
@@ -73,11 +72,15 @@ class Population:
         self._source = source
         self._dropout = dropout
         self._seed = seed
+        self._values = values
         self.identity = Identity.load_or_create(folder / "identity.key")
         self._first = 0
         self._answered = np.zeros(len(population), dtype=np.bool_)
         for path in self._folder.glob("*.people"):
             self._answered[np.frombuffer(path.read_bytes(), dtype="<u4")] = True
+        for path in self._folder.glob("*.mask"):
+            mask = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+            self._answered |= np.unpackbits(mask, count=len(population)).astype(np.bool_)
 
     def __len__(self) -> int:
         return len(self._population)
@@ -126,23 +129,45 @@ class Population:
         if stored.with_suffix(".report").exists():
             header, _, body = stored.with_suffix(".report").read_bytes().partition(b"\n")
             return Signed.model_validate_json(header), body
+        if isinstance(asked, messages.MassAssignment):
+            return self._answer_mass(question, asked, stored)
         people, slots = self._asked(asked, stored.with_suffix(".people"))
         body = self._pack(question, people, slots)
+        signed = self._signed(asked, len(people), body)
+        # The people first: once their answers exist anywhere, nobody may ask them again.
+        write_durably(stored.with_suffix(".people"), people.astype("<u4").tobytes(), mode=0o600)
+        self._answered[people] = True
+        _keep(stored, signed, body)
+        return signed, body
+
+    def _answer_mass(self, question: Question, asked: messages.MassAssignment, stored: Path) -> tuple[Signed, bytes]:
+        mask = masks.decode(asked.people, len(self))
+        count = masks.ones(mask)
+        if count == 0 or asked.slot + count > messages.MAX_AGENTS:
+            raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
+        own = stored.with_suffix(".mask")
+        self._check_fresh(int(masks.ones(np.packbits(self._answered) & mask)), own, mask.tobytes())
+        what = question.query, question.mechanism, self._population
+        answers = answer_mass(*what, mask, asked.slot, self._source, self._values)
+        speaks = np.concatenate([self._speaks(people) for people, _ in blocks(mask, asked.slot)])
+        body = pack_answers(speaks, answers, question.mechanism.answer_kind(question.query.domain))
+        signed = self._signed(asked, count, body)
+        write_durably(own, mask.tobytes(), mode=0o600)
+        self._answered |= np.unpackbits(mask, count=len(self)).astype(np.bool_)
+        _keep(stored, signed, body)
+        return signed, body
+
+    def _signed(self, asked: messages.AnyAssignment, people: int, body: bytes) -> Signed:
         report = messages.PackedReport(
             report_id=secrets.token_hex(16),
             run=asked.run,
             digest=asked.digest,
             question=asked.question,
             assignment=asked.fingerprint(),
-            people=len(people),
+            people=people,
             body_sha256=hashlib.sha256(body).hexdigest(),
         )
-        signed = self.identity.sign(report.KIND, report.wire())
-        # The people first: once their answers exist anywhere, nobody may ask them again.
-        write_durably(stored.with_suffix(".people"), people.astype("<u4").tobytes(), mode=0o600)
-        self._answered[people] = True
-        write_durably(stored.with_suffix(".report"), signed.model_dump_json().encode() + b"\n" + body, mode=0o600)
-        return signed, body
+        return self.identity.sign(report.KIND, report.wire())
 
     def _asked(self, asked: messages.Assignment, own: Path) -> tuple[Indices, Indices]:
         people, slots = messages.unpack_indices(asked.people), messages.unpack_indices(asked.slots)
@@ -150,15 +175,21 @@ class Population:
             raise BadMessage(f"an assignment names 1..{len(self)} of this population's people, each with a slot")
         if np.unique(people).size != people.size:
             raise BadMessage("an assignment may name each person only once")
-        # A crash may have cut off exactly this question between recording the people and storing the report. Nothing
-        # but this question may resume it: a changed one would be a second answer of the same people.
-        resumes = own.exists() and own.read_bytes() == people.astype("<u4").tobytes()
-        if self._answered[people].any() and not resumes:
-            raise AlreadyAnswered(f"{int(self._answered[people].sum())} of the people asked have answered before")
+        self._check_fresh(int(self._answered[people].sum()), own, people.astype("<u4").tobytes())
         return people, slots
 
+    def _check_fresh(self, answered: int, own: Path, recorded: bytes) -> None:
+        """Refuse people of whom some have answered.
+
+        A crash may have cut off exactly this question between recording the people and storing the report. Nothing
+        but this question may resume it: a changed one would be a second answer of the same people.
+        """
+        if answered and not (own.exists() and own.read_bytes() == recorded):
+            raise AlreadyAnswered(f"{answered} of the people asked have answered before")
+
     def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
-        answers = answer_together(question.query, question.mechanism, self._population, people, slots, self._source)
+        what = question.query, question.mechanism, self._population
+        answers = answer_together(*what, people, slots, self._source, self._values)
         kind = question.mechanism.answer_kind(question.query.domain)
         return pack_answers(self._speaks(people), answers, kind)
 
@@ -170,56 +201,5 @@ class Population:
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
 
 
-def answer_together(
-    query: Query,
-    mechanism: LocalRandomizer,
-    population: RecordSource,
-    people: Indices,
-    slots: Indices,
-    source: RandomSource,
-) -> AnyArray:
-    """Return the randomized answers of some people of a record source, in their order, :data:`BLOCK` records at a time.
-
-    The randomness is keyed by who answers what: people answer once in their lives, so no two answers ever share random
-    bits, across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment. Where
-    people are real each has noise of their own for each question (:func:`local_agent.answering.noise_for`), whoever is
-    asked beside them: copies of the state give the same answers.
-    """
-    what = question_digest(query, mechanism)
-    if not source.simulated:
-        return _answer_each(query, mechanism, what, population, people, slots, source)
-    own = source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
-    answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
-    for begin in range(0, len(people), BLOCK):
-        block = slice(begin, min(begin + BLOCK, len(people)))
-        values = evaluate(query, population.records(people[block], query.columns), slots[block])
-        answers[block] = randomize(query, values, mechanism, slots[block], own)
-    return answers
-
-
-def _answer_each(
-    query: Query,
-    mechanism: LocalRandomizer,
-    what: str,
-    population: RecordSource,
-    people: Indices,
-    slots: Indices,
-    secret: RandomSource,
-) -> AnyArray:
-    parts = query.parts(slots).tolist()
-    answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
-    for begin in range(0, len(people), MOST):
-        block = slice(begin, min(begin + MOST, len(people)))
-        values = evaluate(query, population.records(people[block], query.columns), slots[block])
-        whose = list(zip(parts[block], people[block].tolist(), strict=True))
-
-        def streams(whose: list[tuple[int, int]] = whose) -> list[RandomSource]:
-            return [noise_for(what, part, person, secret) for part, person in whose]
-
-        try:
-            answers[block] = randomize(query, values, mechanism, slots[block], OwnNoise(streams()))
-        except NotOneEach:
-            for place, own in enumerate(streams()):
-                one = slice(begin + place, begin + place + 1)
-                answers[one] = randomize(query, values[place : place + 1], mechanism, slots[one], own)
-    return answers
+def _keep(stored: Path, signed: Signed, body: bytes) -> None:
+    write_durably(stored.with_suffix(".report"), signed.model_dump_json().encode() + b"\n" + body, mode=0o600)

@@ -12,12 +12,18 @@ from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import ordinary_kinds
 from common.wire.state import claim, claim_people, durable_secret
+from local_agent.asking import Values, evaluated
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy
 from local_agent.population import Population
 
 
 def open_population(
-    scenario: ResolvedScenario, folder: Path, seed: int | None, referee: str, agents: int | None
+    scenario: ResolvedScenario,
+    folder: Path,
+    seed: int | None,
+    referee: str,
+    agents: int | None,
+    workers: int = 0,
 ) -> Population:
     """Return the hosted population of a resolved scenario.
 
@@ -34,10 +40,13 @@ def open_population(
     agents
         How many to host; by default as many as the scenario wants. A table may have more people, whom nobody asks then:
         their number is data.
+    workers
+        Workers of a Ray cluster that draw simulated people and evaluate questions on them; 0: this process does.
 
     Raises
     ------
     BadInput
+        If workers are wanted for real people, whose records stay here.
         If real people would be asked without any privacy.
     """
     section, simulated = scenario.agents, scenario.people == "simulated"
@@ -46,6 +55,8 @@ def open_population(
         raise BadInput(f"people are real: mechanism {section.mechanism.name!r} gives them no privacy")
     if not simulated and section.dropout > 0:
         raise BadInput("dropout is for simulated people only")
+    if workers and not simulated:
+        raise BadInput("people are real: their records stay in this process, so leave out the workers")
     if scenario.target.table is not None and agents is not None:
         raise BadInput(
             "the people of a table are hosted together, agents.count of them, so that nobody is hosted twice: leave "
@@ -62,4 +73,10 @@ def open_population(
     population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), wanted, order)
     claim_people(folder, population.fingerprint())
     policy = Policy(referee, epsilon, delta, ALL_QUERIES, ALL_HYPOTHESES if simulated else ordinary_kinds())
-    return Population(population, policy, folder, source, dropout=section.dropout, seed=subseed(seed, "dropout"))
+    values: Values = evaluated
+    if workers:
+        from local_agent.cluster import over_workers
+
+        values = over_workers(workers)
+    dropout = subseed(seed, "dropout")
+    return Population(population, policy, folder, source, dropout=section.dropout, seed=dropout, values=values)

@@ -333,6 +333,8 @@ def load_test_command(
     silent: Annotated[float, typer.Option(help="Share of the individuals that never report.", min=0.0, max=0.99)] = 0.0,
     seconds: Annotated[float, typer.Option(help="How long the question waits for the silent.", min=1.0)] = 3600.0,
     database: Annotated[str | None, typer.Option(help="Of the referee that is started (SQLAlchemy URL).")] = None,
+    idle: Annotated[int, typer.Option(help="Agents that poll after the run, with nothing to be asked.", min=0)] = 0,
+    idle_seconds: Annotated[float, typer.Option(help="How long they poll.", min=1.0)] = 30.0,
     token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for --url.")] = "",
     enrolment: Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token, for --url.")] = "",
     print_scenario: Annotated[
@@ -366,6 +368,8 @@ def load_test_command(
         silent=silent,
         seconds=seconds,
         database=database,
+        idle=idle,
+        idle_seconds=idle_seconds,
     )
     if print_scenario:
         typer.echo(scenario_file(options), nl=False)

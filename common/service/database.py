@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path
@@ -111,6 +112,22 @@ def open_tables(url: str, migrations: str, *, log: bool = True) -> tuple[Engine,
         metadata.reflect(engine)
         _SCHEMAS[kind] = metadata
     return engine, _SCHEMAS[kind].tables
+
+
+def count_commits(engine: Engine) -> Callable[[], int]:
+    """Count the transactions that are committed from here on; each that wrote to a SQLite file is one fsync of its log.
+
+    On PostgreSQL too each is on disk before it is acknowledged, but several sessions' commits may share an fsync.
+    """
+    count, counting = 0, threading.Lock()
+
+    def committed(connection: Connection) -> None:
+        nonlocal count
+        with counting:
+            count += 1
+
+    event.listen(engine, "commit", committed)
+    return lambda: count
 
 
 def database_bytes(url: str) -> int:

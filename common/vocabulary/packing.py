@@ -9,7 +9,7 @@ is none. There is exactly one encoding of given answers: padding bits and the an
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,8 @@ from common.core.errors import BadMessage
 AnswerKind = Literal["bit", "real"] | int
 """What an answer is: a bit, a double, or one of so many symbols 0, 1, ..., from 3 to :data:`MAX_SYMBOLS`."""
 MAX_SYMBOLS = 1 << 16
+PIECE = 1 << 20
+"""Bytes of a mask that are unpacked at a time."""
 _ANSWERED = b"\x80"
 """The mask of one agent that answers; also the bit 1 of one agent."""
 
@@ -67,6 +69,57 @@ def unpack_answers(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[
     answered = _bits(body[:head], people).astype(np.bool_)
     answers: AnyArray = _bits(body[head:], people) if kind == "bit" else np.frombuffer(body[head:], dtype)
     _check_answers(answered, answers, kind)
+    return answered, answers
+
+
+def count_answers(body: bytes, people: int, kind: AnswerKind) -> int:
+    """Return how many people have answered, of :func:`pack_answers`; of bits nothing is unpacked for that.
+
+    Raises
+    ------
+    BadMessage
+        As :func:`unpack_answers`.
+    """
+    if kind != "bit":
+        return int(unpack_answers(body, people, kind)[0].sum())
+    answered, _ = _halves(body, people)
+    return sum(
+        int(np.bitwise_count(answered[at : at + PIECE]).sum(dtype=np.int64)) for at in range(0, len(answered), PIECE)
+    )
+
+
+def unpack_said(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[np.uint8], Iterator[AnyArray]]:
+    """Decode :func:`pack_answers` into the mask of who answered and, piece by piece, what they said, in order.
+
+    Raises
+    ------
+    BadMessage
+        As :func:`unpack_answers`.
+    """
+    if kind != "bit":
+        whole, answers = unpack_answers(body, people, kind)
+        return np.packbits(whole), iter((answers[whole],))
+    mask, bits = _halves(body, people)
+
+    def said() -> Iterator[AnyArray]:
+        for at in range(0, len(mask), PIECE):
+            answered = np.unpackbits(mask[at : at + PIECE]).astype(np.bool_)
+            yield np.unpackbits(bits[at : at + PIECE])[answered]
+
+    return mask, said()
+
+
+def _halves(body: bytes, people: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return who answered, and what, of packed bits that are fine."""
+    head, expected = mask_bytes(people), packed_bytes(people, "bit")
+    if len(body) != expected:
+        raise BadMessage(f"{people} packed answers take {expected} bytes, found {len(body)}")
+    raw = np.frombuffer(body, dtype=np.uint8)
+    answered, answers, behind = raw[:head], raw[head:], (1 << (-people % 8)) - 1
+    if people and (int(answered[-1]) | int(answers[-1])) & behind:
+        raise BadMessage("the padding bits of packed answers must be zero")
+    if np.any(answers & ~answered):
+        raise BadMessage("packed answers hold an answer of an agent that is marked silent")
     return answered, answers
 
 

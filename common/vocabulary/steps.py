@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from common.core.arrays import AnyArray, Indices
 from common.vocabulary.operations.base import Operation
 from common.vocabulary.queries.base import Query
@@ -58,6 +61,29 @@ class Answers:
     asked: int
     values: AnyArray
     slots: Indices
+
+
+class MassAnswers(Answers):
+    """The answers of very many: their positions are worked out when somebody asks for them, from a mask.
+
+    Parameters
+    ----------
+    asked, values
+        As those of :class:`Answers`.
+    mask
+        Who has answered, over the positions (:mod:`common.vocabulary.masks`).
+    """
+
+    def __init__(self, asked: int, values: AnyArray, mask: NDArray[np.uint8]) -> None:
+        for name, value in (("asked", asked), ("values", values), ("mask", mask)):
+            object.__setattr__(self, name, value)
+
+    mask: NDArray[np.uint8]
+
+    @property
+    def slots(self) -> Indices:
+        """Their positions in the batch: eight bytes for each."""
+        return np.flatnonzero(np.unpackbits(self.mask))
 
 
 Questions = list[tuple[CodeQuery, Answers]]

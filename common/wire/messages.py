@@ -24,9 +24,10 @@ from common.wire.identity import KEY_PATTERN
 DIGEST = r"^[0-9a-f]{64}$"
 RUN = r"^[0-9a-zA-Z_-]{1,64}$"
 REPORT_ID = r"^[0-9a-f]{32}$"
-MAX_AGENTS_PER_QUESTION = 1 << 22
+MAX_LISTED = 1 << 22
+"""Most agents that a question lists, each with its number and slot: those that not every slot is asked the same."""
 MAX_AGENTS = 1 << 32
-"""Most agents of one referee: their numbers travel as 32-bit words."""
+"""Most agents of one referee, whose numbers travel as 32-bit words, and of a question that asks all the same."""
 
 
 Number = Annotated[int, Field(ge=0, lt=1 << 31)]
@@ -171,6 +172,30 @@ class Assignment(Value):
     slots: str
 
 
+class MassAssignment(Value):
+    """One question to some of a hosted population's agents, where more are asked than are listed (``MAX_LISTED``).
+
+    ``people`` is base64 of a mask over the participant's own agents (:mod:`common.vocabulary.masks`): who is asked.
+    Their slots are ``slot``, ``slot`` + 1, ..., in the order of their numbers.
+    """
+
+    KIND: ClassVar[str] = "mass-assignment"
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+    question: Number
+    query: AnyQuery
+    people: str
+    slot: int = Field(ge=0, lt=MAX_AGENTS)
+
+
+AnyAssignment = Assignment | MassAssignment
+
+
+def assignment_of(kind: str) -> type[Assignment] | type[MassAssignment]:
+    """Return what an assignment of a kind is read as; of an unknown kind, the usual one, which it then is not."""
+    return MassAssignment if kind == MassAssignment.KIND else Assignment
+
+
 class Report(Value):
     """One individual agent's randomized answer.
 
@@ -198,7 +223,7 @@ class PackedReport(Value):
     run: str = Field(pattern=RUN)
     digest: str = Field(pattern=DIGEST)
     question: Number
-    people: int = Field(ge=1, le=MAX_AGENTS_PER_QUESTION)
+    people: int = Field(ge=1, le=MAX_AGENTS)
     assignment: str = Field(pattern=DIGEST)
     body_sha256: str = Field(pattern=DIGEST)
 
@@ -217,10 +242,16 @@ class Decline(Value):
     reason: str = Field(pattern=r"^[a-z-]{1,40}$")
 
 
-def too_many(count: int) -> str:
+def most_agents(*, alike: bool) -> int:
+    """Return how many agents one question reaches: very many if it asks every slot the same."""
+    return MAX_AGENTS if alike else MAX_LISTED
+
+
+def too_many(count: int, *, alike: bool) -> str:
     """Say that one question cannot reach so many agents."""
+    kind = "one question" if alike else "one question that does not ask every agent the same"
     return (
-        f"agents: one question reaches {MAX_AGENTS_PER_QUESTION:,} agents, {count:,} were to answer it: allow a larger "
+        f"agents: {kind} reaches {most_agents(alike=alike):,} agents, {count:,} were to answer it: allow a larger "
         "alpha or beta, a shorter item or a larger epsilon"
     )
 
@@ -253,8 +284,8 @@ def unpack_indices(text: str) -> Indices:
     """
     try:
         raw = base64.b64decode(text, validate=True)
-        if len(raw) > 4 * MAX_AGENTS_PER_QUESTION:
-            raise ValueError(f"more than {MAX_AGENTS_PER_QUESTION} agents in one question")
+        if len(raw) > 4 * MAX_LISTED:
+            raise ValueError(f"more than {MAX_LISTED} agents in one question")
         return np.frombuffer(raw, dtype="<u4").astype(np.int64)
     except ValueError as error:
         raise BadMessage(f"agent indices: {error}") from None

@@ -42,9 +42,9 @@ class Connection(asyncio.Protocol):
         self._waiting: asyncio.Future[Answer] | None = None
 
     @classmethod
-    async def to(cls, host: str, port: int) -> Connection:
-        """Connect."""
-        _, connection = await asyncio.get_running_loop().create_connection(cls, host, port)
+    async def to(cls, host: str, port: int, source: tuple[str, int] | None = None) -> Connection:
+        """Connect, from an address of this machine's if one is given."""
+        _, connection = await asyncio.get_running_loop().create_connection(cls, host, port, local_addr=source)
         return connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -37,6 +37,8 @@ class Load:
         How many are open, at most.
     pid
         The referee's process on this machine, if it is known.
+    commits
+        Returns how many transactions the referee has committed so far, if it says so.
     on_progress
         Called with the phase, how many are done, and how many there are.
     """
@@ -47,6 +49,7 @@ class Load:
     rate: float = 0.0
     connections: int = 128
     pid: int | None = None
+    commits: Callable[[], int | None] = lambda: None
     on_progress: Callable[[str, int, int], None] = lambda phase, done, all_of_them: None
 
 
@@ -59,6 +62,7 @@ class Measured:
     latencies: list[float] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
     referee_cpu: float | None = None
+    commits: int | None = None
     generator_cpu: float = 0.0
     sent: int = 0
     received: int = 0
@@ -76,6 +80,7 @@ class Measured:
             "p999_ms": round(float(p999), 2),
             "cpu_us_referee": referee,
             "cpu_us_generator": round(self.generator_cpu / count * 1e6, 1),
+            "commits": self.commits,
             "bytes_sent": self.sent,
             "bytes_received": self.received,
             "rejected": dict(self.rejected),
@@ -92,12 +97,13 @@ async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int,
     then
         Called with each answer that is none of a problem.
     """
-    _allow_descriptors(load.connections)
+    allow_descriptors(load.connections)
     measured, open_ = Measured(), min(load.connections, max(1, count))
     idle: asyncio.Queue[Connection] = asyncio.Queue()
     everyone = [await Connection.to(load.host, load.port) for _ in range(open_)]
     for connection in everyone:
         idle.put_nowait(connection)
+    committed = await asyncio.to_thread(load.commits)
     began, own, theirs = time.perf_counter(), time.process_time(), cpu_of(load.pid)
     told = began
 
@@ -136,6 +142,8 @@ async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int,
     measured.generator_cpu = time.process_time() - own
     after = cpu_of(load.pid)
     measured.referee_cpu = None if theirs is None or after is None else after - theirs
+    now = await asyncio.to_thread(load.commits)
+    measured.commits = None if committed is None or now is None else now - committed
     for connection in everyone:
         measured.sent += connection.sent
         measured.received += connection.received
@@ -181,7 +189,8 @@ def _reason(answer: Answer) -> str:
         return str(answer.status)
 
 
-def _allow_descriptors(connections: int) -> None:
+def allow_descriptors(connections: int) -> None:
+    """Let this process have so many connections open, as far as it may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < connections + 64:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, connections + 1024), hard))

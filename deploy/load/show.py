@@ -55,6 +55,13 @@ def result(document: dict[str, Any]) -> None:
         f"first question after {document['first_question_seconds']:g} s, result "
         f"{document['result']['seconds_after_last_report']:g} s after the last report"
     )
+    if document["idle"]:
+        idle = document["idle"]
+        cores = "" if idle["referee_cores"] is None else f", {idle['referee_cores']:.2f} cores of the referee"
+        console.print(
+            f"{idle['agents']:,} idle agents: {idle['polls_per_second']:,.0f} polls a second, held at most "
+            f"{idle['held_longest_seconds']:g} s, {idle['refused']:,} refused{cores}"
+        )
     if document["peak_memory_bytes"]:
         console.print(
             f"referee: at most {document['peak_memory_bytes'] / 2**20:,.0f} MiB, "

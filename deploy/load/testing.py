@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import yaml
 
 from common.core.errors import BadInput, RunFailed
@@ -21,6 +22,7 @@ from common.scenario.resolved import ResolvedScenario
 from deploy.checking import checked
 from deploy.load.connection import Answer, Connection, request
 from deploy.load.deployment import Target, started
+from deploy.load.idle import poll_idly
 from deploy.load.light import LightAgent
 from deploy.load.machine import limits
 from deploy.load.phases import SCHEDULES, Load, Measured, cpu_of, phase
@@ -51,6 +53,8 @@ class Options:
         The question's deadline: how long it waits for those who are silent.
     database
         SQLAlchemy URL of the referee's database; by default SQLite in a temporary directory.
+    idle, idle_seconds
+        Agents that are enrolled once the run has ended, so that nothing is asked of them, and that poll for so long.
     """
 
     individuals: int
@@ -62,6 +66,8 @@ class Options:
     silent: float = 0.0
     seconds: float = 3600.0
     database: str | None = None
+    idle: int = 0
+    idle_seconds: float = 30.0
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
@@ -147,6 +153,7 @@ class _Test:
             options.rate,
             options.connections,
             None if target.process is None else target.process.process.pid,
+            self._commits,
             watch,
         )
         self._run = f"load-{time.time_ns() % 10**12}"
@@ -196,6 +203,7 @@ class _Test:
         took = Measured(time.perf_counter() - began, found.reports, [0.0] * found.reports)
         took.generator_cpu = time.process_time() - own
         watch("audit", found.answers, found.answers)
+        idle = await self._idle() if options.idle else None
         acknowledged = phases["report"].taken + options.hosted
         return {
             "phases": {
@@ -212,12 +220,34 @@ class _Test:
             "stored": stored,
             "counted": found.answers,
             "agree": acknowledged == stored == found.answers,
+            "idle": idle,
             "peak_memory_bytes": self._target.peak_memory(),
             "database_bytes_per_report": _each(self._target.database_bytes(), found.reports),
         }
 
     async def _phase(self, name: str, agents: list[LightAgent], ask: Any, then: Any = None) -> Measured:
         return await phase(name, self._load, agents, len(agents), ask, then or (lambda agent, answer: None))
+
+    async def _idle(self) -> dict[str, Any]:
+        """Enrol agents whom nobody asks, and have them poll."""
+        token = {"Authorization": f"Bearer {self._target.enrolment}"}
+        agents = [LightAgent.fresh() for _ in range(self._options.idle)]
+        enrolled = await self._phase(
+            "idle", agents, lambda a: request("POST", "/v1/enrolments", self._name, a.enrolment(), token)
+        )
+        if enrolled.rejected:
+            raise RunFailed(f"idle agents were not enrolled: {dict(enrolled.rejected)}")
+        load = self._load
+        found = await poll_idly(agents, load.host, load.port, self._options.idle_seconds, load.pid, self._name)
+        return found.document()
+
+    def _commits(self) -> int | None:
+        """Return how many transactions the referee has committed."""
+        try:
+            lines = httpx.get(f"{self._target.url}/v1/metrics", trust_env=False, timeout=30.0).text.splitlines()
+        except httpx.TransportError:
+            return None
+        return next((int(line.split()[1]) for line in lines if line.startswith("tandem_commits_total ")), None)
 
     def _hosts(self) -> list[Party]:
         """Start the hosts; where the referee runs somewhere else, they run already."""

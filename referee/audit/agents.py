@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from common.core.errors import AuditFailed
 from common.wire.messages import Configuration
 from referee.audit.place import Place
-from referee.collection.batches import Batch, form_batch
+from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.order import commitment
 from referee.collection.roster import Roster, participants_root
 from referee.state.values import Cohort, Part
@@ -29,6 +30,11 @@ class Agents:
     place
         Where the audit stands.
 
+    Attributes
+    ----------
+    others
+        How many agents of the run's orders other runs are said to have asked, by their names.
+
     Raises
     ------
     AuditFailed
@@ -40,6 +46,8 @@ class Agents:
         self, configuration: Configuration, listed: dict[str, Any], raw: bytes, seeds: dict[str, str], place: Place
     ) -> None:
         self._place = place
+        self._run = configuration.run
+        self.others: dict[str, int] = {}
         place.words = "the list of participants"
         self._roster = Roster.decode(raw)
         found = {"count": len(self._roster), "agents": self._roster.agents, "root": participants_root(raw)}
@@ -62,7 +70,27 @@ class Agents:
             if promised.first + promised.agents > limit:
                 raise AuditFailed(f"agents {promised.first}... are in two orders, or not enrolled")
 
-    def take(self, parts: tuple[Part, ...], wanted: int) -> Batch:
+    def pass_over(self, others: Sequence[tuple[str, Part]]) -> None:
+        """Note which agents other runs have asked meanwhile, as the referee has signed it: this one may not have them.
+
+        Raises
+        ------
+        AuditFailed
+            If they are not the next ones of the committed orders.
+        """
+        for run, part in others:
+            if run == self._run:
+                raise self._place.failed("agents of the run itself are said to be another's")
+            self._use(part)
+            self.others[run] = self.others.get(run, 0) + part.stop - part.start
+
+    def _use(self, part: Part) -> None:
+        cohort = self._cohorts[part.cohort]
+        if part.start != cohort.used or not part.start < part.stop <= cohort.agents:
+            raise self._place.failed("agents are not taken in the committed order")
+        self._cohorts[part.cohort] = Cohort(cohort.first, cohort.agents, cohort.seed, part.stop)
+
+    def take(self, parts: tuple[Part, ...], wanted: int) -> AnyBatch:
         """Return the agents of a question, which are taken: no later question may have them.
 
         Raises
@@ -71,10 +99,7 @@ class Agents:
             If they are not the next ones of the committed orders, as many as were wanted or as there are.
         """
         for part in parts:
-            cohort = self._cohorts[part.cohort]
-            if part.start != cohort.used or not part.start < part.stop <= cohort.agents:
-                raise self._place.failed("agents are not taken in the committed order")
-            self._cohorts[part.cohort] = Cohort(cohort.first, cohort.agents, cohort.seed, part.stop)
+            self._use(part)
         asked = sum(p.stop - p.start for p in parts)
         left = sum(c.agents - c.used for c in self._cohorts.values())
         if asked > wanted or (asked < wanted and left > 0):

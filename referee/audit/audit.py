@@ -11,7 +11,7 @@ that the transcript names belong to whom one thinks (compare them with keys know
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.core.errors import AuditFailed
@@ -41,6 +41,9 @@ class Audit:
         the curator.
     certificate
         Of the curator's declared events, worked out again by code of its own; None without a curator's promise.
+    others
+        Agents of the run's orders that other runs have asked meanwhile, by the names of those runs: the referee has
+        signed it here, and the transcript of each other run shows it.
     """
 
     entries: int
@@ -50,6 +53,7 @@ class Audit:
     status: str
     promises: dict[str, Guarantee]
     certificate: Certificate | None
+    others: dict[str, int] = field(default_factory=dict)
 
 
 def audit(folder: Path, referee_key: str | None = None, curator_key: str | None = None) -> Audit:
@@ -111,6 +115,7 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
         str(published["status"]),
         promises(chosen, terms),
         certificate,
+        agents.others,
     )
 
 

@@ -19,7 +19,7 @@ from referee.audit.place import Place
 from referee.audit.reports import checked
 from referee.collection.adding_up import add_up
 from referee.collection.asked import Asked
-from referee.collection.batches import Batch
+from referee.collection.batches import AnyBatch
 from referee.collection.order import public_randomness
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
@@ -149,7 +149,7 @@ class Replay:
 
     def _question(self, number: int, step: AskAgents) -> Answers:
         batch = self._batch(self._next("question", number), number, step)
-        self.asked += len(batch.members)
+        self.asked += batch.asked
         answered = self._next("answers", number)
         kind = self._scenario.agents.mechanism.answer_kind(step.query.domain)
         asked = Asked(self._configuration.run, self._digest, number, step.query, kind, lambda: batch)
@@ -158,7 +158,7 @@ class Replay:
         claimed = {name: answered.body[name] for name in ("question", "asked", "answered", "root")}
         actual = {
             "question": number,
-            "asked": len(batch.members),
+            "asked": batch.asked,
             "answered": len(answers.values),
             "root": root,
         }
@@ -172,9 +172,11 @@ class Replay:
             self.reports += 1
             yield report
 
-    def _batch(self, entry: Entry, number: int, step: AskAgents) -> Batch:
+    def _batch(self, entry: Entry, number: int, step: AskAgents) -> AnyBatch:
         """Check a question, and return the agents that it goes to."""
         if entry.body["query"] != step.query.wire() or entry.body["question"] != number:
             raise self._place.failed("the question is not the one that the protocol asks here")
         parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in entry.body["parts"])
+        others = [(str(run), Part(int(c), int(a), int(b))) for run, _, c, a, b in entry.body.get("others", [])]
+        self._agents.pass_over(others)
         return self._agents.take(parts, step.count)

@@ -29,8 +29,8 @@ def checked(reports: Iterable[StoredReport], asked: Asked, place: Place) -> Iter
     last, rest = -1, iter(reports)
     while group := list(islice(rest, GROUP)):
         for report in group:
-            if not 0 <= report.slot < len(asked.batch.members):
-                raise place.failed(f"a report is for slot {report.slot}, {len(asked.batch.members)} agents were asked")
+            if not 0 <= report.slot < asked.batch.asked:
+                raise place.failed(f"a report is for slot {report.slot}, {asked.batch.asked} agents were asked")
             key = asked.batch.owner(report.slot).key
             if report.slot != int(asked.slots(key)[0]):
                 raise place.failed(f"{key[:16]}... reports for a slot that is not its first")

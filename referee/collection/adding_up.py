@@ -9,10 +9,12 @@ from itertools import groupby
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.vocabulary.packing import answer_type, unpack_answers, unpack_each
-from common.vocabulary.steps import Answers
+from common.vocabulary.masks import Mask, paste
+from common.vocabulary.packing import answer_type, mask_bytes, unpack_answers, unpack_each, unpack_said
+from common.vocabulary.steps import Answers, MassAnswers
 from common.wire.transcript import merkle_root
 from referee.collection.asked import Asked
+from referee.collection.mass import MassBatch
 from referee.state.values import StoredReport
 
 GROUP = 1 << 14
@@ -29,7 +31,9 @@ def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]
     reports
         Its reports, accepted, by ascending slot; gone through once.
     """
-    people = len(asked.batch.members)
+    if isinstance(asked.batch, MassBatch):
+        return _add_up_mass(asked, asked.batch, reports)
+    people = asked.batch.asked
     answered = np.zeros(people, dtype=np.bool_)
     values: AnyArray = np.zeros(people, dtype=answer_type(asked.kind))
     leaves: list[bytes] = []
@@ -40,9 +44,36 @@ def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]
         else:
             slots = asked.batch.slots_from(group[0].slot)
             answered[slots], values[slots] = unpack_answers(group[0].body, len(slots), asked.kind)
-        leaves += [hashlib.sha256(b"".join((report.signature, report.body))).digest() for report in group]
+        leaves += [_leaf(report) for report in group]
     slots = np.flatnonzero(answered)
     return Answers(people, values[slots], slots.astype(np.int64)), merkle_root(leaves)
+
+
+def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]) -> tuple[Answers, str]:
+    """Do the same for very many, whose slots follow each other: what was said is put one behind the other."""
+    values: AnyArray = np.empty(batch.asked, dtype=answer_type(asked.kind))
+    mask: Mask = np.zeros(mask_bytes(batch.asked), dtype=np.uint8)
+    leaves: list[bytes] = []
+    count = 0
+    for group in _groups(reports):
+        if group[0].individual:
+            _, said = unpack_each([report.body for report in group], asked.kind)
+            slots = np.array([report.slot for report in group], dtype=np.int64)
+            np.bitwise_or.at(mask, slots >> 3, (128 >> (slots & 7)).astype(np.uint8))
+            pieces: Iterable[AnyArray] = (said,)
+        else:
+            own = batch.slots_from(group[0].slot)
+            answered, pieces = unpack_said(group[0].body, len(own), asked.kind)
+            paste(mask, own.start, answered)
+        for piece in pieces:
+            values[count : count + len(piece)] = piece
+            count += len(piece)
+        leaves += [_leaf(report) for report in group]
+    return MassAnswers(batch.asked, values[:count], mask), merkle_root(leaves)
+
+
+def _leaf(report: StoredReport) -> bytes:
+    return hashlib.sha256(b"".join((report.signature, report.body))).digest()
 
 
 def _groups(reports: Iterable[StoredReport]) -> Iterator[list[StoredReport]]:

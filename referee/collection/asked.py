@@ -13,8 +13,9 @@ from common.core import canonical
 from common.core.arrays import Indices
 from common.vocabulary.packing import AnswerKind
 from common.vocabulary.queries.base import Query
-from common.wire.messages import Assignment, pack_indices
-from referee.collection.batches import Batch, assign
+from common.wire.messages import Assignment, MassAssignment, pack_indices
+from referee.collection.batches import AnyBatch, assign
+from referee.collection.mass import MassBatch
 
 MAX_REMEMBERED = 1 << 10
 """Most hosts of one question whose assignment's digest is kept; others' are computed when they report."""
@@ -45,23 +46,31 @@ class Asked:
     number: int
     query: Query
     kind: AnswerKind
-    form: Callable[[], Batch]
+    form: Callable[[], AnyBatch]
     _fingerprints: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
-    def batch(self) -> Batch:
+    def batch(self) -> AnyBatch:
         """The agents that were asked."""
         return self.form()
 
-    def slots(self, key: str) -> Indices:
+    def slots(self, key: str) -> Indices | range:
         """Return the slots of a participant's agents that were asked."""
         return self.batch.slots(key)
 
+    def assignment_kind(self, key: str) -> str:
+        """Return as which kind of message a participant is asked: a host, of very many, by a mask."""
+        mass = isinstance(self.batch, MassBatch) and self.batch.owner(int(self.slots(key)[0])).agents > 1
+        return MassAssignment.KIND if mass else Assignment.KIND
+
     def assignment(self, key: str) -> bytes:
-        """Return what a participant is asked: an :class:`~common.wire.messages.Assignment` in canonical JSON."""
+        """Return what a participant is asked in canonical JSON: an :class:`~common.wire.messages.Assignment`.
+
+        Of a host, where very many are asked, a :class:`~common.wire.messages.MassAssignment`.
+        """
         slots = self.slots(key)
         if len(slots) == 1 and self.batch.owner(int(slots[0])).agents == 1:
-            return self._individual + pack_indices(slots).encode() + _END
+            return self._individual + pack_indices(np.array([slots[0]])).encode() + _END
         wire = assign(self.batch, key, self.run, self.digest, self.number, self.query).wire()
         encoded = canonical.encode(wire)
         if len(self._fingerprints) < MAX_REMEMBERED:

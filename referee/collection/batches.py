@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from common.core.arrays import Indices
+from common.vocabulary.masks import encode
 from common.vocabulary.queries.base import Query
-from common.wire.messages import Assignment, pack_indices
+from common.wire.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, pack_indices
+from referee.collection.mass import MassBatch, form_mass
 from referee.collection.order import Order
 from referee.collection.roster import Roster
-from referee.state.values import Cohort, Part, Participant
+from referee.state.values import Cohort, Part, Participant, Question
 
 
 def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
@@ -24,6 +27,37 @@ def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
         if wanted > 0:
             parts.append(Part(cohort.first, cohort.used, cohort.used + wanted))
     return tuple(parts)
+
+
+def passed_over(
+    run: str, order: Mapping[int, int], own: Sequence[Question], after: Callable[[int], Iterable[Question]]
+) -> list[list[Any]]:
+    """Say which agents of a run's orders other runs have asked since its last question, or since it began.
+
+    Parameters
+    ----------
+    run
+        The run.
+    order
+        How many agents of each order were asked when it began, by the order's first agent.
+    own
+        Its questions so far.
+    after
+        Returns the questions of all runs that were opened after the one with a key (0: all).
+
+    Returns
+    -------
+    Run, question, order, and the positions from ... to (exclusive) of each part, by order and position.
+    """
+    last = max((question.key for question in own), default=0)
+    found = [
+        [question.run, question.question, part.cohort, part.start, part.stop]
+        for question in after(last)
+        if question.run != run
+        for part in question.parts
+        if part.cohort in order and part.start >= order[part.cohort]
+    ]
+    return sorted(found, key=lambda part: (part[2], part[3]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +93,11 @@ class Batch:
         """How many participants have an agent that is asked."""
         return int(np.count_nonzero(np.diff(self._owners[2])))
 
+    @property
+    def asked(self) -> int:
+        """How many agents were asked."""
+        return len(self.members)
+
     def slots(self, key: str) -> Indices:
         """Return the slots that belong to a participant, ascending (empty if none)."""
         position = self.roster.position(key)
@@ -86,8 +125,13 @@ class Batch:
         return self.members[slots] - (self.owner(int(slots[0])).first if len(slots) else 0)
 
 
-def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Roster) -> Batch:
-    """Work out the members of a question from its parts of the committed orders."""
+AnyBatch = Batch | MassBatch
+
+
+def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Roster) -> AnyBatch:
+    """Work out the members of a question from its parts of the committed orders: too many to list as a mask."""
+    if sum(part.stop - part.start for part in parts) > MAX_LISTED:
+        return form_mass(parts, cohort, roster)
     pieces = [np.empty(0, dtype=np.int64)]
     for part in parts:
         source = cohort(part.cohort)
@@ -95,8 +139,11 @@ def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: R
     return Batch(np.concatenate(pieces), roster)
 
 
-def assign(batch: Batch, key: str, run: str, digest: str, number: int, query: Query) -> Assignment:
+def assign(batch: AnyBatch, key: str, run: str, digest: str, number: int, query: Query) -> AnyAssignment:
     """Return the one assignment that a participant gets for a question: live and in the audit the same."""
+    if isinstance(batch, MassBatch):
+        people, slot = encode(batch.people(key)), int(batch.slots(key)[0])
+        return MassAssignment(run=run, digest=digest, question=number, query=query, people=people, slot=slot)
     return Assignment(
         run=run,
         digest=digest,

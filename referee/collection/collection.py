@@ -32,7 +32,7 @@ from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.transcript import append
 from referee.collection.adding_up import add_up
-from referee.collection.batches import take
+from referee.collection.batches import passed_over, take
 from referee.collection.judging import (
     Claim,
     Refusal,
@@ -56,6 +56,8 @@ GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
 REPORTS = 1000
 """Participants a second that a question has further time for: so many individuals can report beside other work."""
+HOSTED = 1_000_000
+"""Agents a second that a question has further time for: so many people of hosts can answer beside other work."""
 PATIENCE = 10
 """How many deadlines to wait for the first report of a question before the run fails."""
 _LATER = "nothing can be stored at present, and nothing was acknowledged: say it again"
@@ -70,12 +72,12 @@ class Sent(NamedTuple):
     body: bytes | None = None
 
 
-def reasons(taking: Taking) -> str:
-    """Say why participants declined, with the number of their agents."""
+def by_reason(taking: Taking) -> Counter[str]:
+    """Return for how many agents of a question somebody has declined, and has not answered, by reason."""
     counts: Counter[str] = Counter()
     for reason, agents in taking.declined.values():
         counts[reason] += agents
-    return ", ".join(f"{reason} {count:,}" for reason, count in sorted(counts.items()))
+    return counts
 
 
 class Collection:
@@ -142,14 +144,14 @@ class Collection:
         Superseded
             If another process drives the runs meanwhile.
         """
-        self.questions.agreed(run)[1].answer_kind(query.domain)  # refuses before anybody is asked
+        self.questions.agreed(run).mechanism.answer_kind(query.domain)  # refuses before anybody is asked
         if self._store.question(run, number) is None:
             self._ask(run, number, query, count)
         taking = self.questions.find(run, number)
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
         began = self.clock()
-        deadline += taking.asked.batch.participants // REPORTS
+        deadline += taking.asked.batch.participants // REPORTS + taking.question.asked // HOSTED
         while taking.open and not taking.complete:
             left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:
@@ -160,9 +162,10 @@ class Collection:
             wait(left)
             self._store.check_driving()
         if taking.declined and sum(agents for _, agents in taking.declined.values()) == taking.question.asked:
+            declined = ", ".join(f"{reason} {agents:,}" for reason, agents in sorted(by_reason(taking).items()))
             raise PolicyRefused(
                 f"all {taking.question.asked:,} agents that were asked question {number} decline to answer: "
-                f"{reasons(taking)}; their own rules, or their lifetime budgets, do not allow what the scenario asks"
+                f"{declined}; their own rules, or their lifetime budgets, do not allow what the scenario asks"
             )
         self._close(taking)
         return add_up(taking.asked, self._store.reports(taking.question))
@@ -198,13 +201,20 @@ class Collection:
 
     def _close(self, taking: Taking) -> None:
         with self.questions.lock:
+            was_open = taking.open
             self._store.close_question(taking.question)
             self.questions.closed(taking)
+            if was_open:
+                # Only now: who has declined may still answer as long as the question is open, and then has answered.
+                self._declined.setdefault(taking.question.run, Counter()).update(by_reason(taking))
 
     def _ask(self, run: str, number: int, query: Query, count: int) -> None:
-        if count > messages.MAX_AGENTS_PER_QUESTION:
-            raise BadScenario(messages.too_many(count))
-        parts = take(self._store.cohorts(), count)
+        if count > messages.most_agents(alike=query.alike):
+            raise BadScenario(messages.too_many(count, alike=query.alike))
+        order = {promised.first: promised.used for promised in self.questions.agreed(run).order}
+        cohorts = [cohort for cohort in self._store.cohorts() if cohort.first in order]
+        parts = take(cohorts, count)
+        between = passed_over(run, order, self._store.questions(run), self._store.questions_after)
         asked = sum(p.stop - p.start for p in parts)
         question = Question(run, number, query.wire(), parts, asked, asked > 0)
         body = {
@@ -212,6 +222,8 @@ class Collection:
             "query": query.wire(),
             "parts": [[p.cohort, p.start, p.stop] for p in parts],
         }
+        if between:
+            body["others"] = between
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
         if asked:
             self.questions.opened(run, number)
@@ -264,11 +276,15 @@ class Collection:
             if taking is None or not taking.open or taking.number(position) or position in taking.declined:
                 continue
             if len(taking.asked.slots(participant)):
-                return self._identity.envelope(messages.Assignment.KIND, taking.asked.assignment(participant))
+                asked = taking.asked
+                return self._identity.envelope(asked.assignment_kind(participant), asked.assignment(participant))
         return None
 
     def declined(self, run: str) -> dict[str, int]:
-        """Return how many agents of a run somebody has declined for, by reason, as far as this process has heard it."""
+        """Return for how many agents of a run somebody declined and did not answer after all, by reason.
+
+        Of the questions that are closed, as far as this process has heard it.
+        """
         return dict(sorted(self._declined.get(run, Counter()).items()))
 
     def heard(self, run: str) -> tuple[int, int, int] | None:
@@ -303,7 +319,6 @@ class Collection:
             raise closed(said.question)
         if position is not None and position not in taking.declined and not taking.number(position):
             taking.decline(position, said.reason, len(slots))
-            self._declined.setdefault(said.run, Counter())[said.reason] += len(slots)
 
     def room(self, headers: Sequence[Signed]) -> list[int | TandemError]:
         """Return for the header of each hosted population's report how many bytes of answers may follow it.
@@ -319,7 +334,7 @@ class Collection:
         return found
 
     def _room(self, key: str, report: messages.PackedReport) -> int:
-        check_configuration(report, self.questions.agreed(report.run)[0])
+        check_configuration(report, self.questions.agreed(report.run).digest)
         taking = self.questions.find(report.run, report.question)
         if taking is None:
             raise NotFound(f"run {report.run!r} has no question {report.question}")
@@ -372,7 +387,7 @@ class Collection:
 
     def _judge(self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]) -> Judged:
         run, number = claim.report.run, claim.report.question
-        check_configuration(claim.report, self.questions.agreed(run)[0])
+        check_configuration(claim.report, self.questions.agreed(run).digest)
         taking = self.questions.find(run, number)
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")

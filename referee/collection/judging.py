@@ -20,7 +20,7 @@ from common.core.errors import (
     PatternViolation,
     TandemError,
 )
-from common.vocabulary.packing import AnswerKind, pack_one, unpack_answers, unpack_one
+from common.vocabulary.packing import AnswerKind, count_answers, pack_one, unpack_one
 from common.wire.identity import Signed
 from common.wire.messages import PackedReport, Report
 from referee.collection.asked import Asked
@@ -177,14 +177,14 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
         problem = ConfigurationMismatch(f"the report answers another assignment than that of question {number}")
         raise Refusal("another assignment", problem)
     individual = isinstance(report, Report)
-    answered = 1 if individual else int(unpack_answers(body, len(slots), asked.kind)[0].sum())
+    answered = 1 if individual else count_answers(body, len(slots), asked.kind)
     report_id, signature = bytes.fromhex(report.report_id), bytes.fromhex(claim.signed.signature)
     accepted = StoredReport(int(slots[0]), individual, report_id, answered, signature, body)
     as_usual = payload(accepted, asked) == claim.payload
     return accepted if as_usual else replace(accepted, message=claim.payload)
 
 
-def asked_slots(key: str, asked: Asked) -> Indices:
+def asked_slots(key: str, asked: Asked) -> Indices | range:
     """Return the slots that a participant was asked about.
 
     Raises
@@ -198,7 +198,7 @@ def asked_slots(key: str, asked: Asked) -> Indices:
     return slots
 
 
-def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indices:
+def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indices | range:
     """Return the slots that a participant was asked about, if it reports on as many agents.
 
     Raises

@@ -40,6 +40,11 @@ class Order:
         stream = hashlib.shake_256(f"tandem order {seed}".encode()).digest(8 * _ROUNDS)
         self._keys = np.frombuffer(stream, dtype="<u8").astype(np.uint64)
 
+    @property
+    def network(self) -> tuple[np.uint64, Words]:
+        """Bits of half a word, and the keys of the rounds: with the size, all that a compiled loop needs."""
+        return self._half, self._keys
+
     def slice(self, start: int, count: int) -> Indices:
         """Return the agents at positions start..start+count-1 of the order, int64."""
         values = np.arange(start, min(start + count, self.size), dtype=np.uint64)

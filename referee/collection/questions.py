@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from common.core.errors import NotFound
 from common.scenario.resolved import parse_resolved
@@ -14,7 +15,7 @@ from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.queries.base import parse_query
 from common.wire import messages
 from referee.collection.asked import Asked
-from referee.collection.batches import Batch, form_batch
+from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.registrar import Registrar
 from referee.collection.taking import Taking
 from referee.state.store import Store
@@ -24,6 +25,14 @@ GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
 REMEMBERED = 4
 """Questions that are kept in memory: those that are open, and the ones that were asked about last."""
+
+
+class Agreed(NamedTuple):
+    """The digest of a run's configuration, how its agents randomize, and in which committed orders they are asked."""
+
+    digest: str
+    mechanism: LocalRandomizer
+    order: tuple[messages.OrderCommitment, ...]
 
 
 class Questions:
@@ -54,7 +63,7 @@ class Questions:
         self.lock = threading.RLock()
         self._arrived = threading.Condition()
         self._taking: OrderedDict[tuple[str, int], Taking] = OrderedDict()
-        self._runs: dict[str, tuple[str, LocalRandomizer]] = {}
+        self._runs: dict[str, Agreed] = {}
         self.newest = store.last_report()
         self.open = list(store.open_questions().values())
         self.on_question: Callable[[], None] = lambda: None
@@ -79,23 +88,24 @@ class Questions:
             return known
 
     def _asked(self, question: Question) -> Asked:
-        digest, mechanism = self.agreed(question.run)
+        digest, mechanism, _ = self.agreed(question.run)
         query = parse_query(question.query)
         kind = mechanism.answer_kind(query.domain)
         return Asked(question.run, digest, question.question, query, kind, lambda: self._batch(question))
 
-    def _batch(self, question: Question) -> Batch:
+    def _batch(self, question: Question) -> AnyBatch:
         cohorts = {c.first: c for c in self._store.cohorts()}
         return form_batch(question.parts, cohorts.__getitem__, self._registrar.roster)
 
-    def agreed(self, run: str) -> tuple[str, LocalRandomizer]:
-        """Return the digest of a run's configuration, and how its agents randomize; also right after a restart."""
+    def agreed(self, run: str) -> Agreed:
+        """Return what a run's configuration has fixed for its agents; also right after a restart."""
         if run not in self._runs:
             wire = self._store.run(run).configuration
             if wire is None:
                 raise NotFound(f"run {run!r} has not begun")
             configuration = messages.Configuration.parse(wire)
-            self._runs[run] = (configuration.fingerprint(), parse_resolved(configuration.scenario).agents.mechanism)
+            mechanism = parse_resolved(configuration.scenario).agents.mechanism
+            self._runs[run] = Agreed(configuration.fingerprint(), mechanism, configuration.order)
         return self._runs[run]
 
     # What changes ---------------------------------------------------------------------------------------------------

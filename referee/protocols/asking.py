@@ -22,7 +22,7 @@ from common.vocabulary.queries.base import Query
 from common.vocabulary.queries.code import CodeQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Questions, Together
 from common.vocabulary.tasks import Task
-from common.wire.messages import MAX_AGENTS_PER_QUESTION, too_many
+from common.wire.messages import MAX_LISTED, most_agents, too_many
 
 Script = Generator[AskAgents, Answers, "Finding"]
 P = TypeVar("P", bound=Problem)
@@ -106,7 +106,7 @@ def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
     asked = 0
     while test.verdict is None:
         # A test goes on with further questions until it is decided: none needs to reach them all at once.
-        batch = min(test.next_batch(scenario.agents.batch), MAX_AGENTS_PER_QUESTION)
+        batch = min(test.next_batch(scenario.agents.batch), most_agents(alike=query.alike))
         answers = yield AskAgents(query, batch)
         if answers.asked == 0:
             break
@@ -125,16 +125,21 @@ def _open_test(scenario: ResolvedScenario, low: float, high: float, beta: float)
     return SequentialTest(mechanism, low, high, beta)
 
 
-def at_once(count: int) -> int:
+def at_once(count: int, *, alike: bool = False) -> int:
     """Return a number of agents that one question reaches.
+
+    Parameters
+    ----------
+    alike
+        Whether it asks every agent the same (:attr:`common.vocabulary.queries.base.Query.alike`).
 
     Raises
     ------
     BadScenario
         If it reaches fewer.
     """
-    if count > MAX_AGENTS_PER_QUESTION:
-        raise BadScenario(too_many(count))
+    if count > most_agents(alike=alike):
+        raise BadScenario(too_many(count, alike=alike))
     return count
 
 
@@ -150,9 +155,9 @@ def ask_codes(count: int, **what: Any) -> Generator[AskAgents, Answers, Question
     """
     asked: Questions = []
     public = what.pop("public")
-    for begin in range(0, count, MAX_AGENTS_PER_QUESTION):
+    for begin in range(0, count, MAX_LISTED):
         query = CodeQuery(public=public + len(asked), **what)
-        answers = yield AskAgents(query, min(MAX_AGENTS_PER_QUESTION, count - begin))
+        answers = yield AskAgents(query, min(MAX_LISTED, count - begin))
         asked.append((query, answers))
     return asked
 

@@ -31,6 +31,7 @@ from common.wire.transcript import Entry, append
 from common.wire.witness import behind
 from referee.collection.collection import Collection
 from referee.collection.order import commitment, public_randomness, simulated
+from referee.collection.room import check_room
 from referee.collection.roster import Roster, participants_root
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
@@ -173,6 +174,7 @@ class Execution:
         if self._state.configuration is not None:
             return messages.Configuration.parse(self._state.configuration)
         self._await_agents(on_progress)
+        check_room(self._roster.agents, min(self._wanted, self._available()), self._scenario.agents.mechanism)
         cohorts = self._store.cohorts()
         sealed = sum(c.agents for c in cohorts)
         enrolled = len(self._roster)
@@ -204,6 +206,14 @@ class Execution:
         if self._state.configuration is not None or (available := self._available()) >= self._wanted:
             return None
         return f"waiting for agents: {self._wanted:,} wanted, {available:,} enrolled that were never asked"
+
+    def claim(self) -> int:
+        """Return how many agents the run may still ask of those that its scenario wants."""
+        return max(0, self._wanted - sum(question.asked for question in self._store.questions(self._run)))
+
+    def has_enough(self, beside: int) -> bool:
+        """Tell whether as many agents as the run wants were never asked, ``beside`` others not counted."""
+        return self._available() - beside >= self._wanted
 
     @property
     def _wanted(self) -> int:
@@ -278,11 +288,17 @@ class Execution:
         last = self._store.last_entry(self._run)
         entry = None
         if last is not None:
-            seeds = {str(c.first): c.seed for c in self._store.cohorts()}
+            # Of its own orders alone: a run that goes on may have an order that was not published yet.
+            own = {promised.first for promised in self._promised()}
+            seeds = {str(c.first): c.seed for c in self._store.cohorts() if c.first in own}
             published = {name: value for name, value in result.items() if name != "seconds"}
             entry = append(last, "result", {"result": published, "order": seeds}, self._identity)
         self._store.finish(self._run, status, result, entry)
         return result
+
+    def _promised(self) -> tuple[messages.OrderCommitment, ...]:
+        wire = self._store.run(self._run).configuration
+        return () if wire is None else messages.Configuration.parse(wire).order
 
     def _lost(self) -> dict[str, Any]:
         declined = self._collection.declined(self._run)

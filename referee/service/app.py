@@ -267,6 +267,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     @app.get("/v1/metrics", summary="Counters, in Prometheus' text format", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:
         lines = [f"tandem_agents_enrolled {referee.registrar.roster.agents}"]
+        lines += [f"tandem_commits_total {referee.store.commits()}"]
         lines += [f"tandem_enrolment_{name} {count}" for name, count in referee.registrar.enrolled().items()]
         lines += [
             f'tandem_reports_rejected_total{{reason="{reason}"}} {count}'

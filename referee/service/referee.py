@@ -220,6 +220,20 @@ class Referee:
             notes.append(Progress(found, {}))
         return found
 
+    def claimed(self, state: Run) -> str | None:
+        """Say which runs under way may still ask agents that a run wants before it can begin; None if it need not wait.
+
+        A run that has begun may ask as many as its scenario wants. Another one begins beside it only if it finds as
+        many as it wants among the others: else both might end without their answers.
+        """
+        if state.configuration is not None:
+            return None
+        others = [run for run in self.store.unfinished() if run.configuration is not None and run.run != state.run]
+        claims = {run.run: self._execution(run).claim() for run in others}
+        if self._execution(state).has_enough(beside=sum(claims.values())):
+            return None
+        return ", ".join(f"{run} ({claim:,} agents)" for run, claim in claims.items() if claim)
+
     def cancel(self, run: str) -> None:
         """End a run as ``cancelled``: one that has not begun at its turn, a running one between two of its messages.
 
@@ -242,6 +256,9 @@ class Referee:
             return "the end of what it is at"
         if run.configuration is None:
             lacking = self._execution(run).lacking()
+            claimed = None if lacking is not None else self.claimed(run)
+            if claimed is not None:
+                return f"agents that runs under way may ask: {claimed}"
             return "its turn" if lacking is None else lacking.removeprefix("waiting for ")
         heard = self.collection.heard(run.run)
         return "the curator" if heard is None else f"agents: {heard[1]:,} of {heard[2]:,} on question {heard[0]}"
@@ -251,6 +268,7 @@ class Referee:
         run: str,
         on_progress: Callable[[Progress], None] = lambda note: None,
         patience: float | None = None,
+        wait: Callable[[float], None] | None = None,
     ) -> dict[str, Any]:
         """Carry a run to its end, from wherever it stands; returns the result document.
 
@@ -260,6 +278,8 @@ class Referee:
         ----------
         patience
             Seconds to wait for agents before it begins; None: :data:`referee.runs.execution.ENROLMENT_PATIENCE`.
+        wait
+            How to wait for agents, for a caller that drives the runs already; None: this referee's own way.
 
         Raises
         ------
@@ -269,7 +289,9 @@ class Referee:
         state = self.store.run(run)
         if state.result is not None:
             return state.result
-        if self.store.fence is None and not self.drive():
+        if wait is not None:
+            self.store.check_driving()
+        elif self.store.fence is None and not self.drive():
             raise Superseded("another process drives the runs of this referee")
         notes = self._notes[run] = self._notes.get(run, [])
 
@@ -277,16 +299,22 @@ class Referee:
             notes.append(note)
             on_progress(note)
 
-        return self._execution(state, patience).carry(noticed)
+        return self._execution(state, patience, wait).carry(noticed)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something may have come from agents, at most so many seconds."""
+        self._wait(seconds)
 
     def give_up(self, run: str, reason: str) -> dict[str, Any]:
         """End a run as ``failed``, without answer, because of a fault of the referee itself."""
         return self._execution(self.store.run(run)).give_up(reason)
 
-    def _execution(self, state: Run, patience: float | None = None) -> Execution:
+    def _execution(
+        self, state: Run, patience: float | None = None, wait: Callable[[float], None] | None = None
+    ) -> Execution:
         parts = (self.store, self.identity, self.registrar.roster, self.collection, self.registrar.enrolled)
         patience = execution.ENROLMENT_PATIENCE if patience is None else patience
-        return Execution(state, *parts, self._curator, self._wait, patience)
+        return Execution(state, *parts, self._curator, wait or self._wait, patience)
 
 
 def _or_raise(outcome: T | TandemError) -> T:

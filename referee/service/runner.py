@@ -1,6 +1,9 @@
-"""Runs one run after the other in a thread of its own, oldest first; takes up what a crash cut off.
+"""Carries out runs, each in a thread of its own that works in turns; takes up what a crash cut off.
 
-A run that waits for agents to enrol lets those behind it pass.
+One run works at a time. A run gives up its turn while it waits for agents, so that it keeps nobody from going on; what
+it has written before is on disk, and what it reads after is as the others left it. So questions to agents, and
+operations of the curator, are asked one after the other, in an order that the transcripts tell.
+
 Of all processes on one database one does so: the one with the lease.
 """
 
@@ -24,10 +27,14 @@ PAUSE = 5.0
 """Seconds before the database is tried again when it could not be used."""
 LOOK = 0.5
 """Seconds after which to look for agents that a run waits for, other processes' runs, or a lease that has run out."""
+ENDING = 1.5
+"""Seconds in which runs under way may notice that they are to end; one that computes, or asks the curator, may not."""
+MAX_AT_ONCE = 32
+"""Runs that are under way at the same time: each holds its open question in memory. Further ones wait for one's end."""
 
 
 class Runner:
-    """The thread that executes runs.
+    """The threads that execute runs.
 
     Parameters
     ----------
@@ -41,6 +48,9 @@ class Runner:
         self._wanted.set()
         self._waiting: dict[str, float] = {}
         self._stopping = threading.Event()
+        self._turn = threading.Lock()
+        self._under_way: dict[str, threading.Thread] = {}
+        self._again = 0.0
         self._thread = threading.Thread(target=self._work, name="runner", daemon=True)
 
     def start(self) -> None:
@@ -53,6 +63,11 @@ class Runner:
         self._stopping.set()
         with suppress(OSError, SQLAlchemyError):
             self._referee.store.release_lease()
+        self._wanted.set()
+        until = time.monotonic() + ENDING
+        for thread in (self._thread, *self._under_way.values()):
+            if thread.is_alive():
+                thread.join(max(0.0, until - time.monotonic()))
 
     def wake(self) -> None:
         """Say that there is a new run."""
@@ -62,37 +77,75 @@ class Runner:
         while not self._stopping.is_set():
             self._wanted.wait(LOOK)
             self._wanted.clear()
+            if time.monotonic() < self._again:
+                continue
+            self._under_way = {run: thread for run, thread in self._under_way.items() if thread.is_alive()}
+            if self._referee.store.fence is None and self._under_way:
+                # What began under a lease that is lost must end before another one is taken: it would pass for it.
+                continue
             try:
                 if self._referee.drive():
-                    for run in self._referee.store.unfinished():
-                        if not self._waits(run):
-                            self._carry(run.run)
+                    self._begin()
             except Superseded:
-                log.warning("another process has taken the lease: it drives the runs now")
+                _say_superseded()
             except (OSError, SQLAlchemyError):
-                # No fault of a run: it stays where it is, and is taken up when the disk or database is back.
-                log.exception("the referee's state cannot be used; it is tried again in %g s", PAUSE)
-                time.sleep(PAUSE)
-                self._wanted.set()
+                self._fault()
+
+    def _begin(self) -> None:
+        """Begin what can begin, oldest first."""
+        runs = self._referee.store.unfinished()
+        # Which agents are left for the next run is known once the one before has its configuration.
+        settling = any(run.configuration is None and run.run in self._under_way for run in runs)
+        for run in runs:
+            fresh = run.configuration is None
+            if run.run in self._under_way or len(self._under_way) >= MAX_AT_ONCE or (fresh and settling):
+                continue
+            if not self._waits(run):
+                settling = settling or fresh
+                thread = threading.Thread(target=self._carry, args=(run.run,), name=f"run {run.run}", daemon=True)
+                self._under_way[run.run] = thread
+                thread.start()
 
     def _waits(self, run: Run) -> bool:
         """Tell whether a run has to wait for agents, and may."""
+        if run.status == "cancelling" or self._referee.lacking(run) is None:
+            self._waiting.pop(run.run, None)
+            return run.status != "cancelling" and self._referee.claimed(run) is not None
         now = time.monotonic()
-        lacks = run.status != "cancelling" and self._referee.lacking(run) is not None
-        if lacks and now - self._waiting.setdefault(run.run, now) < execution.ENROLMENT_PATIENCE:
-            return True
-        self._waiting.pop(run.run, None)
-        return False
+        return now - self._waiting.setdefault(run.run, now) < execution.ENROLMENT_PATIENCE
 
     def _carry(self, run: str) -> None:
         try:
-            self._referee.execute(run, patience=0.0)
+            with self._turn:
+                self._execute(run)
+        except Superseded:
+            _say_superseded()
+        except (OSError, SQLAlchemyError):
+            self._fault()
+        self._wanted.set()
+
+    def _execute(self, run: str) -> None:
+        try:
+            self._referee.execute(run, patience=0.0, wait=self._let_others)
         except (Superseded, OSError, SQLAlchemyError):
             raise
         except Exception:
             # A bug must not look like a result, and nobody may wait for ever: the run fails, the log says why.
             log.exception("run %s stopped", run)
             self._referee.give_up(run, "a fault of the referee itself; its log says more")
+
+    def _let_others(self, seconds: float) -> None:
+        """Wait for agents, and let other runs work meanwhile."""
+        self._turn.release()
+        try:
+            self._referee.wait(seconds)
+        finally:
+            self._turn.acquire()
+
+    def _fault(self) -> None:
+        # No fault of a run: it stays where it is, and is taken up when the disk or database is back.
+        log.exception("the referee's state cannot be used; it is tried again in %g s", PAUSE)
+        self._again = time.monotonic() + PAUSE
 
     def _renew(self) -> None:
         while not self._stopping.wait(self._referee.lease / 3):
@@ -101,3 +154,7 @@ class Runner:
                     self._referee.store.renew_lease(self._referee.lease)
                 except (OSError, SQLAlchemyError):
                     log.warning("the lease could not be renewed: if that goes on, another process may take it")
+
+
+def _say_superseded() -> None:
+    log.warning("another process has taken the lease: it drives the runs now")

@@ -41,7 +41,9 @@ class QuestionQueries(Tables):
                 )
             )
             for part in question.parts:
-                connection.execute(update(cohorts).where(cohorts.c.first == part.cohort).values(used=part.stop))
+                next_ones = (cohorts.c.first == part.cohort) & (cohorts.c.used == part.start)
+                if connection.execute(update(cohorts).where(next_ones).values(used=part.stop)).rowcount != 1:
+                    raise AssertionError("agents are taken that another question has, or not the next ones")
             connection.execute(self._insert_entry(question.run, entry, None))
 
     def question(self, run: str, number: int) -> Question | None:
@@ -56,6 +58,13 @@ class QuestionQueries(Tables):
         table = self._table("questions")
         with self._engine.connect() as connection:
             rows = connection.execute(select(table).where(table.c.run == run).order_by(table.c.question)).all()
+        return [_question(row) for row in rows]
+
+    def questions_after(self, key: int) -> list[Question]:
+        """Return the questions of all runs that were opened after the one with a key, in order."""
+        table = self._table("questions")
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(table).where(table.c.key > key).order_by(table.c.key)).all()
         return [_question(row) for row in rows]
 
     def open_questions(self) -> dict[int, tuple[str, int]]:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, insert, select, text
 
 from common.core.errors import Superseded
-from common.service.database import alone, open_tables
+from common.service.database import alone, count_commits, open_tables
 from common.wire.transcript import Entry
 from referee.state import migrations
 
@@ -33,11 +33,14 @@ class Tables:
     ----------
     fence
         The fencing token of this process while it drives the runs (:mod:`referee.state.leases`).
+    commits
+        Returns how many transactions this process has committed.
     """
 
     def __init__(self, url: str) -> None:
         self._engine, self._tables = open_tables(url, migrations.__name__)
         self.fence: int | None = None
+        self.commits = count_commits(self._engine)
 
     def close(self) -> None:
         """Release every connection."""

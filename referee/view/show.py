@@ -246,6 +246,7 @@ def audit_document(found: Audit) -> dict[str, Any]:
         "answers": found.answers,
         "privacy": {who: promised.wire() for who, promised in found.promises.items()},
         "certificate": None if found.certificate is None else found.certificate.wire(),
+        "other_runs": found.others,
         "not_covered": list(UNSIGNED),
     }
 
@@ -256,6 +257,8 @@ def audit_table(run: Path, found: Audit) -> None:
     _OUT.print(f"  {found.entries} transcript entries: chain and signatures hold")
     _OUT.print(f"  {found.operations} curator operations, each signed for exactly its request")
     _OUT.print(f"  {found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice")
+    for other, agents in found.others.items():
+        _OUT.print(f"  {agents:,} agents between were asked by run {other}, whose audit shows it", highlight=False)
     _OUT.print("  the protocol, replayed on these answers, asks the same questions and ends with the same result")
     if found.certificate is not None:
         _OUT.print("  what the curator's declared events cost is within what it promised", highlight=False)

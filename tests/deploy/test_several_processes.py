@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -29,6 +30,7 @@ from referee.state.runfolder import unpack_reports, write_run
 from tests.support import TOKEN
 
 AGENTS = 240
+FEW = 40
 LEASE = "1.5"
 ROLES = {"driver": "both", "standby": "both", "ingest-1": "ingest", "ingest-2": "ingest"}
 
@@ -36,9 +38,9 @@ ROLES = {"driver": "both", "standby": "both", "ingest-1": "ingest", "ingest-2": 
 class Fleet:
     """Four referee processes and a curator; agents talk to the two that only take requests, whichever answers."""
 
-    def __init__(self, folder: Path, database: str) -> None:
+    def __init__(self, folder: Path, database: str, agents: int) -> None:
         self.database = database
-        self.chosen = Options(individuals=AGENTS, seconds=300.0).scenario()
+        self.chosen = Options(individuals=agents, seconds=300.0).scenario()
         scenario = folder / "scenario.yaml"
         scenario.write_text(yaml.safe_dump(self.chosen.wire()))
         tokens = {"TANDEM_ENROLMENT_TOKEN": TOKEN, "TANDEM_OPERATOR_TOKEN": TOKEN}
@@ -79,14 +81,18 @@ class Fleet:
         if for_good:
             self.parties[name].process.wait()
 
+    def said(self, name: str) -> str:
+        """Return what a process has logged."""
+        return self.parties[name]._errors.read_text("utf-8")
+
     def close(self) -> None:
         for party in self.parties.values():
             party.stop()
 
 
 @contextmanager
-def fleet(folder: Path, database: str) -> Iterator[Fleet]:
-    made = Fleet(folder, database)
+def fleet(folder: Path, database: str, agents: int = AGENTS) -> Iterator[Fleet]:
+    made = Fleet(folder, database, agents)
     try:
         yield made
     finally:
@@ -118,10 +124,14 @@ class Sender:
             self._url = next(self._urls)
             time.sleep(0.05)
 
-    def _work(self) -> None:
+    def enrol(self) -> None:
         with httpx.Client(trust_env=False, timeout=30) as self._client:
             for agent in self._agents:
                 assert self._say("POST", "/v1/enrolments", agent.enrolment()).status_code == 200
+
+    def _work(self) -> None:
+        self.enrol()  # again, where it was done before: that changes nothing
+        with httpx.Client(trust_env=False, timeout=30) as self._client:
             for agent in self._agents:
                 while (asked := self._say("POST", "/v1/polls", agent.poll())).status_code == 204:
                     pass
@@ -175,3 +185,53 @@ def test_killed_processes_lose_no_acknowledged_report_and_count_none_twice(tmp_p
         finished.reports,
     )
     assert audit(tmp_path / "run").answers == AGENTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_driver_that_was_stopped_beyond_its_lease_and_goes_on_writes_nothing(tmp_path, kind, request):
+    """SIGSTOP while a question is open; another drives; SIGCONT before it ends: the first one's writes are refused."""
+    database = (
+        f"sqlite:///{tmp_path}/shared.sqlite" if kind == "sqlite" else request.getfixturevalue("postgresql").database()
+    )
+    agents = [LightAgent.fresh() for _ in range(FEW)]
+    with fleet(tmp_path, database, FEW) as parties:
+        urls = [parties.urls["ingest-1"], parties.urls["ingest-2"]]
+        first, rest = Sender(urls, agents[: FEW // 2]), Sender(urls[::-1], agents[FEW // 2 :])
+        everybody = Sender(urls, agents)
+        everybody.enrol()
+        remote = Remote(parties.urls["ingest-2"], TOKEN)
+        remote.create(parties.chosen, 1, "run")
+        first.thread.start()
+        first.thread.join(300)
+        assert len(first.acknowledged) == FEW // 2
+        stopped = parties.parties["driver"].process.pid
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            parties.until(lambda: parties.token() == 2)
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        # It holds token 1 in memory, and has a run under way whose question is open.
+        parties.until(lambda: "another process has taken the lease" in parties.said("driver"))
+        rest.thread.start()
+        rest.thread.join(300)
+        finished = remote.follow("run", lambda text, numbers: None)
+        remote.close()
+        assert "another process has taken the lease" in parties.said("driver")
+        assert parties.parties["driver"].process.pid == stopped  # it goes on, and takes requests
+        assert httpx.get(parties.urls["driver"] + "/v1/referee", trust_env=False).status_code == 200
+        assert parties.token() == 2
+    kinds = [json.loads(line)["kind"] for line in finished.transcript.splitlines()]
+    assert kinds == ["configuration", "terms", "operation", "question", "answers", "result"]
+    assert finished.result["agents"]["answered"] == FEW
+    stored = sorted(report.report_id.hex() for _, raw in finished.reports for report in unpack_reports(raw))
+    assert stored == sorted(first.acknowledged + rest.acknowledged)
+    write_run(
+        tmp_path / "run",
+        public(parties.chosen),
+        finished.result,
+        finished.transcript,
+        finished.participants,
+        finished.reports,
+    )
+    assert audit(tmp_path / "run").answers == FEW

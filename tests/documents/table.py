@@ -281,6 +281,11 @@ PARSED: dict[str, dict[str, str]] = {
     },
     "python -m benchmarks.scaling [--most 1000000000] [--folder DIRECTORY] [--json]": {},
     "python -m benchmarks.cluster [--json]": {},
+    "python -m benchmarks.load_curve [--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]": {
+        "[--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]": "--sizes 1000"
+    },
+    "referee load-test --individuals 10 --hosted 100000000 --hosts 2": {},
+    "referee load-test --individuals 10000 --json": {},
     "python -m benchmarks.answer_times [--people 4000] [--json]": {},
     "referee audit-privacy": {},
     "referee audit-privacy --scale 10 --json": {},
@@ -310,6 +315,7 @@ NAMES = (
     "referee logs RUN",
     "referee cancel RUN",
     "referee serve --max-individuals",
+    "local-agent host --workers",
     "referee audit FOLDER",
     "python -m benchmarks.NAME",
     "python -m benchmarks.",

@@ -10,9 +10,9 @@ from common.numerics.randomness import RandomSource
 from common.vocabulary.mechanisms.none import NoMechanism
 from common.vocabulary.queries.base import Query
 from common.vocabulary.records import Records
-from local_agent import population as population_module
+from local_agent import asking
 from local_agent.answering import CONSTANT, evaluate
-from local_agent.population import answer_together
+from local_agent.asking import answer_together
 
 
 class Touchy(Query):
@@ -57,7 +57,7 @@ class Row:
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9])
 def test_everybody_answers_in_blocks_of_any_size(monkeypatch, count):
-    monkeypatch.setattr(population_module, "BLOCK", 4)
+    monkeypatch.setattr(asking, "BLOCK", 4)
     people = np.arange(count) * 2 + 1
     found = answer_together(Touchy(), NoMechanism(), Row(), people, people, RandomSource.seeded(1))
     assert found.tolist() == (people % 3 == 0).astype(int).tolist()

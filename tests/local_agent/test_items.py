@@ -19,8 +19,9 @@ from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.records import Records
 from local_agent.agent import Agent
 from local_agent.answering import CONSTANT, evaluate, randomize, randomize_one
+from local_agent.asking import answer_together
 from local_agent.policy import ALL_QUERIES, Policy
-from local_agent.population import Population, answer_together
+from local_agent.population import Population
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
 from tests.support import seal
 

@@ -11,8 +11,8 @@ from common.vocabulary.mechanisms.base import MECHANISMS, Mechanism
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
+from local_agent.asking import answer_together
 from local_agent.own_noise import NotOneEach, OwnNoise
-from local_agent.population import answer_together
 from tests.tiers import thinned
 
 REAL = [

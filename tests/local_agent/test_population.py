@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 import local_agent.population as population_module
-from common.core.errors import AlreadyAnswered, BadInput, BadMessage, PolicyRefused
+from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.vocabulary.packing import unpack_answers
 from common.wire import messages
 from common.wire.identity import verify
+from local_agent import asking
 from local_agent.population import Population
 from local_agent.setup import open_population
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
-from tests.support import seal, tiny
+from tests.support import Bench, seal, tiny
 
 AGREED = configuration()
 ITS = seal(REFEREE, AGREED)
@@ -161,7 +162,7 @@ def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
     asked = assignment(AGREED, range(50), range(50))
     bodies = []
     for block in (7, 50):
-        monkeypatch.setattr(population_module, "BLOCK", block)
+        monkeypatch.setattr(asking, "BLOCK", block)
         people = opened(tmp_path / str(block), "agents.dropout=0.3")
         bodies.append(people.answer(asked, ITS)[1])
         people.close()
@@ -223,3 +224,24 @@ def test_another_key_gives_other_answers_only_where_secrets_differ(tmp_path):
         people._source = RandomSource.secure()
         people.close()
     assert bodies[0] == bodies[1]
+
+
+@pytest.mark.parametrize("kind", ["data", "anything"])
+def test_records_that_cannot_be_read_are_answered_like_any_other(tmp_path, kind, monkeypatch):
+    """Whether a record can be read may depend on it: nobody may see that, neither by silence nor by a reason given."""
+    said = []
+    for broken in (False, True):
+        with Bench(tmp_path / str(broken), tiny("agents.count=600", "agents.batch=600", "curator.rounds=1")) as bench:
+            people, whole = bench.population, bench.population._population.__class__.records
+
+            def records(self, chosen, columns=None, whole=whole, broken=broken):
+                if broken and 7 in chosen:
+                    raise BadData("row 7: no number") if kind == "data" else OSError("row 7")
+                return whole(self, chosen, columns)
+
+            monkeypatch.setattr(people._population.__class__, "records", records)
+            result = bench.run()
+            monkeypatch.undo()
+            said.append((result["agents"], result["lost"]))
+    assert said[0] == said[1]
+    assert said[0][0]["answered"] == 600

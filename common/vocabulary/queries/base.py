@@ -46,6 +46,11 @@ class Query(Value):
         """
         return slots
 
+    @property
+    def alike(self) -> bool:
+        """Whether every slot is asked the same: only then may a question go to more agents than can be listed."""
+        return False
+
     @abstractmethod
     def evaluate(self, records: Records, slots: Indices) -> Floats | Words:
         """Evaluate on each record.

@@ -43,6 +43,11 @@ class CoordinateQuery(Query):
         """The features that are asked about."""
         return np.arange(self.first, self.first + self.count)
 
+    @property
+    def alike(self) -> bool:
+        """Return whether there is one coordinate."""
+        return self.count == 1
+
     def parts(self, slots: Indices) -> Indices:
         """Return the coordinate."""
         return slots % self.count

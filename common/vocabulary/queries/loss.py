@@ -39,6 +39,11 @@ class LossQuery(Query):
         """That of the hypothesis."""
         return self.hypothesis.min_features
 
+    @property
+    def alike(self) -> bool:
+        """Return that it does."""
+        return True
+
     def parts(self, slots: Indices) -> Indices:
         """Return 0 for every slot."""
         return 0 * slots

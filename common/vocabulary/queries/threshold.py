@@ -55,6 +55,11 @@ class ThresholdQuery(Query):
         """The bits."""
         return np.arange(self.first, self.first + self.bits)
 
+    @property
+    def alike(self) -> bool:
+        """Return that it does."""
+        return True
+
     def parts(self, slots: Indices) -> Indices:
         """Return 0 for every slot."""
         return 0 * slots

@@ -56,7 +56,7 @@ class LocalGradientDescent(Protocol):
         bound = max(1.0, scenario.target.coordinate)
         count = scenario.agents.count
         learning = int(count * (1.0 - TESTED))
-        at_once(count - learning)
+        at_once(count - learning, alike=True)
         steps = max(1, min(MAX_STEPS, learning // (MIN_PER_COORDINATE * (d + 1))))
         iterate, total = np.zeros(d + 1), np.zeros(d + 1)
         # The logistic loss is (norm^2 + 1)/4-smooth in (w, b) on records of that norm.

@@ -47,7 +47,7 @@ class HypothesisTestingProtocol(Protocol):
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Hear both sides, and decide."""
         problem = problem_of(scenario, HypothesisTesting)
-        at_once(scenario.agents.count)  # refused before the curator spends anything
+        at_once(scenario.agents.count, alike=True)  # refused before the curator spends anything
         counted = yield from hear_curator(scenario, problem)
         told = yield from hear_agents(scenario, problem)
         return decided_by(counted, told)

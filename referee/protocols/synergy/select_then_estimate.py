@@ -47,7 +47,7 @@ class SelectThenEstimateProtocol(Protocol):
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Select, then estimate the mean of what was selected."""
         problem = problem_of(scenario, SelectThenEstimate)
-        count = at_once(scenario.agents.count)  # refused before the curator spends anything
+        count = at_once(scenario.agents.count, alike=True)  # refused before the curator spends anything
         feature = yield from select(scenario, problem)
         found = yield from estimate_mean(CoordinateQuery(first=feature), scenario, count, 1)
         return ended(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")

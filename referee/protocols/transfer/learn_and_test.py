@@ -33,7 +33,7 @@ class LearnAndTest(Protocol):
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn, then estimate the loss on T."""
-        wanted = at_once(scenario.agents.count)  # refused before the curator spends anything
+        wanted = at_once(scenario.agents.count, alike=True)  # refused before the curator spends anything
         hypothesis = (yield from ask(Learn(round=1))).hypothesis
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         found = yield from estimate_mean(loss, scenario, wanted, 1)

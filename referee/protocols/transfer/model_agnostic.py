@@ -50,7 +50,7 @@ class ModelAgnosticProtocol(Protocol):
         learner = scenario.curator.settings
         if not isinstance(learner, ModelAgnosticSettings):
             raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
-        wanted = at_once(scenario.agents.count)  # refused before the curator spends anything
+        wanted = at_once(scenario.agents.count, alike=True)  # refused before the curator spends anything
         queries = learner.queries
         labelled = yield from ask(Label(count=queries, transfer=True))
         hypothesis = student(labelled, _labels(learner))

@@ -53,6 +53,26 @@ def test_agents_come_on_other_schedules(arguments):
 
 
 @pytest.mark.slow
+def test_a_question_reaches_more_hosted_people_than_can_be_listed():
+    """Five million of two hosts, who can be listed no more: every one is counted, in half a byte on the wire."""
+    found = loaded("--individuals", "10", "--hosted", "5000000", "--hosts", "2")
+    assert (found["acknowledged"], found["stored"], found["counted"]) == (5_000_010, 5_000_010, 5_000_010)
+    assert found["database_bytes_per_report"] * 12 < 5_000_000 / 2
+    assert found["peak_memory_bytes"] < 1 << 30
+
+
+@pytest.mark.slow
+def test_idle_agents_poll_and_are_asked_nothing():
+    found = loaded("--individuals", "20", "--idle", "300", "--idle-seconds", "4")
+    idle = found["idle"]
+    assert (idle["agents"], idle["asked"], idle["refused"], idle["held_too_long"]) == (300, 0, 0, 0)
+    assert idle["polls"] >= 300
+    assert idle["referee_cores"] > 0
+    assert found["counted"] == 20
+    assert found["phases"]["report"]["commits"] > 0
+
+
+@pytest.mark.slow
 def test_those_who_are_silent_are_waited_for_and_not_counted():
     found = loaded("--individuals", "200", "--silent", "0.25", "--seconds", "3")
     assert (found["acknowledged"], found["stored"], found["counted"]) == (150, 150, 150)

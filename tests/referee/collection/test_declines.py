@@ -136,8 +136,12 @@ def test_who_declined_may_still_report(tmp_path):
 
         bench.meanwhile(change_of_mind)
         result = bench.run()
-    assert result["agents"]["answered"] > 0
-    assert result["lost"]["silent"] == 0
+        finished = bench.finished()
+    agents, lost = result["agents"], result["lost"]
+    assert agents["answered"] > 0
+    # Who answered after all has not declined: nobody is counted as both, and the audit's sum holds.
+    assert lost == {"silent": 0, "declined": {"policy": agents["asked"] - agents["answered"]}}
+    assert audit(leave_folder(tmp_path / "run", tiny(*CHOSEN), 1, finished)).answers == agents["answered"]
 
 
 @pytest.mark.parametrize("run", ["../../etc/passwd", "a/b", "", "x" * 65, "a\n", None])

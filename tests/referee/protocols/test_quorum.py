@@ -7,7 +7,7 @@ import pytest
 
 from common.core.errors import BadScenario
 from common.vocabulary.steps import Answers, AskAgents
-from common.wire.messages import MAX_AGENTS_PER_QUESTION
+from common.wire.messages import MAX_AGENTS, MAX_LISTED
 from deploy import simulation
 from deploy.simulation import SimulatedAgents, conduct
 from referee.audit.audit import audit
@@ -68,26 +68,32 @@ def test_silent_people_of_a_real_run_are_said_and_audited(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "protocol",
-    ["learn-and-test", "hypothesis-testing", "select-then-estimate", "local-averages", "local-gradient-descent"],
+    ("protocol", "most"),
+    [
+        ("learn-and-test", MAX_AGENTS),
+        ("hypothesis-testing", MAX_AGENTS),
+        ("select-then-estimate", MAX_AGENTS),
+        ("local-averages", MAX_LISTED),
+        ("local-gradient-descent", MAX_AGENTS),
+    ],
 )
-def test_no_question_is_cut_off_in_silence(protocol):
+def test_no_question_is_cut_off_in_silence(protocol, most):
     """More than one question reaches are refused with both numbers, before anybody is asked anything."""
     chosen = small(protocol)
-    section = chosen.agents.model_copy(update={"count": 3 * MAX_AGENTS_PER_QUESTION * 10})
+    section = chosen.agents.model_copy(update={"count": 30 * most})
     script = protocol_of(chosen).script(chosen.model_copy(update={"agents": section}), 7)
-    with pytest.raises(BadScenario, match=r"one question reaches 4,194,304 agents, .* were to answer it"):
+    with pytest.raises(BadScenario, match=rf"one question .*reaches {most:,} agents, .* were to answer it"):
         next(script)
 
 
-def test_a_sequential_test_asks_further_questions_instead():
+def test_a_question_that_asks_everybody_the_same_reaches_more_than_can_be_listed():
     chosen = tiny("agents.mechanism.epsilon=0.001")
     section = chosen.agents.model_copy(update={"count": 10**8, "batch": 10_000_000})
     script = protocol_of(chosen).script(chosen.model_copy(update={"agents": section}), 7)
     step = next(script)
     while not isinstance(step, AskAgents):
         step = script.send(learned_of(step))
-    assert step.count == MAX_AGENTS_PER_QUESTION
+    assert step.count == 10_000_000 > MAX_LISTED
 
 
 def learned_of(step):

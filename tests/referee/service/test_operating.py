@@ -29,7 +29,10 @@ def running(bench: Bench) -> Iterator[str]:
     runner = Runner(bench.referee)
     with served(referee_app(bench.referee, runner)) as address:
         runner.start()
-        yield address
+        try:
+            yield address
+        finally:
+            runner.stop()
 
 
 def test_a_run_that_waits_for_agents_blocks_no_other(tmp_path):

@@ -224,6 +224,7 @@ def test_the_runner_takes_up_what_is_unfinished_and_what_is_new(bench, monkeypat
     bench.referee.create("second", bench.chosen.wire(), 1)
     runner.wake()
     until(lambda: bench.referee.store.run("second").result is not None)
+    runner.stop()
     assert bench.referee.store.run("first").status == "exhausted"
 
 
@@ -239,8 +240,10 @@ def test_a_bug_fails_its_run_and_not_the_next(bench, monkeypatch, caplog):
     monkeypatch.setattr(Referee, "execute", broken)
     for name in ("first", "second"):
         bench.referee.create(name, bench.chosen.wire(), 1)
-    Runner(bench.referee).start()
+    runner = Runner(bench.referee)
+    runner.start()
     until(lambda: bench.referee.store.run("second").result is not None)
+    runner.stop()
     first = bench.referee.store.run("first")
     assert (first.status, first.result["answer"]) == ("failed", None)
     assert "fault of the referee" in first.result["reason"]
@@ -261,8 +264,10 @@ def test_a_database_that_is_away_fails_nothing(bench, monkeypatch, caplog):
 
     monkeypatch.setattr(Referee, "execute", shaky)
     bench.referee.create("first", bench.chosen.wire(), 1)
-    Runner(bench.referee).start()
+    runner = Runner(bench.referee)
+    runner.start()
     until(lambda: bench.referee.store.run("first").result is not None)
+    runner.stop()
     assert bench.referee.store.run("first").status == "exhausted"
     assert "tried again" in caplog.text
 

@@ -1,0 +1,98 @@
+"""How the cost of a request grows with the number of agents: load tests of several sizes, one after the other.
+
+    python -m benchmarks.load_curve [--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]
+
+Each size is a deployment of its own on this machine (``referee load-test --individuals N --json``), so that what one
+leaves behind changes no other. What should hold is that processor time a request does not grow; the rate says more of
+the machine. The picture needs the extra ``figures``. ``--flower`` also asks as many clients of Flower's simulation for
+one answer each, in one round, and needs ``pip install 'flwr[simulation]'``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from deploy.load.testing import Options, load_test
+
+PHASES = ("enrol", "poll", "report", "audit")
+FLOWER = "the comparison with Flower needs it: pip install 'flwr[simulation]'"
+PICTURE = "a picture needs matplotlib: pip install 'tandem-hybrid[figures]'"
+
+
+def curve(sizes: list[int]) -> list[dict[str, Any]]:
+    """Return the document of a load test of each size."""
+    found = []
+    for size in sizes:
+        print(f"{size:,} individuals", file=sys.stderr)
+        found.append(load_test(Options(individuals=size), lambda phase, done, count: None))
+    return found
+
+
+def picture(found: list[dict[str, Any]], path: Path) -> None:
+    """Draw processor time of the referee a request, p99 and rate of each phase over the number of agents."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    sizes = [document["options"]["individuals"] for document in found]
+    panels = (
+        ("cpu_us_referee", "referee, us of processor a request"),
+        ("p99_ms", "p99, ms"),
+        ("per_second", "a second"),
+    )
+    figure, axes = plt.subplots(1, len(panels), figsize=(12, 3.6), constrained_layout=True)
+    for axis, (key, label) in zip(axes, panels, strict=True):
+        for name in PHASES[:-1]:
+            axis.plot(sizes, [document["phases"][name][key] for document in found], marker="o", label=name)
+        axis.set(xscale="log", yscale="log", xlabel="individuals", ylabel=label)
+        axis.grid(alpha=0.3, which="both")
+    axes[0].legend(frameon=False)
+    busiest = max(document["machine"]["load_average"] for document in found)
+    figure.suptitle(f"{found[0]['machine']['cores']} cores, load average before at most {busiest:g}", fontsize=9)
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 3000, 10000])
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--flower", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.flower and find_spec("flwr") is None:
+        parser.error(FLOWER)
+    if chosen.picture is not None and find_spec("matplotlib") is None:
+        parser.error(PICTURE)
+    found = curve(chosen.sizes)
+    if chosen.picture is not None:
+        picture(found, chosen.picture)
+    beside = None
+    if chosen.flower:
+        from deploy.load.flower import flower
+
+        beside = [flower(size) for size in chosen.sizes]
+    if chosen.json:
+        print(json.dumps({"load_tests": found, "flower": beside}))
+        return
+    print("individuals | phase  | a second | p99 ms | referee us | commits")
+    for document in found:
+        size = document["options"]["individuals"]
+        for name in PHASES[:-1]:
+            row = document["phases"][name]
+            numbers = f"{row['per_second']:>8,.0f} | {row['p99_ms']:>6,.0f} | {row['cpu_us_referee']:>10,.0f}"
+            print(f"{size:>11,} | {name:6} | {numbers} | {row['commits']:>7,}")
+    for row in beside or []:
+        rate, answered = f"{row['per_second']:>8,.0f}", f"{row['answered']:,} answered in {row['seconds']:g} s"
+        print(f"{row['clients']:>11,} | Flower | {rate} | {answered}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Very many agents that have nothing to answer and keep asking: what they cost a referee, and how long it holds them.
+
+Each is a key of its own, enrolled, that polls, is held or told when to come again, and comes again then, as agents do.
+A connection ends with its answer, and the next poll opens another one: an agent that is told to come again in minutes
+does not hold a connection meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from common.core.errors import RunFailed
+from deploy.load.connection import Answer, Connection, request
+from deploy.load.light import LightAgent
+from deploy.load.phases import allow_descriptors, cpu_of
+
+SOURCES = 64
+"""Loopback addresses that connections come from in turn: each has 28,000 ports, and an edge limits each by itself."""
+AT_ONCE = 4096
+"""Polls that are on their way at the same time, at most."""
+HELD = 2.0
+"""Seconds for which a referee holds a poll."""
+SLACK = 3.0
+"""Seconds more than that before a poll counts as held too long."""
+
+
+@dataclass
+class Idle:
+    """What the idle pollers' polls took."""
+
+    agents: int
+    seconds: float = 0.0
+    latencies: list[float] = field(default_factory=list)
+    refused: int = 0
+    asked: int = 0
+    late: int = 0
+    referee_cpu: float | None = None
+    peak_open: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON: how many polled, how often, how long each was held, and what share of a core that took."""
+        p50, p99 = np.quantile(self.latencies or [0.0], [0.5, 0.99])
+        share = None if self.referee_cpu is None else round(self.referee_cpu / max(self.seconds, 1e-9), 4)
+        return {
+            "agents": self.agents,
+            "seconds": round(self.seconds, 2),
+            "polls": len(self.latencies),
+            "polls_per_second": round(len(self.latencies) / max(self.seconds, 1e-9), 1),
+            "held_p50_seconds": round(float(p50), 3),
+            "held_p99_seconds": round(float(p99), 3),
+            "held_longest_seconds": round(max(self.latencies, default=0.0), 3),
+            "held_too_long": self.late,
+            "refused": self.refused,
+            "asked": self.asked,
+            "connections_at_once": self.peak_open,
+            "referee_cores": share,
+        }
+
+
+async def poll_idly(agents: list[LightAgent], host: str, port: int, seconds: float, pid: int | None, name: str) -> Idle:
+    """Have agents poll for so many seconds, each when it was told to, and return what that took.
+
+    Parameters
+    ----------
+    agents
+        Enrolled, and asked nothing.
+    name
+        The referee's host and port, for the requests' header.
+
+    Raises
+    ------
+    RunFailed
+        If not one poll is answered.
+    """
+    allow_descriptors(AT_ONCE)
+    found, open_ = Idle(len(agents)), 0
+    loopback = host in ("127.0.0.1", "localhost")
+    before, began = cpu_of(pid), time.perf_counter()
+    # In the beginning they come as if they had been told to before: spread over what an edge asks for.
+    due = [(random.uniform(0.0, min(seconds, len(agents) / 1000.0)), i) for i in range(len(agents))]
+    heapq.heapify(due)
+    running: set[asyncio.Task[None]] = set()
+
+    async def one(i: int) -> None:
+        nonlocal open_
+        agent, start = agents[i], time.perf_counter()
+        open_ += 1
+        found.peak_open = max(found.peak_open, open_)
+        try:
+            source = (f"127.0.1.{1 + i % SOURCES}", 0) if loopback else None
+            connection = await Connection.to(host, port, source)
+            try:
+                answer = await connection.request(request("POST", "/v1/polls", name, agent.poll()))
+            finally:
+                connection.close()
+        except OSError:
+            found.refused += 1
+            heapq.heappush(due, (time.perf_counter() - began + 1.0, i))
+            return
+        finally:
+            open_ -= 1
+        took = time.perf_counter() - start
+        found.latencies.append(took)
+        found.late += took > HELD + SLACK
+        found.asked += answer.status == 200
+        found.refused += answer.status not in (200, 204)
+        heapq.heappush(due, (time.perf_counter() - began + _again(answer), i))
+
+    while (now := time.perf_counter() - began) < seconds:
+        while due and due[0][0] <= now and len(running) < AT_ONCE:
+            task = asyncio.ensure_future(one(heapq.heappop(due)[1]))
+            running.add(task)
+            task.add_done_callback(running.discard)
+        await asyncio.sleep(0.005)
+    after = cpu_of(pid)
+    found.seconds = time.perf_counter() - began
+    found.referee_cpu = None if before is None or after is None else after - before
+    await asyncio.gather(*running)
+    if not found.latencies:
+        raise RunFailed("no poll of an idle agent was answered")
+    return found
+
+
+def _again(answer: Answer) -> float:
+    """Return after how many seconds an agent polls again: as its own client does."""
+    try:
+        return max(0.0, float(answer.header(b"retry-after") or b"0"))
+    except ValueError:
+        return 0.0
