@@ -66,6 +66,7 @@ class Grid:
         step = 2.0 ** math.floor(math.log2((high - low) / 65535.0))
         while True:
             bottom = math.floor(low / (2.0 * step)) * 2.0 * step
+            bottom -= 2.0 * step if bottom > low else 0.0  # the quotient of a tiny negative number is 0
             if bottom + 32767 * 2.0 * step >= high:
                 return cls(bottom, step)
             step *= 2.0

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadData, BadScenario
@@ -117,6 +117,7 @@ def test_eight_features_and_a_label_take_sixteen_bytes():
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(1, 9))
 @settings(max_examples=60)
+@example(-5e-324, 32767.0, 1)
 def test_every_value_is_rounded_to_the_nearest_of_a_grid_that_reaches_both_ends(low, span, d):
     high = low + span
     grid = Grid.over(low, high)
