@@ -14,6 +14,7 @@ constant that is added to a profile passes unchanged through each composition.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,8 +63,8 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
     -------
     The pair; None if the grid would have more than :data:`MAX_CELLS` cells, or if the chords are no pair's.
     """
-    last = _end(profile, width, cut)
-    if last is None:
+    last = math.ceil(reach(profile, cut) / width)
+    if last > MAX_CELLS:
         return None
     losses = width * np.arange(last + 1, dtype=np.float64)
     levels = np.exp(losses)
@@ -84,8 +85,8 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
     return LossGrid(rising, falling, float(heights[-1]), shortfall)
 
 
-def _end(profile: Profile, width: float, cut: float) -> int | None:
-    """Return about the least number of cells at whose end the profile is within ``cut`` of its end."""
-    counts = np.unique(np.ceil(np.geomspace(1.0, MAX_CELLS, 256)))
-    below = np.flatnonzero(profile.at(width * counts) <= cut + profile.at(np.array([MAX_EPSILON])))
-    return int(counts[below[0]]) if len(below) else None
+def reach(profile: Profile, cut: float) -> float:
+    """Return a loss from which on the profile is at most ``cut`` above its value at infinity."""
+    losses = np.geomspace(1e-12, MAX_EPSILON, 1024)
+    below = np.flatnonzero(profile.at(losses) <= cut + profile.at(np.array([MAX_EPSILON])))
+    return float(losses[below[0]])
