@@ -2,11 +2,11 @@
 
     python -m benchmarks.worst_choice [--json]
 
-Takes a quarter of a minute. For each law of the number of runs and each delta: mu of a run whose choice is (1, delta)-DP by
+Takes half a minute. For each law of the number of runs and each delta: mu of a run whose choice is (1, delta)-DP by
 :func:`common.privacy.theorems.private_selection.mu_for_selection`, and the least mu at which one explicit base has a
-choice with a larger delta, so that no bound can allow it. That base is Gaussian, N(0, 1) beside N(mu, 1), cut into bins,
-and its bins are ranked as the theorem of :mod:`common.privacy.theorems.selection_profile` says. What is printed of it is
-summed up from the law of the best of K bins; nothing of the theorem enters but the order.
+choice with a larger delta, so that no bound can allow it. That base is Gaussian, N(0, 1) beside N(mu, 1), cut into
+bins, and its bins are ranked as the theorem of :mod:`common.privacy.theorems.selection_profile` says. What is printed
+of it is summed up from the law of the best of K bins; nothing of the theorem enters but the order.
 docs/accounting.md, "A private choice", has the table.
 """
 
@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     print(f"{'law of K':<26} {'delta':>6} {'mu':>8} {'impossible':>11}")
     for row in rows:
-        print("{law:<26} {delta:>6g} {mu:>8.4f} {impossible:>11.4f}".format(**row))
+        print(f"{row['law']:<26} {row['delta']:>6g} {row['mu']:>8.4f} {row['impossible']:>11.4f}")
     return 0
 
 

@@ -36,10 +36,10 @@ def between(good: float, bad: float, holds: Callable[[float], bool], width: floa
 
 
 def crossing(good: float, bad: float, excess: Callable[[float], float], width: float) -> float:
-    """Return a value with an excess of at most 0 near one with more, as :func:`between`: in few steps where it is smooth.
+    """Return a value with an excess of at most 0 near one with more, in few steps where the excess is smooth.
 
     The straight line through both ends says where to look next (the Illinois method: an end that stays twice is given
-    half its excess).
+    half its excess), and now and then the middle.
 
     Parameters
     ----------
@@ -53,9 +53,10 @@ def crossing(good: float, bad: float, excess: Callable[[float], float], width: f
     ``good`` itself, or a value at which the excess was found to be at most 0.
     """
     below, above = excess(good), excess(bad)
-    stayed = ""
+    stayed, steps = "", 0
     while abs(bad - good) > width * max(good, bad):
-        share = below / (below - above) if below < above else 0.5
+        steps += 1  # each third step halves, however bent the excess is
+        share = below / (below - above) if below < above and steps % 3 else 0.5
         place = good + (bad - good) * min(max(share, 0.01), 0.99)
         found = excess(place)
         if found <= 0.0:

@@ -26,6 +26,9 @@ from common.privacy.theorems.profiles import Profile
 MAX_CELLS = 1 << 18
 """Most cells of a grid on one side."""
 
+ROUNDED = 1e-9
+"""By so much masses may add up to more than 1 for the sake of rounding."""
+
 
 @dataclass(frozen=True)
 class LossGrid:
@@ -78,10 +81,12 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
     error = 8.0 * (last + 16.0 + losses[-1]) * UNIT * float(reached[0])
     shortfall = max(0.0, float(np.max(heights - reached))) + error
     rising = falling * levels[1:] * (1.0 + 8.0 * (1.0 + losses[-1]) * UNIT)
-    if (
-        rising.sum() + falling.sum() + heights[-1] > 1.0 + 1e-12
-    ):  # no law: bounds above the truth may leave no mass at 0
+    excess = float(rising.sum() + falling.sum() + heights[-1]) - 1.0
+    if excess > ROUNDED:  # no law: bounds above the truth may leave no mass at 0
         return None
+    if excess > 0.0:  # the law has no mass at 0, and slopes on narrow cells are rounded: what is taken off is short
+        rising, falling = rising * (1.0 - excess), falling * (1.0 - excess)
+        shortfall += 2.0 * excess
     return LossGrid(rising, falling, float(heights[-1]), shortfall)
 
 

@@ -1,9 +1,9 @@
 """How wide the cells of a loss grid should be. Nothing here is part of a proof: every width gives a valid bound.
 
-A grid moves losses apart: it adds to the variance of their sum, and that is what it costs. What matters is the variance
-where delta is made, under the tilt that suits it (:mod:`tilting`). There the rare large losses of a few steps with little
-noise count for most, so the width must not be held against the many small losses, of which a grid that reaches as far
-as the large ones cannot have enough cells.
+A grid moves losses apart: it adds to the variance of their sum, and that is what it costs. What matters is the
+variance where delta is made, under the tilt that suits it (:mod:`tilting`). There the rare large losses of a few steps
+with little noise count for most, so the width must not be held against the many small losses, of which a grid that
+reaches as far as the large ones cannot have enough cells.
 
 So widths are halved, from a coarse one that reaches far enough, until that no longer takes anything off the variance
 and the transform would begin to take time; or until a finer one would be too long to transform.
@@ -22,6 +22,9 @@ Parts = Sequence[tuple[Profile, int]]
 
 CUT = 1e-4
 """Share of delta for losses beyond the grids."""
+
+SHORT = 1e-3
+"""Share of delta that rounding on narrow cells may cost."""
 
 FIRST_CELLS = 256
 """Cells of the coarsest grid that is tried."""
@@ -67,11 +70,13 @@ def compose_profiles(parts: Parts, delta: float) -> Composed | None:
 def _tried(
     parts: Parts, width: float, cut: float, delta: float
 ) -> tuple[list[tuple[LossGrid, int]] | None, float | None]:
-    """Return the grids of a width, and the deviation of their sum; None where there is none."""
+    """Return the grids of a width, and the deviation of their sum; None where there is none, or rounding is felt."""
     grids = []
     for profile, count in parts:
         grid = connect_dots(profile, width, cut)
         if grid is None:
             return None, None
         grids.append((grid, count))
+    if sum(count * grid.shortfall for grid, count in grids) > SHORT * delta:
+        return None, None
     return grids, deviation(grids, width, delta)

@@ -32,8 +32,8 @@ z, and rank them downwards among the others, which rank upwards, with x(s) of th
 of the proof is an equality. So no bound is smaller. ``benchmarks/worst_choice.py`` checks that for the laws of
 docs/accounting.md.
 
-**Numbers.** s = Phi(-z) is cut into cells, and so is x. In a cell, s + x = t, and N lies above its tangent l at a middle
-point, f'(1 - t) above its tangent, both being convex. So the difference is at most
+**Numbers.** s = Phi(-z) is cut into cells, and so is x. In a cell N lies above its tangent l at a middle point, and
+f'(1 - t), t = s + x, above its tangent, both being convex. So the difference is at most
 
     T'(s) f'(1 - T(s) - l(x)) - e^eps (a linear function of s + x).
 

@@ -134,7 +134,8 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
     short = sum(count * grid.shortfall for grid, count in grids) * (1.0 + 1e-12)
     beyond = math.exp(log_tail) * (1.0 + 1e-9) + failure + short
     indices = first + np.arange(points)
-    return Composed(width * indices, masses[indices % points], suited.log_scale, suited.tilt, beyond)
+    losses: Floats = width * indices.astype(np.float64)
+    return Composed(losses, masses[indices % points], suited.log_scale, suited.tilt, beyond)
 
 
 def length(grids: Sequence[tuple[LossGrid, int]], width: float, spread: float) -> int | None:
