@@ -38,6 +38,41 @@ def between(good: float, bad: float, holds: Callable[[float], bool], width: floa
     return good
 
 
+def crossing(good: float, bad: float, excess: Callable[[float], float], width: float) -> float:
+    """Return a value with an excess of at most 0 near one with more, in few steps where the excess is smooth.
+
+    The straight line through both ends says where to look next (the Illinois method: an end that stays twice is given
+    half its excess), and now and then the middle.
+
+    Parameters
+    ----------
+    good, bad
+        At least 0; the excess is at most 0 at the first, and more at the second.
+    width
+        How far apart they may be at the end, as a share of the greater of them.
+
+    Returns
+    -------
+    ``good`` itself, or a value at which the excess was found to be at most 0.
+    """
+    below, above = excess(good), excess(bad)
+    stayed, steps = "", 0
+    while abs(bad - good) > width * max(good, bad):
+        steps += 1  # each third step halves, however bent the excess is
+        share = below / (below - above) if below < above and steps % 3 else 0.5
+        place = good + (bad - good) * min(max(share, 0.01), 0.99)
+        found = excess(place)
+        if found <= 0.0:
+            good, below = place, found
+            above *= 0.5 if stayed == "bad" else 1.0
+            stayed = "bad"
+        else:
+            bad, above = place, found
+            below *= 0.5 if stayed == "good" else 1.0
+            stayed = "good"
+    return good
+
+
 def largest(holds: Callable[[float], bool], first: float, width: float, limit: float = math.inf) -> float:
     """Return the largest value that holds, to within ``width`` of it; 0 where none does.
 

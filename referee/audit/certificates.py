@@ -302,7 +302,7 @@ def by_optimal_composition(rows: list[Row], epsilon: float, delta: float, number
 
 
 def by_selection(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """One choice and nothing else, rank by rank, or by the divergence at an order."""
+    """One choice and nothing else: exactly, or by the divergence at an order."""
     if len(rows) != 1 or rows[0][1] != 1:
         raise AuditFailed("a certificate of one choice is about several")
     if "order" in numbers:

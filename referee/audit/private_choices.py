@@ -31,18 +31,25 @@ def runs(law: dict[str, Any]) -> tuple[Floats, Floats, float]:
 
 
 def delta_of_choice(mu: float, law: dict[str, Any], epsilon: float) -> float:
-    """Return, rank by rank, the mean over z ~ N(0, 1) of max_G (r f'(1 - G) - e^eps f'(1 - T(G)))_+.
+    """Return int over s of the greatest value over x of (T'(s) f'(1 - T(s) - N(x)) - e^eps f'(1 - s - x))_+.
 
-    r = e^{mu z - mu^2/2}; G = Phi(x), the chance that a run is better; T(G) = Phi(x + mu); f' = sum k P(K = k) q^{k-1}.
+    s = Phi(-z), T(s) = Phi(mu - z), T'(s) = e^{mu z - mu^2/2}; x = Phi(y), N(x) = Phi(y - mu), s + x <= 1; f' = sum
+    k P(K = k) q^{k-1}. The outputs that tell most, of probability s so far, are ranked after the x of those that tell
+    least: docs/accounting.md, "A private choice", has the proof that nothing is worse.
     """
     k, logs, _ = runs(law)
-    slopes = k * np.exp(logs - logsumexp(logs))
-    x = np.append(-np.inf, np.linspace(-12.0 - mu, 8.0, 1500))
-    better, worse = (np.polynomial.polynomial.polyval(norm.sf(place), slopes) for place in (x, x + mu))
-    z = np.linspace(-9.0, 9.0 + mu, 3001)
-    ratio = np.exp(mu * z - mu * mu / 2.0)
-    gained = np.array([max(0.0, float(np.max(r * better - math.exp(epsilon) * worse))) for r in ratio])
-    return float((gained * norm.pdf(z)).sum() * (z[1] - z[0]))
+    levels = np.linspace(0.0, 1.0, 50_001)
+    slope = np.polynomial.polynomial.polyval(levels, k * np.exp(logs - logsumexp(logs)))
+    y = np.append(-np.inf, np.linspace(-7.0, 4.0, 1200))
+    x, least = norm.cdf(y), norm.cdf(y - mu)
+    z = np.linspace(10.0 + mu, -10.0, 1200)
+    found = np.zeros(len(z))
+    for place, (s, t) in enumerate(zip(norm.sf(z), norm.sf(z - mu), strict=True)):
+        better = np.interp(1.0 - t - least, levels, slope)
+        worse = np.interp(1.0 - s - x, levels, slope)
+        gained = math.exp(mu * z[place] - mu * mu / 2.0) * better - math.exp(epsilon) * worse
+        found[place] = max(0.0, float(gained.max()))
+    return float((found * norm.pdf(z)).sum() * (z[0] - z[1]))
 
 
 def divergence_of_choice(mu: float, law: dict[str, Any], k: int) -> float:

@@ -292,8 +292,8 @@ PARSED: dict[str, dict[str, str]] = {
     **{
         f"python -m benchmarks.{name}": {}
         for name in (
-            "repair", "tightness [--json]",
-            "adaptation_rates", "adaptation_speed", "private_choice", "model_agnostic", "synergy",
+            "repair", "tightness [--json]", "adaptive_pair",
+            "adaptation_rates", "adaptation_speed", "private_choice", "worst_choice", "model_agnostic", "synergy",
             "synergy --theorem", "synergy --cost", "frequencies", "heavy_hitters", "adaptation.unconverged",
         )
     },

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-
-import numpy as np
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Counts, Plan
 from common.privacy.events import Event, Gaussian, NoEvent, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.profiles import limit, profile_of
 from common.privacy.rounding import up
-from common.privacy.theorems.loss_grids import LossGrid, connect_dots
-from common.privacy.theorems.tilting import Composed, compose
+from common.privacy.theorems.loss_widths import compose_profiles
+from common.privacy.theorems.tilting import Composed
 
 MAX_KINDS = 8
 """Most kinds of events that are composed: more are merged, each into the next dearer one of its kind."""
-
-FINENESS = 4e-4
-"""What the grid may add to the variance of the loss, as a share of it."""
-
-COARSEST = 0.02
-"""The same, where the finest grid that can be transformed adds more than :data:`FINENESS`."""
-
-CUT = 1e-4
-"""Share of delta for losses beyond the grids."""
 
 
 @ACCOUNTANTS.register("pld")
@@ -111,38 +99,7 @@ def _compose(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> Compose
     parts = [
         (profile_of(_single(kind, amount)), 1 if isinstance(kind, Gaussian) else int(amount)) for kind, amount in kinds
     ]
-    scales = [(2.0 * float(profile.at(np.zeros(1))[0]), count) for profile, count in parts]
-    width = _width(scales)
-    total = sum(count for _, count in parts)
-    cut = CUT * delta / total
-    for _ in range(6):
-        grids: list[tuple[LossGrid, int]] = []
-        for profile, count in parts:
-            grid = connect_dots(profile, width, cut)
-            if grid is None:
-                break
-            grids.append((grid, count))
-        result = compose(grids, width, delta) if len(grids) == len(parts) else None
-        if result is not None:
-            return result
-        width *= 1.6
-        if _added(scales, width) > COARSEST * sum(count * scale * scale for scale, count in scales):
-            return None
-    return None
-
-
-def _width(scales: Sequence[tuple[float, int]]) -> float:
-    """Return a width that adds a share of :data:`FINENESS` to the variance of the loss."""
-    variance = sum(count * scale * scale for scale, count in scales)
-    width = max(scale for scale, _ in scales)
-    while _added(scales, width) > FINENESS * variance:
-        width *= 0.8
-    return width
-
-
-def _added(scales: Sequence[tuple[float, int]], width: float) -> float:
-    """Estimate what the grid adds to the variance; nothing rests on it."""
-    return sum(count * min(width * width / 6.0, width * scale) for scale, count in scales)
+    return compose_profiles(parts, delta)
 
 
 def _kinds(plan: Plan) -> list[tuple[Event, Fraction]]:

@@ -14,6 +14,7 @@ constant that is added to a profile passes unchanged through each composition.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,9 @@ from common.privacy.theorems.profiles import Profile
 
 MAX_CELLS = 1 << 18
 """Most cells of a grid on one side."""
+
+ROUNDED = 1e-9
+"""By so much masses may add up to more than 1 for the sake of rounding."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,8 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
     -------
     The pair; None if the grid would have more than :data:`MAX_CELLS` cells, or if the chords are no pair's.
     """
-    last = _end(profile, width, cut)
-    if last is None:
+    last = math.ceil(reach(profile, cut) / width)
+    if last > MAX_CELLS:
         return None
     losses = width * np.arange(last + 1, dtype=np.float64)
     levels = np.exp(losses)
@@ -77,15 +81,17 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
     error = 8.0 * (last + 16.0 + losses[-1]) * UNIT * float(reached[0])
     shortfall = max(0.0, float(np.max(heights - reached))) + error
     rising = falling * levels[1:] * (1.0 + 8.0 * (1.0 + losses[-1]) * UNIT)
-    if (
-        rising.sum() + falling.sum() + heights[-1] > 1.0 + 1e-12
-    ):  # no law: bounds above the truth may leave no mass at 0
+    excess = float(rising.sum() + falling.sum() + heights[-1]) - 1.0
+    if excess > ROUNDED:  # no law: bounds above the truth may leave no mass at 0
         return None
+    if excess > 0.0:  # the law has no mass at 0, and slopes on narrow cells are rounded: what is taken off is short
+        rising, falling = rising * (1.0 - excess), falling * (1.0 - excess)
+        shortfall += 2.0 * excess
     return LossGrid(rising, falling, float(heights[-1]), shortfall)
 
 
-def _end(profile: Profile, width: float, cut: float) -> int | None:
-    """Return about the least number of cells at whose end the profile is within ``cut`` of its end."""
-    counts = np.unique(np.ceil(np.geomspace(1.0, MAX_CELLS, 256)))
-    below = np.flatnonzero(profile.at(width * counts) <= cut + profile.at(np.array([MAX_EPSILON])))
-    return int(counts[below[0]]) if len(below) else None
+def reach(profile: Profile, cut: float) -> float:
+    """Return a loss from which on the profile is at most ``cut`` above its value at infinity."""
+    losses = np.geomspace(1e-12, MAX_EPSILON, 1024)
+    below = np.flatnonzero(profile.at(losses) <= cut + profile.at(np.array([MAX_EPSILON])))
+    return float(losses[below[0]])

@@ -19,24 +19,16 @@ bounds f'(q)/f'(q') for q >= q' bounds g'(q)/g'(q').
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
-import numpy as np
-from scipy.special import ndtr
-
-from common.core.arrays import Floats
 from common.core.errors import BadInput
-from common.numerics.bisection import between, largest
+from common.numerics.bisection import between, crossing
 from common.privacy.rounding import MAX_EPSILON, down, up
 from common.privacy.theorems.gaussian_dp import delta_of
-from common.privacy.theorems.profiles import gaussian_excess
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
-from common.privacy.theorems.stopping import NegativeBinomial, Poisson, weights
+from common.privacy.theorems.selection_profile import delta_of_selection
+from common.privacy.theorems.stopping import NegativeBinomial, Poisson
 
 AnyLaw = NegativeBinomial | Poisson
-
-RANKS = 6_000
-"""Cells of the chance that a run is better."""
 
 
 def selection_rdp(order: int, mu: float, law: AnyLaw) -> float:
@@ -81,7 +73,8 @@ def selection_rdp(order: int, mu: float, law: AnyLaw) -> float:
 def epsilon_of_selection(mu: float, law: AnyLaw, delta: float) -> float:
     """Return an epsilon at which a choice among mu-GDP runs is (epsilon, delta)-DP, rounded up.
 
-    By :func:`delta_of_selection`, or what :func:`selection_rdp` converts to if that is less.
+    By the exact profile (:func:`common.privacy.theorems.selection_profile.delta_of_selection`), or by what
+    :func:`selection_rdp` converts to, should the rounding of the first have cost more than that.
 
     Raises
     ------
@@ -100,7 +93,7 @@ def epsilon_of_selection(mu: float, law: AnyLaw, delta: float) -> float:
 
 
 def order_of_selection(mu: float, law: AnyLaw, delta: float) -> int | None:
-    """Return the Renyi order behind :func:`epsilon_of_selection`; None where the bound by ranks is no larger."""
+    """Return the Renyi order behind :func:`epsilon_of_selection`; None where the exact profile shows as much."""
     order = min(ORDERS, key=lambda k: _renyi(k, mu, law, delta))
     top = min(_renyi(order, mu, law, delta), MAX_EPSILON)
     return order if delta_of_selection(mu, law, top) > delta else None
@@ -108,70 +101,6 @@ def order_of_selection(mu: float, law: AnyLaw, delta: float) -> int | None:
 
 def _renyi(order: int, mu: float, law: AnyLaw, delta: float) -> float:
     return epsilon_at(order, selection_rdp(order, mu, law), delta)
-
-
-def delta_of_selection(mu: float, law: AnyLaw, epsilon: float) -> float:
-    """Bound the delta at epsilon of a choice among mu-GDP runs, rounded up.
-
-    ::
-
-        delta = E_Q'[ max_G (r f'(1 - G) - e^epsilon f'(1 - T(G)))_+ ],   T(G) = Phi(Phi^-1(G) + mu)
-
-    r is the likelihood ratio dQ/dQ' of the base's output, in the worst case that of N(mu, 1) to N(0, 1), and f the
-    generating function of the *conditioned* law of K, exactly.
-
-    Proof. For every set of outputs A, P(A) - e^eps P'(A) = int_A f'(F) dQ - e^eps f'(F') dQ'. At an output with G = 1
-    - F (the chance that a run is better), G' <= T(G); f' increases, so f'(F') >= f'(1 - T(G)): the integrand is at
-    most the maximum over G, a convex function of r. That is an f-divergence, and grows with the base's trade-off, so
-    the Gaussian pair is the worst (Dong, Roth and Su 2022, Theorem 2.10).
-
-    E[K] delta_G(eps - growth; mu), with the largest growth of ln f'(1 - G)/f'(1 - T(G)) over G, is never less: there
-    each output has the weight of the best rank and the growth of the worst one, which no single rank has (Koskela,
-    Redberg and Wang 2024 have a bound of the second kind). At (1, .01) and about 10 geometric runs mu is .268 instead
-    of .242; .293 is impossible, for there an order of a Gaussian base's outputs has been found with a larger delta.
-
-    The maximum is over lines in r, one for each cell of G, with f' at its better end and f' o T at its worse one.
-    Their upper hull has corners e^eps t_i, the same t_i for all epsilon, and delta is the sum over them of what the
-    slope grows by, times delta_G(eps + ln t_i; mu).
-    """
-    growths, places = _hull(mu, law)
-    levels = epsilon + places
-    tail = gaussian_excess(mu, np.abs(levels))
-    heights = np.where(levels >= 0.0, tail, -np.expm1(np.minimum(levels, 0.0)) + np.exp(np.minimum(levels, 0.0)) * tail)
-    return min(1.0, up(float(growths @ heights) * (1.0 + 1e-10)))
-
-
-@lru_cache(maxsize=256)
-def _hull(mu: float, law: AnyLaw) -> tuple[Floats, Floats]:
-    """Return the corners of max_G (t f'(1 - G) - f'(1 - T(G)))_+ as growths of the slope, and ln t, rounded down."""
-    inner = np.concatenate([np.linspace(-38.0 - mu, -9.0 - mu, 200), np.linspace(-9.0 - mu, 8.0, RANKS)[1:]])
-    slopes = _density(law, np.append(-np.inf, inner)) * (1.0 + 1e-11)
-    levels = _density(law, np.append(inner + mu, np.inf)) * (1.0 - 1e-11)
-    hull: list[tuple[float, float, float]] = [(0.0, 0.0, -math.inf)]  # slope, what is taken off, where it takes over
-    for slope, level in zip(slopes[::-1].tolist(), levels[::-1].tolist(), strict=True):
-        while True:
-            before, off, place = hull[-1]
-            if slope <= before * (1.0 + 1e-12):
-                crossing = -math.inf if level < off else math.inf
-            else:
-                crossing = (level - off) / (slope - before)
-            if crossing > place or len(hull) == 1:
-                break
-            hull.pop()
-        if math.isfinite(crossing):
-            hull.append((slope, level, crossing))
-    corners = np.array(hull)
-    return np.diff(corners[:, 0]), np.log(corners[1:, 2]) - 1e-10
-
-
-def _density(law: AnyLaw, places: Floats) -> Floats:
-    """Return f'(1 - Phi(x)) = sum_k k P(K = k) Phi(-x)^{k-1}."""
-    shares = weights(law)
-    total = sum(shares)
-    worse, found = ndtr(-places), np.zeros_like(places)
-    for k in range(len(shares), 0, -1):
-        found = found * worse + k * (shares[k - 1] / total)
-    return np.asarray(found)
 
 
 def pure_epsilon_of_selection(epsilon: float, law: AnyLaw) -> float:
@@ -193,7 +122,10 @@ def pure_epsilon_of_selection(epsilon: float, law: AnyLaw) -> float:
 
 
 def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
-    """Return the largest mu of a run, to within 1e-9 of it, whose choice is (epsilon, delta)-DP; never more.
+    """Return a mu of a run whose choice is (epsilon, delta)-DP, within 2e-6 of the largest; never more than that.
+
+    What is returned is left so far below the end of the search that :func:`epsilon_of_selection`, itself a search,
+    finds it within epsilon again.
 
     Raises
     ------
@@ -202,4 +134,18 @@ def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
     """
     if not 0.0 < epsilon <= MAX_EPSILON:
         raise BadInput(f"epsilon must be positive and at most {MAX_EPSILON:g}, found {epsilon}")
-    return largest(lambda mu: epsilon_of_selection(mu, law, delta) <= epsilon, 1.0, 1e-9)
+    if not 0.0 < delta < 1.0:
+        raise BadInput(f"delta must be in (0, 1), found {delta}")
+
+    def excess(mu: float) -> float:
+        found = math.log(max(delta_of_selection(mu, law, epsilon), 1e-300) / delta)
+        if found > 0.0 and min(_renyi(order, mu, law, delta) for order in ORDERS) <= epsilon:
+            return -1.0  # so small a mu, or so large a one, that the profile's grid says too little
+        return found
+
+    bad = 1.0
+    while excess(bad) <= 0.0:
+        bad *= 2.0
+    while excess(0.5 * bad) > 0.0:
+        bad *= 0.5
+    return crossing(0.5 * bad, bad, excess, 1e-6) * (1.0 - 1e-7)

@@ -39,7 +39,7 @@ from common.privacy.theorems.loss_grids import LossGrid
 MAX_POINTS = 1 << 20
 """Longest transform."""
 
-TILTS: tuple[float, ...] = tuple(np.geomspace(2.0**-4, 2.0**16, 121).tolist())
+TILTS: tuple[float, ...] = tuple(np.geomspace(2.0**-4, 2.0**36, 241).tolist())
 """theta tried."""
 
 _DEVIATIONS = 10.0
@@ -113,6 +113,65 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
     The composition; None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its
     values.
     """
+    suited = _suited(grids, width, delta)
+    if suited is None:
+        return None
+    points = length(grids, width, suited.deviation)
+    while True:
+        if points is None:
+            return None
+        first = round(suited.mean / width) - points // 2
+        top = (first + points - 1) * width
+        chernoff = partial(_chernoff, suited.cumulant, top)
+        log_tail = chernoff(_valley(chernoff))
+        if log_tail <= math.log(delta) - 12.0 and first * width <= 0.0:
+            break
+        points = _fast(1.3 * points)
+    masses = _transform([(s.tilted(suited.tilt), count) for s, count in suited.sums], points)
+    if masses is None:
+        return None
+    failure = min(1.0, sum(count * grid.failure for grid, count in grids) * (1.0 + 1e-12))
+    short = sum(count * grid.shortfall for grid, count in grids) * (1.0 + 1e-12)
+    beyond = math.exp(log_tail) * (1.0 + 1e-9) + failure + short
+    indices = first + np.arange(points)
+    losses: Floats = width * indices.astype(np.float64)
+    return Composed(losses, masses[indices % points], suited.log_scale, suited.tilt, beyond)
+
+
+def length(grids: Sequence[tuple[LossGrid, int]], width: float, spread: float) -> int | None:
+    """Return how many points a transform of grids has at least, whose sum has such a deviation; None if too many."""
+    longest = max(len(grid.rising) for grid, _ in grids)
+    return _fast(2.0 * max(_DEVIATIONS * spread / width, longest) + 4.0)
+
+
+def _fast(points: float) -> int | None:
+    return None if points > MAX_POINTS else next_fast_len(math.ceil(points), real=True)
+
+
+def deviation(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> float | None:
+    """Return the standard deviation of the composed loss under the tilt that suits ``delta``; no transform is made.
+
+    Returns
+    -------
+    It, not rounded; None where no tilt is finite.
+    """
+    suited = _suited(grids, width, delta)
+    return None if suited is None else suited.deviation
+
+
+@dataclass(frozen=True)
+class _Suited:
+    """Grids with the tilt that suits a delta: K, theta, K(theta), mean and deviation of the tilted sum."""
+
+    sums: list[tuple[_Cumulants, int]]
+    cumulant: Callable[[int], float]
+    tilt: float
+    log_scale: float
+    mean: float
+    deviation: float
+
+
+def _suited(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> _Suited | None:
     sums = [(_Cumulants(grid, width), count) for grid, count in grids]
 
     @cache
@@ -126,30 +185,8 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
     tilt = TILTS[place]
     moments = [(count, s.moments(tilt)) for s, count in sums]
     mean = sum(count * one for count, (one, _) in moments)
-    deviation = math.sqrt(sum(count * one for count, (_, one) in moments))
-    longest = max(len(grid.rising) for grid, _ in grids)
-    half = max(_DEVIATIONS * deviation / width, longest) + 2.0
-    while True:
-        if 2.0 * half > MAX_POINTS:
-            return None
-        points = next_fast_len(math.ceil(2.0 * half), real=True)
-        first = round(mean / width) - points // 2
-        top = (first + points - 1) * width
-        chernoff = partial(_chernoff, cumulant, top)
-        log_tail = chernoff(_valley(chernoff))
-        if log_tail <= math.log(delta) - 12.0 and first * width <= 0.0:
-            break
-        half *= 1.3
-    masses = _transform([(s.tilted(tilt), count) for s, count in sums], points)
-    if masses is None:
-        return None
-    failure = min(1.0, sum(count * grid.failure for grid, count in grids) * (1.0 + 1e-12))
-    short = sum(count * grid.shortfall for grid, count in grids) * (1.0 + 1e-12)
-    indices = first + np.arange(points)
-    log_scale = cumulant(place)
-    return Composed(
-        width * indices, masses[indices % points], log_scale, tilt, math.exp(log_tail) * (1.0 + 1e-9) + failure + short
-    )
+    spread = math.sqrt(sum(count * one for count, (_, one) in moments))
+    return _Suited(sums, cumulant, tilt, cumulant(place), mean, spread)
 
 
 def _chernoff(cumulant: Callable[[int], float], top: float, place: int) -> float:
