@@ -140,7 +140,7 @@ def least_near(holds: Callable[[int], bool], guess: int, first: int = 0, most: f
     return good
 
 
-def crossing(value: Callable[[int], float], level: float, first: int, most: int) -> int:
+def guessed_least(value: Callable[[int], float], level: float, first: int, most: int) -> int:
     """Guess the least integer from ``first`` >= 1 on at which a falling function is at most ``level`` > 0.
 
     The function is taken for a power of its argument between two points that enclose the place: regula falsi in

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.numerics.bisection import crossing, least, least_near, lesser
+from common.numerics.bisection import guessed_least, least, least_near, lesser
 from common.numerics.elementary import exp
 from common.privacy.accountants.base import Plan
 from common.privacy.budget import fits as plan_fits
@@ -108,7 +108,7 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
 
     first = math.floor(MIN_SUPPORT / kappa) + 1
     try:
-        guess = crossing(lambda n: share(plan(n), epsilon, delta), 1.0, first, MOST)
+        guess = guessed_least(lambda n: share(plan(n), epsilon, delta), 1.0, first, MOST)
         enough = least_near(partial(fits, quick=True), guess, first, MOST)
     except LookupError:
         try:

@@ -33,7 +33,7 @@ from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from deploy.auditing.case import Case
-from local_agent import population as hosting
+from local_agent import asking as hosting
 from local_agent.answering import evaluate, randomize_one
 from local_agent.policy import ALL_QUERIES, Policy
 from local_agent.population import Population

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.numerics.bisection import between, crossing, largest, least, least_near
+from common.numerics.bisection import between, guessed_least, largest, least, least_near
 
 BOUNDS = st.floats(1e-300, 1e300)
 
@@ -108,13 +108,13 @@ def test_a_falling_function_is_crossed_where_it_falls_below_its_level(answer, po
         ratio = answer / place
         return max(ratio**power, ratio ** (kink * power))
 
-    found = crossing(value, 1.0, 1, 1 << 50)
+    found = guessed_least(value, 1.0, 1, 1 << 50)
     assert abs(found - answer) <= 1 + 1e-9 * answer
     assert len(tried) <= 30
 
 
 def test_where_a_function_is_infinite_or_nothing_the_guess_is_found_too():
-    found = crossing(lambda place: math.inf if place < 1000 else 0.0, 1.0, 1, 1 << 50)
+    found = guessed_least(lambda place: math.inf if place < 1000 else 0.0, 1.0, 1, 1 << 50)
     assert 1000 <= found <= 16_000
-    assert crossing(lambda place: math.inf, 1.0, 1, 1 << 50) == 1 << 50
-    assert crossing(lambda place: 0.5, 1.0, 7, 1 << 50) == 7
+    assert guessed_least(lambda place: math.inf, 1.0, 1, 1 << 50) == 1 << 50
+    assert guessed_least(lambda place: 0.5, 1.0, 7, 1 << 50) == 7
