@@ -46,6 +46,7 @@ def test_the_printed_noise_leaks_at_an_epsilon_of_36() -> None:
     assert delta_of(printed, EPSILON) > 0.96
 
 
+@pytest.mark.slow
 def test_the_exact_noise_keeps_its_delta() -> None:
     mu = mu_allowed(EPSILON, DELTA)
     low, high = separation("tight", mu)

@@ -19,6 +19,7 @@ def ignore(text, numbers):
     """Nobody watches."""
 
 
+@pytest.mark.slow
 def test_each_task_is_judged_by_its_own_label(tmp_path):
     asked = settled(load("hand-over", [*TINY, "accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5"]))
     finished = Embedded(tmp_path).run(asked, 1, "run", ignore)

@@ -36,6 +36,7 @@ def record() -> Records:
     return Records(np.full((1, 8), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
 
 
+@pytest.mark.slow
 def test_a_population_and_a_few_individuals_answer_the_same_question(tmp_path):
     chosen = tiny(*FEW)
     with Bench(tmp_path / "bench", chosen) as bench:  # for its curator alone: the referee below is the one that serves

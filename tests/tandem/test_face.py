@@ -21,6 +21,7 @@ TINY = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_is_that_of_the_command_and_can_be_audited(tmp_path):
     told: list[str] = []
     found = tandem.run("ball", *TINY, seed=3, output=tmp_path / "run", on_progress=lambda text, _: told.append(text))
@@ -33,6 +34,7 @@ def test_a_run_is_that_of_the_command_and_can_be_audited(tmp_path):
     assert tandem.audit(found.folder).status == found.status
 
 
+@pytest.mark.slow
 def test_a_changed_transcript_is_noticed(tmp_path):
     found = tandem.run("ball", *TINY, seed=3, output=tmp_path / "run")
     path = found.folder / "transcript.jsonl"
@@ -53,6 +55,7 @@ def test_what_is_refused_raises_and_leaves_no_folder(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_run_without_an_answer_raises(tmp_path):
     """The curator's budget belongs to the first run: a second one of the same people is refused."""
     folder = tandem.run("ball", *TINY, seed=3, output=tmp_path / "run").folder

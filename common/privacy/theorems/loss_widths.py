@@ -1,9 +1,9 @@
 """How wide the cells of a loss grid should be. Nothing here is part of a proof: every width gives a valid bound.
 
 A grid moves losses apart: it adds to the variance of their sum, and that is what it costs. What matters is the
-variance where delta is made, under the tilt that suits it (:mod:`tilting`). There the rare large losses of a few steps
-with little noise count for most, so the width must not be held against the many small losses, of which a grid that
-reaches as far as the large ones cannot have enough cells.
+variance where delta is made, under the tilt that suits it (:mod:`common.privacy.theorems.tilting`). There the rare
+large losses of a few steps with little noise count for most, so the width must not be held against the many small
+losses, of which a grid that reaches as far as the large ones cannot have enough cells.
 
 So widths are halved, from a coarse one that reaches far enough, until that no longer takes anything off the variance
 and the transform would begin to take time; or until a finer one would be too long to transform.

@@ -1,8 +1,9 @@
 """The exact privacy profile of a private choice among mu-GDP runs: which base is the worst, and what it costs.
 
-K runs happen, the output of the best score is released, and K is never told (:mod:`private_selection`). Let f be
-the generating function of K, and let a mu-GDP pair have Phi(Phi^-1(s) + mu) = T(s) as the most, and
-Phi(Phi^-1(x) - mu) = N(x) as the least that an event of probability s, x on the one sample may have on the other.
+K runs happen, the output of the best score is released, and K is never told
+(:mod:`common.privacy.theorems.private_selection`). Let f be the generating function of K, and let a mu-GDP pair have
+Phi(Phi^-1(s) + mu) = T(s) as the most, and Phi(Phi^-1(x) - mu) = N(x) as the least that an event of probability s, x on
+the one sample may have on the other.
 
 **Theorem.** For every base that is mu-GDP, score included, and every epsilon >= 0, the choice is (epsilon, delta)-DP
 with

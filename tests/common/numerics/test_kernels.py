@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CODE = """
 import json
 import numpy as np
@@ -32,6 +34,7 @@ print(json.dumps([float(function(a, a, c)) for function in (caller, plain, fused
 """
 
 
+@pytest.mark.slow
 def test_a_function_does_not_take_over_the_arithmetic_of_its_first_caller(tmp_path: Path) -> None:
     """In a process of its own, where nothing is compiled yet."""
     script = tmp_path / "loops.py"

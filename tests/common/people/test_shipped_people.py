@@ -82,6 +82,7 @@ class TestAdult:
             assert np.linalg.norm(people.features.astype(np.float64), axis=1).max() <= 3.0
         assert np.all(np.abs(men.features).sum(axis=0) + np.abs(women.features).sum(axis=0) > 0)
 
+    @pytest.mark.slow
     def test_volunteers_are_enough_and_biased_and_the_population_is_not(self):
         scenario = load("adult-biased")
         volunteers, population = self.read("adult-biased")

@@ -51,6 +51,7 @@ def test_a_scenario_whose_tasks_do_not_fit_is_refused(overrides, words):
         tiny(*overrides)
 
 
+@pytest.mark.slow
 def test_each_further_task_costs_one_more_round():
     one = plan(load("hand-over", ["tasks=[{features: 8}]"])).rounds.value
     assert plan(load("hand-over")).rounds.value == one + 1

@@ -44,6 +44,7 @@ def test_a_regressor_of_the_response_column(private):
     assert float(((found.values(test.features) - found.responses(test)) ** 2).mean()) < 0.003
 
 
+@pytest.mark.slow
 def test_a_half_space_where_the_label_is_wanted():
     own, public, test = people(3000, 1), people(2000, 2), people(2000, 3)
     for settings in (LABELS, {**COMMON, "name": "cnvx-adap"}):
@@ -62,6 +63,7 @@ def test_without_privacy_weights_and_intercept_are_those_of_least_squares():
     assert np.abs(np.array([*found.weights, found.intercept]) - plain).max() < 0.02
 
 
+@pytest.mark.slow
 def test_the_source_is_worth_less_where_it_differs():
     own, near, far = people(3000, 1), people(2000, 2), people(2000, 2, shift=0.8)
     errors = []

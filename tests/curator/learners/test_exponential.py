@@ -64,6 +64,7 @@ def test_counts_agree_with_brute_force_and_every_member_can_be_found(name):
     assert all(f.mistakes(records).sum() == c for f, c in zip(found, sorted(mistakes), strict=True))
 
 
+@pytest.mark.slow
 def test_choice_follows_the_law():
     people = np.array([0, 2, 0, 7, 300, 0])
     acceptance_table = people * np.exp(-0.5 * 1.3 * np.arange(6))

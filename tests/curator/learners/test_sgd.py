@@ -290,6 +290,7 @@ def test_event_is_one_subsampled_gaussian_a_step():
     assert isinstance(Sgd(steps=1000, noise=0.0, diameter=1.0).event(1e-6), NonPrivate)
 
 
+@pytest.mark.slow
 def test_the_lasso_finds_the_separating_coordinates_in_a_single_iteration():
     # Appendix D, smaller: 3 of 40 coordinates matter, and one person in forty of the source is inside.
     settings = {"d": 40, "close": 3, "sigma_source": 1.0, "sigma_target": 0.4, "inside": 0.3, "center": 1.0}

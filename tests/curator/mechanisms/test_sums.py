@@ -70,6 +70,7 @@ def sums_of(mechanism, values, runs=200):
     return np.array([mechanism.apply(iter([values]), RandomSource.seeded(run)) for run in range(runs)])
 
 
+@pytest.mark.slow
 def test_every_cell_has_noise_of_half_of_epsilon():
     epsilon = 1.2
     found = sums_of(NoisyHistogram(epsilon=epsilon, cells=4), (np.array([1]), np.array([1])), RUNS)

@@ -43,6 +43,7 @@ def masses(most):
     return np.diff(np.concatenate([[0.0], edges, [1.0]]))
 
 
+@pytest.mark.slow
 def test_every_cell_has_its_probability():
     drawn = normals(16_000_000, RandomSource.seeded(1))
     most = 3 * GRID

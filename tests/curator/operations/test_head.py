@@ -98,6 +98,7 @@ def test_the_people_at_even_places_choose_and_those_at_odd_places_are_counted():
     assert odd == {"items": [1], "counts": [3], "people": 9}
 
 
+@pytest.mark.slow
 def test_counts_have_geometric_noise_at_half_of_epsilon():
     values = np.empty(140, dtype=int)
     values[::2], values[1::2] = 5, [5] * 30 + [0] * 40

@@ -74,6 +74,7 @@ def test_uv_installs_from_where_pip_would(tmp_path):
     assert (target / "only_here.py").exists()
 
 
+@pytest.mark.slow
 def test_where_no_uv_can_be_had_there_is_none(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)

@@ -182,6 +182,7 @@ def test_a_budget_has_the_certificate_of_its_plan_and_an_audit_one_of_what_happe
     assert open_budget(None, None, planned).certificate is None
 
 
+@pytest.mark.slow
 def test_the_check_loads_no_accountant_and_no_theorem() -> None:
     code = (
         "import sys, referee.audit.certificates\n"

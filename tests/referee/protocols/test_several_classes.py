@@ -54,6 +54,7 @@ def test_a_run_is_done_and_audited_and_its_answer_is_a_class(tmp_path):
 
 
 @needs_gas
+@pytest.mark.slow
 def test_everybody_of_the_gases_has_one_class_and_public_people_are_others():
     chosen = real()
     folder = data_folder(chosen)

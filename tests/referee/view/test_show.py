@@ -57,6 +57,7 @@ def test_a_run_tells_its_rounds_its_result_and_what_to_do_next(tmp_path):
 
 
 @pytest.mark.usefixtures("wide")
+@pytest.mark.slow
 def test_the_plan_shows_both_bounds_their_sources_and_what_is_violated():
     output = said("plan", "ball", "--set", "curator.learner.steps=10")
     assert "141,570" in output

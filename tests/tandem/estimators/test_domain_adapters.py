@@ -95,6 +95,7 @@ class TestRegressor:
         first, second = (DomainAdapterRegressor(**model.get_params()).fit(*p, public=source) for p in (far, clipped))
         assert first.hypothesis_ == second.hypothesis_
 
+    @pytest.mark.slow
     def test_frames_with_a_column_to_predict(self, regressor, domains):
         frames = [polars.DataFrame(dict(zip("abcdy", (*X.T, y), strict=True))) for X, y in domains[:3]]
         model = DomainAdapterRegressor(**regressor.get_params())
@@ -118,6 +119,7 @@ class TestChoice:
         learner = model._scenario["curator"]["learner"]
         assert (learner["name"], learner["judges"], learner["loss"]) == ("chosen", "held-out", "zero-one")
 
+    @pytest.mark.slow
     def test_a_public_target_judges_without_noise(self, domains):
         source, public, others, _ = domains
         law = {"name": "poisson", "rate": 1.0, "most": 4}

@@ -38,6 +38,7 @@ def reference():
 
 
 class TestForms:
+    @pytest.mark.slow
     def test_arrays_and_frames_of_numbers(self):
         X, y = square(300, 1)
         plain = quick().fit(X, y)
@@ -47,6 +48,7 @@ class TestForms:
             assert list(framed.feature_names_in_) == ["a", "b"]
             np.testing.assert_array_equal(framed.predict(frame), plain.predict(X))
 
+    @pytest.mark.slow
     def test_the_labels_may_be_a_column(self):
         X, y = square(300, 1)
         plain = quick().fit(X, y)

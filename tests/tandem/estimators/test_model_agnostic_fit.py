@@ -29,6 +29,7 @@ def test_classifiers_stand_as_they_are():
     assert settings["queries"] == 50
 
 
+@pytest.mark.slow
 def test_a_fit_that_protects_labels_only_says_so_and_takes_real_people_only_if_their_features_are_public():
     labels = TREES | {"protects": "labels", "queries": 40, "chunks": 30}
     X, y = square(1000, 1)

@@ -29,6 +29,7 @@ def fitted():
 
 
 class TestFit:
+    @pytest.mark.slow
     def test_it_learns_what_the_sample_misses(self):
         """The right half is 30 times rarer in the sample than in the population, which is asked."""
         X, y = square(6000, 1, rare=0.03)
@@ -38,6 +39,7 @@ class TestFit:
         assert model.score(*everybody) > 0.93
         assert model.estimate_.low <= 1.0 - model.score(*everybody) <= model.estimate_.high
 
+    @pytest.mark.slow
     def test_real_people_get_noise_that_nobody_can_repeat(self):
         X, y = square(300, 1)
         first, second = (quick(random_state=None, lifetime=(2.0, 1e-4)).fit(X, y) for _ in range(2))
@@ -45,17 +47,20 @@ class TestFit:
         assert not first.guarantee_.simulated
         assert first._scenario["people"] == "real"
 
+    @pytest.mark.slow
     def test_the_same_seed_is_the_same_model_and_is_called_simulated(self, fitted):
         again = clone(fitted).fit(*square(400, 1))
         assert again.hypothesis_ == fitted.hypothesis_
         assert again.guarantee_.simulated
         assert "SIMULATED" in str(again.guarantee_)
 
+    @pytest.mark.slow
     def test_a_private_learner_by_name_or_with_settings(self):
         X, y = square(300, 1)
         steps = quick(learner={"name": "sgd", "steps": 500, "loss": "hinge"}).fit(X, y)._scenario["curator"]["learner"]
         assert (steps["steps"], steps["loss"]) == (500, "hinge")
 
+    @pytest.mark.slow
     def test_realizable_stops_at_the_first_model_that_is_good_enough(self):
         X, y = square(2000, 1)
         model = TransferClassifier(epsilon=4.0, agent_epsilon=4.0, mode="realizable", rounds=5, random_state=0)
@@ -67,6 +72,7 @@ class TestFit:
         X, _ = square(500, 7)
         np.testing.assert_array_equal(fitted.predict(X), fitted.classes_[(fitted.decision_function(X) > 0).astype(int)])
 
+    @pytest.mark.slow
     def test_classes_may_have_any_names(self):
         X, y = square(300, 1)
         named = np.where(y == 1, "stays", "leaves")
@@ -98,6 +104,7 @@ class TestFit:
 
 
 class TestGuarantee:
+    @pytest.mark.slow
     def test_each_fit_of_an_object_is_counted(self):
         X, y = square(300, 1)
         model = quick(epsilon=0.5, delta=1e-5, agent_epsilon=2.0)

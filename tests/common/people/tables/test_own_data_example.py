@@ -4,6 +4,7 @@ import runpy
 from pathlib import Path
 
 import numpy as np
+import pytest
 from sklearn.linear_model import LogisticRegression
 
 from common.people.tables import load as load_table
@@ -12,6 +13,7 @@ from common.scenario.loading import load
 EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "own_data"
 
 
+@pytest.mark.slow
 def test_the_invented_people_fit_the_scenario(tmp_path):
     runpy.run_path(str(EXAMPLE / "make_people.py"))["main"](tmp_path)
     scenario = load(str(EXAMPLE / "scenario.yaml"))

@@ -76,6 +76,7 @@ def test_each_group_volunteers_at_its_public_rate(folder):
         assert abs(size(volunteers, married, middle) - of * rate) < 6 * np.sqrt(of * rate * (1 - rate))
 
 
+@pytest.mark.slow
 def test_the_coins_belong_to_the_row_whatever_else_is_filtered(folder):
     rows, _, spouse = kept(folder, "volunteers")
     married = kept(folder, "volunteers", where={"spouse": ["yes"]})[0]

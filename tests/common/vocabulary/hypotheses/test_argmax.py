@@ -82,6 +82,7 @@ def test_there_are_two_classes_to_sixty_four(count):
         argmax(2, *[plane(1.0)] * count)
 
 
+@pytest.mark.slow
 def test_all_trees_together_have_no_more_nodes_than_one_hypothesis():
     count = 150_000
     leaves = {"feature": [-1] * count, "threshold": [1.0] * count, "left": [-1] * count, "right": [-1] * count}

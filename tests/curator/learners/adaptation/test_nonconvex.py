@@ -41,6 +41,7 @@ def test_ends_at_a_stationary_point(kappas):
     assert target.value(end.weights, end.scales) < target.value(np.zeros(4), np.ones(50))
 
 
+@pytest.mark.slow
 def test_large_kappa_1_keeps_the_weights_and_gives_logistic_regression():
     from sklearn.linear_model import LogisticRegression
 

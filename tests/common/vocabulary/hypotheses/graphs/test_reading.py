@@ -246,6 +246,7 @@ MODELS = [GOOD, stump_trees().SerializeToString()]
 
 @given(st.sampled_from(MODELS), st.data())
 @settings(max_examples=400)
+@pytest.mark.slow
 def test_a_damaged_model_is_refused_or_a_hypothesis_like_any_other(raw, data):
     broken = bytearray(raw)
     for _ in range(data.draw(st.integers(1, 3))):
