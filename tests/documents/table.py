@@ -345,7 +345,7 @@ NO_CODE = {
     "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),
     "docs/extending.md": ("[build-system]",),
     "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),
-    "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)",),
+    "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)", "delta(epsilon) = int_0^1 max_x"),
     "docs/people.md": ("(k-1) rho <= ",),
     "docs/security.md": ("1/16 s + 1e-6 s c",),
     "docs/privacy.md": ("p = tanh(epsilon/2)",),
