@@ -21,6 +21,8 @@ from benchmarks.mutants.targets import FAST, PACKAGES, ROOT
 
 FILES = ("pyproject.toml", "README.md", "Makefile", "docker-compose.yml", "CHANGELOG.md")
 FOLDERS = (*PACKAGES, "docs", "examples")
+PLUGINS = ("-p", "xdist.plugin", "-p", "pytest_asyncio.plugin")
+"""What the configuration of the tests names; other plugins are left out."""
 Outcome = Literal["caught", "timeout", "survived"]
 
 
@@ -91,7 +93,7 @@ class Trees:
             If pytest could not be used.
         """
         chosen = [str(test.relative_to(ROOT)) for test in tests]
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "xdist.plugin", "-rfE", *FAST, *chosen]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", *PLUGINS, "-rfE", *FAST, *chosen]
         began = time.monotonic()
         with self._started(command, tree) as process:
             try:
@@ -107,6 +109,8 @@ class Trees:
             return Verdict("survived", "", seconds)
         if process.returncode == 5:
             raise RuntimeError(f"no fast tests in {', '.join(chosen)}")
+        if process.returncode in (3, 4) and "while loading conftest" not in output:  # nothing was tested
+            raise RuntimeError(f"pytest could not be used: {output.strip().splitlines()[-1]}")
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
         return Verdict("caught", failed[1] if failed else f"exit status {process.returncode}", seconds)
 

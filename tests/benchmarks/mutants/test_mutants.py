@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mutants import __main__ as command
+from benchmarks.mutants import running
 from benchmarks.mutants.operators import mutations
 from benchmarks.mutants.reach import Imports
 from benchmarks.mutants.sampling import Equivalent, Mutant, chosen, equivalents, every_mutant
@@ -188,4 +189,16 @@ def test_the_command_catches_a_mutant_in_a_copy_and_goes_on_where_it_was(
     assert target.read_bytes() == before
     assert command.main(asked) == 0
     assert json.loads(capsys.readouterr().out) == first
-    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1
+    (kept,) = (tmp_path / "r.jsonl").read_text().splitlines()
+    assert json.loads(kept)["by"].startswith("tests/")  # a test failed: that none could run is no catch
+
+
+def test_where_pytest_cannot_be_used_nothing_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "PLUGINS", ("-p", "xdist.plugin"))
+    path = ROOT / "common" / "numerics" / "bisection.py"
+    trees = running.Trees(tmp_path, Imports(ROOT))
+    with (
+        trees.mutated(path, path.read_text("utf-8")) as tree,
+        pytest.raises(RuntimeError, match="Unknown config option: asyncio"),
+    ):
+        trees.test(tree, [ROOT / "tests" / "common" / "numerics" / "test_bisection.py"], 60.0)
