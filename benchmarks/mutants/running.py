@@ -116,7 +116,8 @@ class Trees:
 
     @contextmanager
     def _started(self, command: list[str], tree: Path) -> Iterator[subprocess.Popen[str]]:
-        environment = {**os.environ, "PYTHONPATH": str(tree), "TMPDIR": str(tree.parent)}
+        environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+        environment |= {"PYTHONPATH": str(tree), "TMPDIR": str(tree.parent)}
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what others bring along takes half of the time to start
         environment.pop("NUMBA_CACHE_DIR", None)
         with self._lock:
