@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from common.core.errors import AuditFailed
-from common.wire.messages import Configuration
+from common.wire.messages import RUN, Configuration
 from referee.audit.place import Place
 from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.order import commitment
@@ -76,9 +77,12 @@ class Agents:
         Raises
         ------
         AuditFailed
-            If they are not the next ones of the committed orders.
+            If they are not the next ones of the committed orders, or were asked by what cannot be a run: its name is
+            printed.
         """
         for run, part in others:
+            if not re.fullmatch(RUN, run):
+                raise self._place.failed(f"{run!r} is no name of a run")
             if run == self._run:
                 raise self._place.failed("agents of the run itself are said to be another's")
             self._use(part)

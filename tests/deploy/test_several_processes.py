@@ -20,11 +20,13 @@ from sqlalchemy import create_engine, text
 
 import curator
 import referee
+from common.scenario.resolved import ResolvedScenario
+from deploy.base import Finished
 from deploy.load.light import LightAgent
 from deploy.load.testing import Options
 from deploy.processes import Party, free_port
 from deploy.remote import Remote
-from referee.audit.audit import audit
+from referee.audit.audit import Audit, audit
 from referee.service.referee import public
 from referee.state.runfolder import unpack_reports, write_run
 from tests.support import TOKEN
@@ -143,12 +145,22 @@ class Sender:
                     self.refused.append(said.text)
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database that all processes share."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/shared.sqlite"
+    return str(request.getfixturevalue("postgresql").database())
+
+
+def audited(folder: Path, chosen: ResolvedScenario, finished: Finished) -> Audit:
+    """Leave a run's folder, and audit it."""
+    write_run(folder, public(chosen), finished.result, finished.transcript, finished.participants, finished.reports)
+    return audit(folder)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_killed_processes_lose_no_acknowledged_report_and_count_none_twice(tmp_path, kind, request):
-    database = (
-        f"sqlite:///{tmp_path}/shared.sqlite" if kind == "sqlite" else request.getfixturevalue("postgresql").database()
-    )
+def test_killed_processes_lose_no_acknowledged_report_and_count_none_twice(tmp_path, database):
     agents = [LightAgent.fresh() for _ in range(AGENTS)]
     with fleet(tmp_path, database) as parties:
         urls = [parties.urls["ingest-1"], parties.urls["ingest-2"]]
@@ -176,24 +188,12 @@ def test_killed_processes_lose_no_acknowledged_report_and_count_none_twice(tmp_p
     assert stored == said
     assert len(said) == AGENTS
     assert finished.result["agents"]["answered"] == AGENTS
-    write_run(
-        tmp_path / "run",
-        public(parties.chosen),
-        finished.result,
-        finished.transcript,
-        finished.participants,
-        finished.reports,
-    )
-    assert audit(tmp_path / "run").answers == AGENTS
+    assert audited(tmp_path / "run", parties.chosen, finished).answers == AGENTS
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_driver_that_was_stopped_beyond_its_lease_and_goes_on_writes_nothing(tmp_path, kind, request):
+def test_a_driver_that_was_stopped_beyond_its_lease_and_goes_on_writes_nothing(tmp_path, database):
     """SIGSTOP while a question is open; another drives; SIGCONT before it ends: the first one's writes are refused."""
-    database = (
-        f"sqlite:///{tmp_path}/shared.sqlite" if kind == "sqlite" else request.getfixturevalue("postgresql").database()
-    )
     agents = [LightAgent.fresh() for _ in range(FEW)]
     with fleet(tmp_path, database, FEW) as parties:
         urls = [parties.urls["ingest-1"], parties.urls["ingest-2"]]
@@ -226,12 +226,4 @@ def test_a_driver_that_was_stopped_beyond_its_lease_and_goes_on_writes_nothing(t
     assert finished.result["agents"]["answered"] == FEW
     stored = sorted(report.report_id.hex() for _, raw in finished.reports for report in unpack_reports(raw))
     assert stored == sorted(first.acknowledged + rest.acknowledged)
-    write_run(
-        tmp_path / "run",
-        public(parties.chosen),
-        finished.result,
-        finished.transcript,
-        finished.participants,
-        finished.reports,
-    )
-    assert audit(tmp_path / "run").answers == FEW
+    assert audited(tmp_path / "run", parties.chosen, finished).answers == FEW

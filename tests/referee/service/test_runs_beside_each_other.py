@@ -225,6 +225,9 @@ def order_of(agents: int, used: int) -> Any:
         ([("mine", Part(0, 10, 15))], Part(0, 15, 20)),  # its own
         ([("other", Part(0, 10, 10)), ("other", Part(0, 10, 15))], Part(0, 15, 20)),  # nobody
         ([("other", Part(0, 10, 101))], Part(0, 15, 20)),  # more than there are
+        ([("\x1b]0;paid\x07", Part(0, 10, 15))], Part(0, 15, 20)),  # a name that no run can have, for a terminal
+        ([("[bold]other[/bold]", Part(0, 10, 15))], Part(0, 15, 20)),
+        ([("other\n", Part(0, 10, 15))], Part(0, 15, 20)),
     ],
 )
 def test_an_audit_refuses_agents_that_were_passed_over_otherwise_than_it_was_signed(others, own):
