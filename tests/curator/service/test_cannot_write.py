@@ -13,7 +13,7 @@ from common.core.errors import CannotWrite
 from common.service.client import Client
 from curator.service.app import curator_app
 from referee.runs import execution
-from tests.curator.service.test_curator import LEARN, ledger, request
+from tests.curator.service.requests import LEARN, ledger, request
 from tests.support import served
 
 

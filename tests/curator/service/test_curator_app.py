@@ -15,7 +15,7 @@ from common.wire.identity import Identity
 from curator.service import app
 from curator.service.app import curator_app
 from tests.curator.metering.greedy import CHEATS
-from tests.curator.service.test_curator import ledger
+from tests.curator.service.requests import ledger
 from tests.support import Bench, served
 from tests.tiers import thinned
 

@@ -1,0 +1,44 @@
+"""What tests send to a curator, and what they find in its ledger."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+from common.wire import messages
+from common.wire.identity import Signed
+from tests.support import Bench
+
+LEARN: dict[str, Any] = {"kind": "learn", "round": 1}
+
+
+def reweigh(dimension: int = 8) -> dict[str, Any]:
+    hypothesis = {"kind": "linear", "weights": [1.0] * dimension, "threshold": 0.0}
+    return {"kind": "reweigh", "hypothesis": hypothesis}
+
+
+SCRIPT = [LEARN, reweigh(), {"kind": "learn", "round": 2}, reweigh(), {"kind": "learn", "round": 3}]
+
+
+def ledger(bench: Bench) -> list[tuple[Any, ...]]:
+    """Return (number, request, event, result) of every charge, as they are on disk."""
+    with sqlite3.connect(bench.folder / "curator" / "ledger.sqlite") as connection:
+        rows = connection.execute("SELECT kind, body FROM entries ORDER BY position").fetchall()
+    connection.close()
+    entries = [(kind, json.loads(body)) for kind, body in rows]
+    results = {body["operation_id"]: json.dumps(body["result"]) for kind, body in entries if kind == "result"}
+    charges = [body for kind, body in entries if kind == "charge"]
+    numbers = [body["request"]["message"]["operation_id"] for body in charges]
+    return [
+        (number, json.dumps(body["request"]), json.dumps(body["event"]), results.get(number))
+        for number, body in zip(numbers, charges, strict=True)
+    ]
+
+
+def request(bench: Bench, operation_id: str, operation: Any, **changes: Any) -> Signed:
+    digest = messages.Configuration.parse(bench.referee.configuration("run").message).fingerprint()
+    seen = bench.head().wire()
+    wire = {"run": "run", "digest": digest, "operation_id": operation_id, "operation": operation, "seen": seen}
+    wire.update(changes)
+    return bench.referee.identity.sign("perform", wire)

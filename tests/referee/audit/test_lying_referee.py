@@ -1,0 +1,314 @@
+"""A referee that cheats and signs its own lies is found by the audit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.core import canonical
+from common.core.errors import AuditFailed
+from common.privacy import guarantee
+from common.privacy.events import NoEvent
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.operations.base import release_of
+from common.vocabulary.queries.loss import LossQuery
+from common.wire.transcript import Entry, append, merkle_root
+from referee.audit.audit import Audit, audit
+from referee.collection.batches import assign
+from referee.collection.roster import participants_root
+from referee.state.runfolder import pack_reports, unpack_reports
+from tests.referee.audit.signing import identity_of
+from tests.support import Bench, leave_folder, tiny
+
+Bodies = list[tuple[str, dict[str, Any]]]
+
+
+def resign(folder: Path, run: Path, lie: Callable[[Bodies], Bodies]) -> None:
+    """Change the transcript as only the referee itself can: every hash and signature is right again."""
+    path, signer = run / "transcript.jsonl", identity_of(folder)
+    entries = [Entry.parse(canonical.decode(line.encode())) for line in path.read_text("utf-8").split("\n")[:-1]]
+    last: Entry | None = None
+    lines = []
+    for kind, body in lie([(entry.kind, entry.body) for entry in entries]):
+        last = append(last, kind, body, signer)
+        lines.append(last.line() + "\n")
+    path.write_text("".join(lines))
+    result = json.loads((run / "result.json").read_bytes())
+    if last is not None and "result" in last.body:
+        result.update(last.body["result"])
+    (run / "result.json").write_text(json.dumps(result))
+
+
+def test_resigning_alone_changes_nothing(undisturbed, run):
+    before = audit(run)
+    resign(undisturbed[0], run, lambda bodies: bodies)
+    assert audit(run) == before
+    assert isinstance(before, Audit)
+
+
+def edit(kind: str, nth: int, change: Callable[[dict[str, Any]], None]) -> Callable[[Bodies], Bodies]:
+    def lie(bodies: Bodies) -> Bodies:
+        at = [number for number, (found, _) in enumerate(bodies) if found == kind][nth]
+        change(bodies[at][1])
+        return bodies
+
+    return lie
+
+
+def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
+    *way, last, value = path
+
+    def change(body: Any) -> None:
+        for step in way:
+            body = body[step]
+        body[last] = value
+
+    return change
+
+
+def drop(kind: str, nth: int) -> Callable[[Bodies], Bodies]:
+    def lie(bodies: Bodies) -> Bodies:
+        at = [number for number, (found, _) in enumerate(bodies) if found == kind][nth]
+        return bodies[:at] + bodies[at + 1 :]
+
+    return lie
+
+
+def swap_result(**changes: Any) -> Callable[[Bodies], Bodies]:
+    return edit("result", 0, lambda body: body["result"].update(changes))
+
+
+NOTHING = {"iterations": 0, "answer": None, "estimate": None}
+ESTIMATE = {"value": 0.01, "low": 0.0, "high": 0.02, "confidence": 0.95}
+LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
+    "skips agents in the order": ("committed order", edit("question", 0, _set("parts", [[0, 1, 401]]))),
+    "asks agents twice": ("committed order", edit("question", 1, _set("parts", [[0, 0, 400]]))),
+    "asks too few": ("were to be asked", edit("question", 0, _set("parts", [[0, 0, 399]]))),
+    "asks too many": ("were to be asked", edit("question", 0, _set("parts", [[0, 0, 401]]))),
+    "asks beyond the end": ("committed order", edit("question", 0, _set("parts", [[0, 0, 6001]]))),
+    "asks nobody": ("were to be asked", edit("question", 0, _set("parts", []))),
+    "asks in an order never announced": ("not what an honest", edit("question", 0, _set("parts", [[9, 0, 400]]))),
+    "asks another question": ("not the one that the protocol", edit("question", 0, _set("query", "kind", "x"))),
+    "numbers a question wrongly": ("not the one that the protocol", edit("question", 0, _set("question", 3))),
+    "counts more answers": ("do not match", edit("answers", 0, _set("answered", 401))),
+    "counts fewer agents": ("do not match", edit("answers", 0, _set("asked", 399))),
+    "changes the root": ("do not match", edit("answers", 0, _set("root", "0" * 64))),
+    "leaves out a batch": ("is a 'question'", drop("question", 0)),
+    "leaves out the answers": ("is a 'answers'", drop("answers", 1)),
+    "leaves out an operation": ("the request is not the one", drop("operation", 1)),
+    "leaves out the terms": ("does not belong here", drop("terms", 0)),
+    "adds a message": (
+        "does not belong here",
+        lambda bodies: [*bodies[:-1], ("note", {}), bodies[-1]],
+    ),
+    "goes on after the end": ("had ended before", lambda bodies: [*bodies[:-1], bodies[2], bodies[-1]]),
+    "changes the estimate": ("estimate", swap_result(estimate=ESTIMATE)),
+    "changes the answer": ("answer", swap_result(answer={"kind": "constant", "label": 1})),
+    "says done": ("status", swap_result(status="done")),
+    "hides the result": ("hides it", swap_result(status="failed", reason="sorry", **NOTHING)),
+    "answers although it failed": ("hides it", swap_result(status="failed")),
+    "changes the iterations": ("iterations", swap_result(iterations=2)),
+    "claims better privacy": (
+        "privacy",
+        swap_result(privacy={"curator": {"epsilon": 0.1, "delta": 0.0}, "agent": {"epsilon": 2.0, "delta": 0.0}}),
+    ),
+    "claims more agents": (
+        "agents",
+        swap_result(agents={"enrolled": 6000, "asked": 9999, "answered": 9999, "rejected": 0}),
+    ),
+    "adds to the result": ("extra", swap_result(extra=1)),
+    "publishes another order": ("not the one committed to", edit("result", 0, _set("order", "0", "another seed"))),
+    "publishes no order": ("not what an honest", edit("result", 0, _set("order", {}))),
+    "signs another list of participants": (
+        "not the one that was signed",
+        edit("configuration", 0, _set("participants", "root", "0" * 64)),
+    ),
+    "counts more participants": (
+        "not the one that was signed",
+        edit("configuration", 0, _set("participants", "count", 2)),
+    ),
+    "changes the request": ("does not verify", edit("operation", 0, _set("request", "message", "operation_id", "9"))),
+    "changes the release": ("does not verify", edit("operation", 0, _set("release", "message", "result", {}))),
+    "changes the terms": ("does not verify", edit("terms", 0, _set("terms", "message", "epsilon", 0.1))),
+    "changes the scenario": (
+        "another configuration",
+        edit("configuration", 0, _set("configuration", "scenario", "alpha", 0.2)),
+    ),
+    "names another referee": ("another referee", edit("configuration", 0, _set("configuration", "referee", "0" * 64))),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LIES))
+def test_a_referee_that_lies_is_caught(undisturbed, run, name):
+    why, lie = LIES[name]
+    resign(undisturbed[0], run, lie)
+    with pytest.raises(AuditFailed, match=why):
+        audit(run)
+
+
+LISTS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "names another participant": ("did not sign this answer", lambda raw: bytes(32) + raw[32:]),
+    "lists a participant twice": ("listed twice", lambda raw: raw * 2),
+    "ends in the middle of one": ("ends in the middle", lambda raw: raw + raw[:39]),
+    "gives a participant no agents": ("exactly one participant", lambda raw: raw + bytes(40)),
+    "orders agents that are not there": ("not enrolled", lambda raw: raw[:32] + (5999).to_bytes(8, "little")),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LISTS))
+def test_a_referee_that_lies_about_who_is_enrolled_is_caught(undisturbed, run, name):
+    why, lie = LISTS[name]
+    raw = lie((run / "participants").read_bytes())
+    (run / "participants").write_bytes(raw)
+    with pytest.raises(AuditFailed):
+        audit(run)
+    agents = sum(int.from_bytes(raw[at + 32 : at + 40], "little") for at in range(0, len(raw), 40))
+    listed = {"count": len(raw) // 40, "agents": agents, "root": participants_root(raw)}
+    resign(undisturbed[0], run, edit("configuration", 0, _set("participants", listed)))
+    with pytest.raises(AuditFailed, match=why):
+        audit(run)
+
+
+def test_overlapping_orders_are_caught(undisturbed, run):
+    """Two orders over the same agents would let one be asked twice."""
+
+    def lie(bodies: Bodies) -> Bodies:
+        order = bodies[0][1]["configuration"]["order"]
+        order.append({**order[0], "first": 3000, "agents": 3000})
+        return bodies
+
+    resign(undisturbed[0], run, lie)
+    with pytest.raises(AuditFailed, match="in two orders"):
+        audit(run)
+
+
+def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
+    """Two participants; one report is dropped from the file: its question's counts and root do not match any more."""
+    with Bench(tmp_path / "state", individuals=3000) as bench:
+        from local_agent.host import Host
+        from local_agent.setup import open_population
+        from tests.support import TOKEN
+
+        key = bench.referee.identity.public
+        second = open_population(bench.chosen, tmp_path / "second", 1, key, 3000)
+        host = Host(second, bench.referee, key)
+        host.enrol(TOKEN)
+
+        def both(seconds: float) -> None:
+            if not any([bench.host.step(), host.step()]):
+                bench.clock.wait(seconds)
+
+        bench.referee._wait = both
+        bench.run()
+        run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+        second.close()
+    assert audit(run).reports == 6
+    path = run / "reports" / "1.reports"
+    stored = list(unpack_reports(path.read_bytes()))
+    path.write_bytes(pack_reports(stored[:1]))
+    with pytest.raises(AuditFailed, match="do not match"):
+        audit(run)
+    path.write_bytes(pack_reports(stored[:1] * 2))
+    with pytest.raises(AuditFailed, match="reports twice"):
+        audit(run)
+
+    def lie(bodies: Bodies) -> Bodies:  # it counts again, and signs: then the result is not what the answers lead to
+        answers = next(body for kind, body in bodies if kind == "answers")
+        leaf = hashlib.sha256(stored[0].signature + stored[0].body).digest()
+        answers.update(answered=stored[0].answered, root=merkle_root([leaf]))
+        return bodies
+
+    path.write_bytes(pack_reports(stored[:1]))
+    resign(tmp_path, run, lie)
+    with pytest.raises(AuditFailed):
+        audit(run)
+
+
+def test_runs_that_did_not_end_by_themselves_are_verified_too(tmp_path):
+    """Refused by the agents in the middle: everything up to there is replayed, and there is no answer to believe."""
+    answered = iter([True])
+    with Bench(tmp_path / "state", tiny()) as bench:
+
+        def answer_once(seconds: float) -> None:
+            if not (next(answered, False) and bench.host.step()):
+                bench.clock.wait(seconds)
+
+        bench.referee._wait = answer_once
+        result = bench.run()
+        assert (result["status"], result["answer"]) == ("failed", None)
+        run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+    found = audit(run)
+    assert (found.status, found.answers) == ("failed", 400)
+    kept = (run / "transcript.jsonl").read_bytes()
+    for changes, why in [
+        ({"estimate": ESTIMATE}, "estimate"),
+        ({"answer": {"kind": "constant", "label": 1}}, "answer"),
+        ({"iterations": 1}, "iterations"),
+        ({"status": "done"}, "is a '"),
+        ({"agents": {**result["agents"], "asked": 400}}, "agents were asked"),
+    ]:
+        (run / "transcript.jsonl").write_bytes(kept)
+        resign(tmp_path, run, swap_result(**changes))
+        with pytest.raises(AuditFailed, match=why):
+            audit(run)
+
+
+def test_a_run_that_no_curator_agreed_to_costs_nothing(tmp_path):
+    class Refuses:
+        def open_run(self, signed: Any) -> Any:
+            from common.core.errors import PeerUnavailable
+
+            raise PeerUnavailable("nobody answers")
+
+        perform = acknowledge = open_run
+
+    with Bench(tmp_path / "state", curator=lambda curator: Refuses()) as bench:
+        assert bench.run()["status"] == "failed"
+        run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+    found = audit(run)
+    assert (found.status, found.promises["curator"], found.operations) == ("failed", guarantee.NOTHING, 0)
+
+
+def test_a_referee_that_asks_something_else_than_it_writes_down_is_caught(tmp_path, monkeypatch):
+    # Everybody is honest but the referee: it asks about an easy hypothesis, and publishes the answers for another.
+    easy = LossQuery(hypothesis=Linear(weights=(0.0,) * 8, threshold=-1.0))
+
+    def lie(batch, key, run, digest, number, query):
+        return assign(batch, key, run, digest, number, easy)
+
+    with Bench(tmp_path / "bench") as bench, monkeypatch.context() as lying:
+        lying.setattr("referee.collection.asked.assign", lie)
+        bench.run()
+        folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+    with pytest.raises(AuditFailed, match="asked something else than the transcript says"):
+        audit(folder)
+
+
+def test_a_referee_with_a_curator_of_its_own_is_caught_by_who_knows_the_curator(run):
+    entries = [json.loads(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
+    key = entries[1]["body"]["terms"]["key"]
+    assert audit(run, curator_key=key) == audit(run)
+    with pytest.raises(AuditFailed, match="another curator"):
+        audit(run, curator_key="0" * 64)
+
+
+def test_a_release_that_is_declared_to_cost_nothing_is_caught(tmp_path, monkeypatch):
+    monkeypatch.setattr("curator.service.curator.release_of", lambda result, event: release_of(result, NoEvent()))
+    with Bench(tmp_path / "bench") as bench:
+        bench.run()
+        folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+    with pytest.raises(AuditFailed, match="declares to cost nothing"):
+        audit(folder)
+
+
+def test_terms_that_are_not_the_scenarios_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("curator.service.curator.Curator.guarantee", guarantee.of_curator((61.0, 0.5), "records"))
+    with Bench(tmp_path / "bench") as bench:
+        result = bench.run()
+    assert (result["status"], result["answer"]) == ("failed", None)
+    assert "not those of the scenario" in result["reason"]
