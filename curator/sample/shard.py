@@ -23,9 +23,7 @@ from curator.sample.rows.base import Rows
 BLOCK = 1 << 16
 """Records worked on in one go: what is computed of them stays in a core's cache."""
 _SHARE = 1 << 22
-"""Records that a thread works on before it asks for more, at most."""
-_WORTH = 1 << 22
-"""Features of a thread's work that are worth waking it for: a tenth of a millisecond to wake it, several to do it."""
+"""Records that a thread works on before it asks for more."""
 _DENSE = 1 << 22
 """Scores up to which a thread counts in a table (32 MiB at most); above, it sorts."""
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
@@ -164,11 +162,9 @@ class Shard:
 
     def _counted(self, work: Callable[[int, int], None], most: int) -> ScoreHistogram:
         """Do work on every block of records, and count the scores that it leaves; both cores, bounded memory."""
-        each, worth = -(-len(self) // self._threads), -(-_WORTH // max(self._rows.dimension, 1))
-        size = min(max(each, worth), _SHARE)
 
         def share(start: int) -> ScoreHistogram:
-            end = min(start + size, len(self))
+            end = min(start + _SHARE, len(self))
             tables = np.zeros((4 if most < BLOCK else 1, most + 1 if most < _DENSE else 0), dtype=np.int64)
             for begin in range(start, end, BLOCK):
                 work(begin, min(begin + BLOCK, end))
@@ -181,8 +177,8 @@ class Shard:
             levels = np.flatnonzero(people)
             return ScoreHistogram(levels, people[levels])
 
-        starts = range(0, len(self), size)
-        if len(starts) <= 1:
+        starts = range(0, len(self), _SHARE)
+        if len(starts) == 1:
             return share(0)
         with ThreadPoolExecutor(self._threads, "shard") as pool:
             return ScoreHistogram.merged(list(pool.map(share, starts)))

@@ -151,13 +151,3 @@ def test_scores_of_another_law_are_not_gone_on_with():
         Reweighing(N, 0.1, 0.4).update(sample, *ROUNDS[0])
     Reweighing.restore(sample, 0.1, 0.4).update(sample, *ROUNDS[0])
     assert cumulative_losses(sample).max() == 1
-
-
-@pytest.mark.parametrize(("worth", "shares"), [(1, 3), (1 << 30, 1)])
-def test_a_pass_is_shared_out_to_all_threads_where_it_is_worth_it(worth, shares, monkeypatch):
-    monkeypatch.setattr(shards, "_WORTH", worth)
-    records = Records(np.zeros((300, 4), dtype=np.float32), np.ones(300, dtype=np.int8))
-    worked: list[tuple[int, int]] = []
-    found = Shard(SingleRows(records), threads=3)._counted(lambda begin, end: worked.append((begin, end)), 1)
-    assert sorted(worked) == [(300 // shares * k, 300 // shares * (k + 1)) for k in range(shares)]
-    assert (found.levels.tolist(), found.people.tolist()) == ([0], [300])
