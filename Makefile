@@ -41,7 +41,7 @@ format: .venv/installed-dev ## format the sources and mend what the linter can m
 test: .venv/installed-dev ## every contract, theorem and service at small size, in minutes on two cores
 	$(PYTEST) -m "not slow"
 
-test-all: .venv/installed-dev ## all tests, on Ray and Docker where they are there, and coverage: 20 minutes on two cores
+test-all: .venv/installed-dev ## all tests, on Ray and Docker where they are there, and coverage: three quarters of an hour on two cores
 	$(PYTEST) -m "not slow" --ignore tests/audit --cov --cov-report term # the quick tests alone must cover 90%
 	$(PYTEST) -m slow --ignore tests/audit
 	$(PYTEST) tests/audit # many trials: tracing them would take longer than they do
