@@ -45,7 +45,7 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
             f"has a finite epsilon at delta = {curator.delta:g}, and the budget is {curator.epsilon:g}: add noise, "
             f"enlarge n, or lower rounds, steps or draws"
         ]
-    if requested <= curator.epsilon:
+    if requested <= curator.epsilon - scenario.margins_epsilon:
         return []
     return [
         f"privacy: {rounds} rounds cost epsilon = {requested:.4g} at delta = {curator.delta:g}, the budget is "

@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray, Indices
 from common.core.values import Value
+from common.vocabulary.groups import Groups, group_of, number_of
 from common.vocabulary.hypotheses.base import PlainHypothesis
 from common.vocabulary.hypotheses.linear import GREATEST
 from common.vocabulary.records import Records
 
 MAX_CUTS = 255
-MAX_GROUPS = 31
 MAX_ITEMS = 1 << 12
 TILT_PARTS = 1024
 """Into so many parts the unit of a tilt is divided."""
@@ -35,13 +35,12 @@ class ScoreCells(Value):
     cuts
         Ascending, at most 255: bin b holds the scores above b of them. A score that is not a number is in bin 0.
     groups
-        Features, at most 31: group g is of those whose feature ``groups[g]`` is above 1/2, the first of several. Who
-        has none is in the last group. Without any there is one group.
+        See :data:`common.vocabulary.groups.Groups`.
     """
 
     hypothesis: PlainHypothesis
     cuts: tuple[Cut, ...] = Field(min_length=1, max_length=MAX_CUTS)
-    groups: tuple[Annotated[int, Field(ge=0, lt=1 << 16)], ...] = Field(default=(), max_length=MAX_GROUPS)
+    groups: Groups = ()
 
     @model_validator(mode="after")
     def _ascend(self) -> Self:
@@ -61,7 +60,7 @@ class ScoreCells(Value):
     @property
     def count(self) -> int:
         """Number of cells."""
-        return self.bins * (len(self.groups) + 1 if self.groups else 1)
+        return self.bins * number_of(self.groups)
 
     @property
     def items(self) -> int:
@@ -78,13 +77,7 @@ class ScoreCells(Value):
         with np.errstate(all="ignore"):
             scores = np.nan_to_num(self.hypothesis.scores(records.features), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         bins = np.searchsorted(np.array(self.cuts), scores, side="left").astype(np.int64)
-        return bins + self.bins * self._group(records.features)
-
-    def _group(self, features: AnyArray) -> Indices:
-        if not self.groups:
-            return np.zeros(len(features), dtype=np.int64)
-        held = features[:, list(self.groups)] > 0.5
-        return np.where(held.any(axis=1), held.argmax(axis=1), len(self.groups)).astype(np.int64)
+        return bins + self.bins * group_of(records.features, self.groups)
 
     def items_of(self, records: Records) -> Indices:
         """Return each record's item, shape (n,), int64."""

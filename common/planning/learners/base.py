@@ -17,6 +17,7 @@ from common.privacy.accountants.base import Plan as Events
 from common.privacy.budget import cost, fits
 from common.privacy.calibration import sampling_schedule, smallest_n
 from common.privacy.events import Event, NonPrivate
+from common.privacy.rounding import down
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.base import LearnerSettings, OpenSettings
 from common.vocabulary.open_values import PLAN
@@ -52,11 +53,12 @@ class Task:
 
     @property
     def budget(self) -> tuple[float, float, float] | None:
-        """The curator's epsilon and delta, and kappa; None where one of them is missing."""
+        """The curator's epsilon that is for its learner, delta, and kappa; None where one of them is missing."""
         curator = self.scenario.curator
         if curator.epsilon is None or curator.delta is None or self.kappa is None:
             return None
-        return curator.epsilon, curator.delta, self.kappa
+        others = self.scenario.margins_epsilon
+        return down(curator.epsilon - others) if others else curator.epsilon, curator.delta, self.kappa
 
 
 class LearnerPlanning(ABC, Generic[Asked, Settled]):

@@ -1,0 +1,105 @@
+"""How labels go with a model's scores, from noisy shares of people: a logistic curve with an intercept a group.
+
+Everything is computed by sums and functions that are the same on every machine: what comes out is in later questions,
+which an audit asks again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.numerics.elementary import exp, log
+from common.statistics.bins import octave_quarter
+
+_STEPS = range(-24, 25)
+"""Slopes are quarters of octaves apart: errors of a few percent in the slope move no threshold."""
+_OCTAVE = 0.6931471805599453
+_STEEP = 1.5
+"""Standard deviation of the prior of ln(slope)."""
+_FAR = 4.0
+"""That of a group's intercept from 0, or of the common one."""
+_NEAR = 0.5
+"""That of a group's intercept from the common one."""
+_MOST = 16.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The odds of label +1: ln(odds) = slope * score + intercepts[group]."""
+
+    slope: float
+    intercepts: tuple[float, ...]
+
+
+def calibrate(shares: Floats, scores: Floats, precision: float) -> Calibration:
+    """Fit a logistic curve to estimated shares of people.
+
+    The slope and the intercepts maximize::
+
+        precision * sum_items share * ln P(label | score, group) + ln prior
+
+    which is linear in the shares: noise of mean 0 in them is noise of mean 0 in what is maximized, also where a share
+    comes out negative, so they are taken as they are. The prior keeps the slope near 1 and groups near each other where
+    the shares say little: ln slope has standard deviation 1.5, the common intercept 4, a group's 1/2 around that.
+
+    Parameters
+    ----------
+    shares
+        Shape (groups, bins, 2): of people by group, bin of the score and label (-1, then +1). They may be negative.
+    scores
+        Shape (bins,): a score that stands for each bin.
+    precision
+        1 over the variance of a share.
+
+    Returns
+    -------
+    The slope is one of a grid from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
+    """
+    together = _sums(shares)
+    best, found = -math.inf, (1.0, 0.0)
+    for step in _STEPS:
+        slope = octave_quarter(step)
+        intercept = _intercept(together, slope * scores, precision, 0.0, _FAR)
+        value = precision * _likelihood(together, slope * scores + intercept)
+        steep, far = step * (_OCTAVE / 4.0) / _STEEP, intercept / _FAR
+        value -= 0.5 * (steep * steep + far * far)
+        if value > best:
+            best, found = value, (slope, intercept)
+    slope, common = found
+    if len(shares) == 1:
+        return Calibration(slope, (common,))
+    each = tuple(_intercept(group, slope * scores, precision, common, _NEAR) for group in shares)
+    return Calibration(slope, each)
+
+
+def chances(scores: Floats) -> Floats:
+    """Return 1/(1 + e^-s) of each score, elementwise."""
+    return np.asarray(1.0 / (1.0 + exp(-scores)))
+
+
+def _sums(shares: Floats) -> Floats:
+    """Return the sums over groups, shape (bins, 2), exact but for one rounding."""
+    return np.array([[math.fsum(shares[:, b, label]) for label in (0, 1)] for b in range(shares.shape[1])])
+
+
+def _intercept(shares: Floats, scores: Floats, precision: float, middle: float, spread: float) -> float:
+    """Return the intercept at which the curve has as many +1 as the shares say, pulled towards ``middle``."""
+
+    def excess(intercept: float) -> float:
+        wanted = shares[:, 1] - (shares[:, 0] + shares[:, 1]) * chances(scores + intercept)
+        return precision * math.fsum(wanted) - (intercept - middle) / (spread * spread)
+
+    low, high = -_MOST, _MOST
+    for _ in range(48):
+        between = 0.5 * (low + high)
+        low, high = (between, high) if excess(between) > 0.0 else (low, between)
+    return 0.5 * (low + high)
+
+
+def _likelihood(shares: Floats, odds: Floats) -> float:
+    chance = np.clip(chances(odds), 2.0**-60, 1.0 - 2.0**-53)
+    return math.fsum((shares[:, 1] * log(chance) + shares[:, 0] * log(1.0 - chance)).tolist())

@@ -1,0 +1,16 @@
+"""Portfolio: private models and their repairs, judged by the population."""
+
+from __future__ import annotations
+
+from common.vocabulary.demands.base import DEMANDS, Demands
+from common.vocabulary.patterns import agents, curator, many, maybe, sequence, some
+
+_REPAIRED = sequence(curator("learn"), maybe(curator("margins")), many(agents("score")))
+
+DEMANDS.register("portfolio")(
+    Demands(
+        sequence(_REPAIRED, many(sequence(curator("rake"), _REPAIRED)), some(agents("loss"))),
+        reweighs=False,
+        portfolio=True,
+    )
+)
