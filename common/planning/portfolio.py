@@ -1,4 +1,4 @@
-"""Planning a portfolio: how often the curator learns, how dense its weights stay, and what so many agents tell apart."""
+"""Planning a portfolio: how often the curator learns, how dense its weights stay, what so many agents tell apart."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.open_values import PLAN
 
 SOURCE = "docs/portfolio.md"
-LEARNT = 2
-"""Models: that of the sample as it is, and one of the sample raked by what agents say about the first."""
-DENSITY = 0.25
-"""No record weighs more than four times the average: the second model's price is four times the first's at most."""
+LEARNT = 1
+"""Models: a second one, of the sample raked by what agents say of the first one's scores, halves each one's budget."""
+DENSITY = 0.5
+"""No record weighs more than twice the average, so a model of raked people needs twice the noise at most."""
 STEP = math.log(64.0)
 """Raking can make a record weigh 64 times another."""
 _MOST = 1 << 40
@@ -78,16 +78,12 @@ def _least(enough: Callable[[int], bool]) -> int:
 
 def rounds(scenario: Scenario) -> PlannedValue:
     """Plan how often the curator learns."""
-    return follow(
-        scenario.curator.rounds, lambda: LEARNT, "the sample as it is, and raked by what agents say of it", SOURCE
-    )
+    return follow(scenario.curator.rounds, lambda: LEARNT, "one model, with the whole budget", SOURCE)
 
 
 def kappa(scenario: Scenario) -> PlannedValue:
     """Plan the density of raked weights."""
-    return follow(
-        scenario.curator.kappa, lambda: DENSITY, "1/4: no record weighs more than four times the average", SOURCE
-    )
+    return follow(scenario.curator.kappa, lambda: DENSITY, "1/2: no record weighs more than twice the average", SOURCE)
 
 
 def eta(scenario: Scenario) -> PlannedValue:

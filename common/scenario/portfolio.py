@@ -17,15 +17,22 @@ class Portfolio(Value):
     ----------
     margins
         Share of the curator's epsilon that pays for counts of its people by score, group and label.
+    raking
+        Whether the sample is given the population's share of labels before the curator learns from it.
     repair
-        Share of the agents who say their score, group and label; the others judge the candidates.
+        Share of the agents who tell what to repair: their label alone, then score, group and label. The others judge
+        the candidates.
+    labels
+        Share of those agents who tell their label alone.
     bins
-        Into how many bins scores are divided, at most.
+        Into how many bins scores are divided, at most; fewer where few agents tell.
     groups
         Features that divide people into public groups, each with an intercept of its own.
     """
 
     margins: float = Field(default=0.1, gt=0, lt=1)
+    raking: bool = True
     repair: float = Field(default=0.4, gt=0, lt=1)
+    labels: float = Field(default=0.4, gt=0, lt=1)
     bins: Annotated[int, Field(ge=2, le=64)] = 8
     groups: Groups = ()

@@ -109,6 +109,11 @@ class Scenario(Value):
         return min(MOST_FOR_MARGINS, MOST_FOR_MARGINS if epsilon is None else down(share * epsilon))
 
     @property
+    def reweighs_before(self) -> int:
+        """How often weights are changed before the first model is learned."""
+        return int(demands_of(self.protocol).portfolio and (self.portfolio or Portfolio()).raking)
+
+    @property
     def shares_a_file(self) -> bool:
         """Whether a row that changes may leave one side and join the other."""
         source, target = self.source.table, self.target.table

@@ -18,12 +18,8 @@ from common.statistics.bins import octave_quarter
 _STEPS = range(-24, 25)
 """Slopes are quarters of octaves apart: errors of a few percent in the slope move no threshold."""
 _OCTAVE = 0.6931471805599453
-_STEEP = 1.5
-"""Standard deviation of the prior of ln(slope)."""
-_FAR = 4.0
-"""That of a group's intercept from 0, or of the common one."""
 _NEAR = 0.5
-"""That of a group's intercept from the common one."""
+"""Standard deviation of the prior of a group's intercept around the common one."""
 _MOST = 16.0
 
 
@@ -35,7 +31,30 @@ class Calibration:
     intercepts: tuple[float, ...]
 
 
-def calibrate(shares: Floats, scores: Floats, precision: float) -> Calibration:
+@dataclass(frozen=True)
+class Prior:
+    """What is believed of a calibration beforehand: ln(slope) and the common intercept are Gaussian.
+
+    Attributes
+    ----------
+    step
+        The mean of ln(slope), in quarters of octaves.
+    intercept
+        The mean of the common intercept.
+    steep, far
+        Standard deviations.
+    """
+
+    step: int = 0
+    intercept: float = 0.0
+    steep: float = 1.5
+    far: float = 4.0
+
+
+VAGUE = Prior()
+
+
+def calibrate(shares: Floats, scores: Floats, precision: float, prior: Prior = VAGUE) -> Calibration:
     """Fit a logistic curve to estimated shares of people.
 
     The slope and the intercepts maximize::
@@ -43,8 +62,8 @@ def calibrate(shares: Floats, scores: Floats, precision: float) -> Calibration:
         precision * sum_items share * ln P(label | score, group) + ln prior
 
     which is linear in the shares: noise of mean 0 in them is noise of mean 0 in what is maximized, also where a share
-    comes out negative, so they are taken as they are. The prior keeps the slope near 1 and groups near each other where
-    the shares say little: ln slope has standard deviation 1.5, the common intercept 4, a group's 1/2 around that.
+    comes out negative, so they are taken as they are. The prior decides where the shares say
+    little; a group's intercept has a standard deviation of 1/2 around the common one.
 
     Parameters
     ----------
@@ -59,21 +78,32 @@ def calibrate(shares: Floats, scores: Floats, precision: float) -> Calibration:
     -------
     The slope is one of a grid from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
     """
-    together = _sums(shares)
-    best, found = -math.inf, (1.0, 0.0)
-    for step in _STEPS:
-        slope = octave_quarter(step)
-        intercept = _intercept(together, slope * scores, precision, 0.0, _FAR)
-        value = precision * _likelihood(together, slope * scores + intercept)
-        steep, far = step * (_OCTAVE / 4.0) / _STEEP, intercept / _FAR
-        value -= 0.5 * (steep * steep + far * far)
-        if value > best:
-            best, found = value, (slope, intercept)
-    slope, common = found
+    step, common = _together(_sums(shares), scores, precision, prior)
+    slope = octave_quarter(step)
     if len(shares) == 1:
         return Calibration(slope, (common,))
     each = tuple(_intercept(group, slope * scores, precision, common, _NEAR) for group in shares)
     return Calibration(slope, each)
+
+
+def believed(shares: Floats, scores: Floats, precision: float, steep: float, far: float) -> Prior:
+    """Return the prior that a fit of other shares gives, of people who may differ from those that are asked about."""
+    step, intercept = _together(_sums(shares), scores, precision, VAGUE)
+    return Prior(step, intercept, steep, far)
+
+
+def _together(shares: Floats, scores: Floats, precision: float, prior: Prior) -> tuple[int, float]:
+    """Return the best slope, in quarters of octaves, and intercept for all groups together."""
+    best, found = -math.inf, (0, 0.0)
+    for step in _STEPS:
+        odds = octave_quarter(step) * scores
+        intercept = _intercept(shares, odds, precision, prior.intercept, prior.far)
+        steep = (step - prior.step) * (_OCTAVE / 4.0) / prior.steep
+        far = (intercept - prior.intercept) / prior.far
+        value = precision * _likelihood(shares, odds + intercept) - 0.5 * (steep * steep + far * far)
+        if value > best:
+            best, found = value, (step, intercept)
+    return found
 
 
 def chances(scores: Floats) -> Floats:

@@ -10,11 +10,33 @@ import math
 import numpy as np
 
 from common.core.arrays import Floats
-from common.numerics.elementary import log
+from common.numerics.elementary import exp, log
 from common.statistics.calibration import Calibration, chances
 
 _LEAST = 0.1
 """A bin of the population is not believed to be rarer than so many times the sample's."""
+
+
+def label_ratios(target: float, error: float, sample: float) -> tuple[float, float]:
+    """Return the factors for labels -1 and +1 that give a sample the population's share of +1, as far as it is known.
+
+    The difference of the logarithms of the odds is shrunk by max(0, 1 - (its standard error)^2/(difference)^2), so that
+    what noise explains moves nothing.
+
+    Parameters
+    ----------
+    target, error
+        Estimated share of +1 in the population, and its standard error.
+    sample
+        That of the sample.
+    """
+    known, held = (min(max(share, 0.005), 0.995) for share in (target, sample))
+    apart = float(log(np.array(known / (1.0 - known))) - log(np.array(held / (1.0 - held))))
+    noise = error / (known * (1.0 - known))
+    kept = max(0.0, 1.0 - (noise / apart) * (noise / apart)) if apart else 0.0
+    factor = float(exp(np.array(kept * apart)))
+    share = held * factor / (held * factor + 1.0 - held)
+    return (1.0 - share) / (1.0 - held), share / held
 
 
 def smoothed(shares: Floats, sample: Floats, scores: Floats, calibration: Calibration, precision: float) -> Floats:

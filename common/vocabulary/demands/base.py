@@ -27,6 +27,8 @@ class Demands:
         and all agents test what was learned.
     portfolio
         It judges several models and their repairs; the scenario may say how it spends.
+    further
+        Operations of a kind beyond one a round, by kind.
     several_tasks
         It learns several things about the same people, if the scenario names them.
     alone
@@ -36,6 +38,7 @@ class Demands:
     pattern: Pattern
     reweighs: bool = True
     portfolio: bool = False
+    further: Mapping[str, int] = field(default_factory=dict)
     several_tasks: bool = False
     alone: Mapping[str, Pattern] = field(default_factory=dict)
 
