@@ -128,11 +128,15 @@ def _is(column: str, *values: str) -> Rows:
 
 
 def _not(rows: Rows) -> Rows:
-    return lambda frame: np.asarray(np.logical_not(rows(frame)))
+    def others(frame: polars.DataFrame) -> AnyArray:
+        kept: AnyArray = rows(frame)
+        return np.asarray(np.logical_not(kept))
+
+    return others
 
 
 def _unasked(frame: polars.DataFrame) -> AnyArray:
-    return np.arange(len(frame)) % 2 == 0
+    return np.asarray(np.arange(len(frame)) % 2 == 0)
 
 
 def _volunteers(frame: polars.DataFrame) -> AnyArray:

@@ -6,7 +6,6 @@ which an audit asks again.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,32 +77,31 @@ def calibrate(shares: Floats, scores: Floats, precision: float, prior: Prior = V
     -------
     The slope is one of a grid from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
     """
-    step, common = _together(_sums(shares), scores, precision, prior)
-    slope = octave_quarter(step)
-    if len(shares) == 1:
-        return Calibration(slope, (common,))
-    each = tuple(_intercept(group, slope * scores, precision, common, _NEAR) for group in shares)
-    return Calibration(slope, each)
+    step, _, each = _fit(shares, scores, precision, prior)
+    return Calibration(octave_quarter(step), each)
 
 
 def believed(shares: Floats, scores: Floats, precision: float, steep: float, far: float) -> Prior:
     """Return the prior that a fit of other shares gives, of people who may differ from those that are asked about."""
-    step, intercept = _together(_sums(shares), scores, precision, VAGUE)
-    return Prior(step, intercept, steep, far)
+    step, common, _ = _fit(shares, scores, precision, VAGUE)
+    return Prior(step, common, steep, far)
 
 
-def _together(shares: Floats, scores: Floats, precision: float, prior: Prior) -> tuple[int, float]:
-    """Return the best slope, in quarters of octaves, and intercept for all groups together."""
-    best, found = -math.inf, (0, 0.0)
-    for step in _STEPS:
-        odds = octave_quarter(step) * scores
-        intercept = _intercept(shares, odds, precision, prior.intercept, prior.far)
-        steep = (step - prior.step) * (_OCTAVE / 4.0) / prior.steep
-        far = (intercept - prior.intercept) / prior.far
-        value = precision * _likelihood(shares, odds + intercept) - 0.5 * (steep * steep + far * far)
-        if value > best:
-            best, found = value, (step, intercept)
-    return found
+def _fit(shares: Floats, scores: Floats, precision: float, prior: Prior) -> tuple[int, float, tuple[float, ...]]:
+    """Return the best slope, in quarters of octaves, with the common intercept and each group's."""
+    steps = np.array(_STEPS)
+    odds = np.array([octave_quarter(step) for step in _STEPS])[:, None] * scores
+    common = _intercepts(
+        _ordered(np.moveaxis(shares, 0, -1)), odds, precision, np.full(len(steps), prior.intercept), prior.far
+    )
+    each = [common] if len(shares) == 1 else [_intercepts(group, odds, precision, common, _NEAR) for group in shares]
+    steep, far = (steps - prior.step) * (_OCTAVE / 4.0) / prior.steep, (common - prior.intercept) / prior.far
+    value = -0.5 * (steep * steep + far * far)
+    for group, intercepts in zip(shares, each, strict=True):
+        near = (intercepts - common) / _NEAR
+        value = value + precision * _likelihoods(group, odds + intercepts[:, None]) - 0.5 * near * near
+    best = int(np.argmax(value))
+    return int(steps[best]), float(common[best]), tuple(float(intercepts[best]) for intercepts in each)
 
 
 def chances(scores: Floats) -> Floats:
@@ -111,25 +109,30 @@ def chances(scores: Floats) -> Floats:
     return np.asarray(1.0 / (1.0 + exp(-scores)))
 
 
-def _sums(shares: Floats) -> Floats:
-    """Return the sums over groups, shape (bins, 2), exact but for one rounding."""
-    return np.array([[math.fsum(shares[:, b, label]) for label in (0, 1)] for b in range(shares.shape[1])])
+def _ordered(terms: Floats) -> Floats:
+    """Return the sums over the last axis, one term after the other: the same on every machine."""
+    total = np.zeros(terms.shape[:-1])
+    for place in range(terms.shape[-1]):
+        total = total + terms[..., place]
+    return total
 
 
-def _intercept(shares: Floats, scores: Floats, precision: float, middle: float, spread: float) -> float:
-    """Return the intercept at which the curve has as many +1 as the shares say, pulled towards ``middle``."""
+def _intercepts(shares: Floats, odds: Floats, precision: float, middles: Floats, spread: float) -> Floats:
+    """Return, for each slope, the intercept at which the curve has as many +1 as the shares say.
 
-    def excess(intercept: float) -> float:
-        wanted = shares[:, 1] - (shares[:, 0] + shares[:, 1]) * chances(scores + intercept)
-        return precision * math.fsum(wanted) - (intercept - middle) / (spread * spread)
-
-    low, high = -_MOST, _MOST
+    It is pulled towards ``middles``, shape (slopes,), as the prior's spread says; ``odds`` is of shape (slopes, bins).
+    """
+    positive, both = shares[:, 1], shares[:, 0] + shares[:, 1]
+    low, high = np.full(len(odds), -_MOST), np.full(len(odds), _MOST)
     for _ in range(48):
         between = 0.5 * (low + high)
-        low, high = (between, high) if excess(between) > 0.0 else (low, between)
-    return 0.5 * (low + high)
+        wanted = positive - both * chances(odds + between[:, None])
+        more = precision * _ordered(wanted) - (between - middles) / (spread * spread) > 0.0
+        low, high = np.where(more, between, low), np.where(more, high, between)
+    return np.asarray(0.5 * (low + high))
 
 
-def _likelihood(shares: Floats, odds: Floats) -> float:
+def _likelihoods(shares: Floats, odds: Floats) -> Floats:
+    """Return the mean logarithm of the chance of what the shares say, for each slope."""
     chance = np.clip(chances(odds), 2.0**-60, 1.0 - 2.0**-53)
-    return math.fsum((shares[:, 1] * log(chance) + shares[:, 0] * log(1.0 - chance)).tolist())
+    return _ordered(shares[:, 1] * log(chance) + shares[:, 0] * log(1.0 - chance))

@@ -53,7 +53,7 @@ def draw(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], round
     axes = figure.add_subplot()
     judged = result.get("candidates", [])
     points = [candidate["estimate"] for candidate in judged] or rounds
-    numbers = list(range(1, len(judged) + 1)) or [r["round"] for r in rounds]
+    numbers = [float(place + 1) for place in range(len(judged))] or [r["round"] for r in rounds]
     below = [r["value"] - r["low"] for r in points]
     above = [r["high"] - r["value"] for r in points]
     axes.errorbar(

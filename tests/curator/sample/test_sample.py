@@ -120,7 +120,7 @@ def test_refined_scores_are_whole_multiples():
 def test_impossible_stored_scores_are_refused(stored, says):
     sample = LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8)))
     with pytest.raises(BadData, match=says):
-        Reweighing.restore(sample, 1.0, 0.1, ["zero-one"] * 3, stored)
+        Reweighing.restore(sample, 1.0, 0.1, [HypothesisLoss(Constant(label=1))] * 3, stored)
     assert not cumulative_losses(sample).any()
 
 

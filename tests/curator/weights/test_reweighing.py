@@ -172,7 +172,7 @@ def test_scores_never_outgrow_their_32_bits():
     weights = Reweighing(20, 1.0, 0.1)
     weights._updates, weights._parts = (1 << 22) - 1, 1024
     with pytest.raises(BadInput, match="hold 4194303 reweighs"):
-        weights.update(LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8))), Constant(label=1))
+        weights.update(LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8))), HypothesisLoss(Constant(label=1)))
 
 
 @pytest.mark.parametrize("real", [False, True])
@@ -187,7 +187,7 @@ def test_restored_weights_go_on_as_if_never_interrupted(real):
         other.update(stopped, HypothesisLoss(hypothesis(t, 10, real=real), loss))
         stored = [part.copy() for part in stopped.cumulative_losses()]
         stopped = LocalSample.of(records)
-        other = Reweighing.restore(stopped, 0.2, 0.5, [loss] * (t + 1), stored)
+        other = Reweighing.restore(stopped, 0.2, 0.5, [HypothesisLoss(Constant(label=1), loss)] * (t + 1), stored)
     np.testing.assert_array_equal(law(one, through), law(other, stopped))
     assert one.sampling_bound() == other.sampling_bound()
 

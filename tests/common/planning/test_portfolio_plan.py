@@ -1,0 +1,78 @@
+"""Planning a portfolio: noise for raked weights, a budget that holds counts and models, and what agents tell apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.core.errors import BadScenario
+from common.planning.checks import violations
+from common.planning.plan import plan, resolve
+from common.planning.portfolio import judges_needed, told_apart
+from common.privacy.budget import cost
+from common.privacy.calibration import sampling_schedule
+from common.privacy.events import Release
+from common.scenario.loading import load
+from common.scenario.scenario import Scenario
+from common.vocabulary.mechanisms.laplace import Laplace
+from common.vocabulary.mechanisms.warner import Warner
+from curator.learners.base import parse_learner
+from curator.service.curator import planned_events
+
+LIGHT = ["curator.n=4000", "curator.epsilon=2", "curator.learner.steps=2000"]
+"""Few steps: their price is soon worked out."""
+NOISE = "curator.learner.noise=5"
+
+
+def light(*changes: str) -> Scenario:
+    return load("portfolio", [*LIGHT, *changes])
+
+
+@pytest.mark.slow  # searches for the least noise
+@pytest.mark.parametrize("changes", [[], ["portfolio.raking=false"], ["curator.rounds=2"]])
+def test_the_models_and_the_counts_together_fit_the_budget(changes):
+    """A call after raking may see a record twice as often as one before it: planning must not think it is the first."""
+    chosen = resolve(light(*changes))
+    section, before = chosen.curator, chosen.reweighs_before
+    assert before == (0 if "portfolio.raking=false" in changes else 1)
+    learner = parse_learner(section.learner)
+    events = planned_events(learner, None, section.n, section.kappa, section.eta, section.rounds, before)
+    bounds = sampling_schedule(section.n, section.kappa, section.eta, section.rounds + before)[before:]
+    assert [event.tv_bound for event in events] == list(bounds)  # type: ignore[attr-defined]
+    assert len(chosen.planned_margins) == section.rounds + before
+    everything = [(event, 1) for event in (*events, *chosen.planned_margins)]
+    assert cost(everything, section.delta) <= section.epsilon
+    assert cost(everything, section.delta) > 0.5 * section.epsilon
+    assert not [told for told in violations(chosen) if told.startswith("privacy")]
+
+
+@pytest.mark.slow
+def test_raking_costs_noise():
+    raked, plain = (resolve(light(f"portfolio.raking={raking}")) for raking in ("true", "false"))
+    assert raked.curator.learner.noise > 1.05 * plain.curator.learner.noise
+
+
+def test_counts_cost_their_share_of_the_budget():
+    chosen = resolve(light("portfolio.margins=0.2", NOISE))
+    assert all(isinstance(event, Release) for event in chosen.planned_margins)
+    assert sum(event.epsilon for event in chosen.planned_margins) == pytest.approx(0.4, rel=1e-9)
+    assert sum(event.epsilon for event in chosen.planned_margins) <= 0.4
+
+
+def test_more_agents_tell_smaller_gaps_apart_and_planning_asks_for_as_many_as_alpha_takes():
+    mechanism = Warner(epsilon=1.0)
+    gaps = [told_apart(mechanism, agents, 4, 0.05) for agents in (3, 100, 10_000, 1_000_000)]
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[0] == 1.0
+    needed = judges_needed(mechanism, 0.05, 4, 0.05)
+    assert told_apart(mechanism, needed, 4, 0.05) <= 0.05 < told_apart(mechanism, needed - 4, 4, 0.05)
+    assert told_apart(Laplace(epsilon=1.0), 10_000, 4, 0.05) < 1.0
+    found = plan(light("agents.count=plan", NOISE))
+    assert found.answers.value == needed
+    assert found.agents.value == pytest.approx(needed / 0.6, abs=2)
+    assert found.settings["gap"].value <= 0.05
+    assert plan(light("agents.count=617", NOISE)).settings["gap"].value > 0.3
+
+
+def test_settings_of_a_portfolio_are_for_it_alone():
+    with pytest.raises(BadScenario, match="portfolio is for protocol portfolio"):
+        load("ball", ["portfolio.repair=0.3"])

@@ -1,0 +1,57 @@
+"""The race's theorem, by trying: the best is never lost, the interval covers, the gap holds, as often as promised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from common.core.errors import BadInput
+from common.statistics.race import Race
+from common.vocabulary.mechanisms.warner import Warner
+
+WARNER = Warner(epsilon=1.0)
+
+
+def heats(losses: tuple[float, ...], seed: int, sizes: tuple[int, ...] = (200, 300, 600, 1500)) -> Race:
+    """Return a race after heats of these sizes for everybody who is left."""
+    race, rng = Race(WARNER, len(losses), 0.8), np.random.default_rng(seed)
+    for size in sizes:
+        for k in race.running:
+            race.add(k, float(rng.binomial(size, (1 - WARNER.truth) + (2 * WARNER.truth - 1) * losses[k])), size)
+        race.eliminate()
+    return race
+
+
+@pytest.mark.parametrize("losses", [(0.3, 0.3, 0.3), (0.1, 0.25, 0.4, 0.5), (0.2, 0.22)])
+def test_all_that_is_promised_holds_together_as_often_as_promised(losses):
+    best, runs, kept = min(losses), 150, 0
+    for seed in range(runs):
+        race = heats(losses, seed)
+        winner = race.winner
+        found = race.estimates[winner]
+        covered = found.low <= losses[winner] <= found.high
+        kept += losses.index(best) in race.running and covered and losses[winner] - best <= race.gap
+    assert kept >= 0.8 * runs
+
+
+def test_who_is_clearly_worse_leaves_and_is_asked_about_no_more():
+    race = heats((0.05, 0.6), 1)
+    assert race.running == (0,)
+    assert race.winner == 0
+    assert race.counts[1] < race.counts[0]
+    assert race.gap == 0.0
+
+
+def test_the_gap_counts_those_who_left():
+    race = heats((0.3, 0.3, 0.7), 2)
+    lows = [race.estimates[k].low for k in range(3) if k != race.winner]
+    assert race.gap == pytest.approx(max(0.0, race.estimates[race.winner].high - min(lows)))
+
+
+def test_a_race_without_answers_knows_nothing_and_one_of_nobody_is_none():
+    race = Race(WARNER, 3, 0.9)
+    assert race.eliminate() == []
+    assert (race.gap, race.winner, race.running) == (1.0, 0, (0, 1, 2))
+    assert Race(WARNER, 1, 0.9).gap == 0.0
+    with pytest.raises(BadInput, match="needs a candidate"):
+        Race(WARNER, 0, 0.9)

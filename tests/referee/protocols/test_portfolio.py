@@ -1,0 +1,172 @@
+"""The portfolio from end to end: what it repairs, what it certifies, what it says where it cannot help."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.core.errors import AuditFailed, PolicyRefused
+from common.numerics.randomness import subseed
+from common.people.spec import open_records
+from common.planning.plan import resolve
+from common.scenario.loading import load
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
+from common.vocabulary.cells import Tilt
+from common.vocabulary.hypotheses.base import parse_hypothesis
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.operations.margins import Margins
+from common.vocabulary.operations.rake import Rake
+from common.vocabulary.steps import Answers, AskAgents, AskCurator
+from curator.engine.engine import Engine
+from curator.sample.local import LocalSample
+from deploy.checking import checked
+from deploy.simulation import SimulatedAgents, conduct, local_curator
+from deploy.truth import loss
+from referee.audit.audit import audit
+from referee.protocols.base import Outcome, Step, protocol_of
+from tests.support import Bench, leave_folder
+
+SMALL = (
+    "curator.n=4000",
+    "curator.epsilon=20",
+    "curator.learner.steps=20000",
+    "curator.learner.noise=1",
+    "agents.mechanism.epsilon=3",
+)
+
+
+def small(*changes: str) -> Scenario:
+    """Return the scenario with fewer people, and little noise."""
+    return checked(load("portfolio", [*SMALL, "agents.count=20000", "agents.deadline=5", *changes]))
+
+
+def run(*changes: str, seed: int = 1) -> Outcome:
+    return conduct(resolve(small(*changes)), seed, lambda round_, hypothesis: None)
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_run_is_done_and_audited_and_its_answer_is_within_the_gap_of_the_best(tmp_path, rounds):
+    with Bench(tmp_path / "state", small(f"curator.rounds={rounds}")) as bench:
+        result = bench.run()
+        folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+    found = audit(folder)
+    assert result["status"] == found.status
+    assert (result["status"] == "done") == (result["gap"] <= 0.05)
+    assert len(result["candidates"]) == 2 + 2 * rounds
+    people = open_records(bench.chosen.target, None, 5, 50_000)
+    true = {judged["name"]: loss(parse_hypothesis(judged["hypothesis"]), people) for judged in result["candidates"]}
+    answer = loss(parse_hypothesis(result["answer"]), people)
+    assert answer <= min(true.values()) + result["gap"] + 0.005
+    for judged in result["candidates"]:
+        assert judged["estimate"]["low"] - 0.005 <= true[judged["name"]] <= judged["estimate"]["high"] + 0.005
+    stored = json.loads((folder / "result.json").read_text())
+    stored["gap"] = 0.0 if stored["gap"] else 0.01
+    (folder / "result.json").write_text(json.dumps(stored))
+    with pytest.raises(AuditFailed, match="gap differs"):
+        audit(folder)
+
+
+def test_a_model_whose_threshold_is_wrong_for_the_population_is_repaired():
+    """Four of five people of T are inside the ball, of S a third: the model says outside much too often."""
+    outcome = run("portfolio.raking=false", "target.distribution.inside=0.8")
+    found = {judged.name: judged.estimate for judged in outcome.judged}
+    assert outcome.status == "done"
+    assert outcome.answer == {judged.name: judged.hypothesis for judged in outcome.judged}["model, recalibrated"]
+    assert found["model, recalibrated"].high < found["model"].low - 0.1
+
+
+def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():
+    outcome = run("agents.count=60", "alpha=0.01")
+    assert outcome.status == "exhausted"
+    assert "judges tell no finer, alpha is 0.01: enlarge agents.count" in outcome.reason
+    assert outcome.gap is not None
+    assert outcome.gap > 0.3
+
+
+def test_nobody_answers():
+    scenario = resolve(small())
+    script = protocol_of(scenario).script(scenario, 1)
+    step, reply, asked = next(script), None, []
+    curator = conduct_without_agents(scenario)
+    while True:
+        asked.append(step)
+        reply = curator(step)
+        try:
+            step = script.send(reply)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            break
+    assert outcome.status == "exhausted"
+    assert outcome.gap == 1.0
+    assert sum(isinstance(step, AskAgents) for step in asked) < 20
+
+
+def curator_of(scenario: ResolvedScenario) -> Engine:
+    people = open_records(scenario.source, None, subseed(1, "source"), scenario.curator.n)
+    return local_curator(scenario, LocalSample.of(people.records(np.arange(len(people)))), 1)
+
+
+def conduct_without_agents(scenario: ResolvedScenario) -> Callable[[Step], Any]:
+    """Return what replies for both sides: the curator's own operations, and agents who are silent."""
+    engine, number = curator_of(scenario), itertools.count()
+
+    def reply(step: Step) -> Any:
+        if isinstance(step, AskCurator):
+            return engine.perform(str(next(number)), step.operation)
+        silent = Answers(0, np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64))
+        return silent if isinstance(step, AskAgents) else None
+
+    return reply
+
+
+def test_the_curator_takes_as_many_counts_as_the_protocol_has_and_no_more():
+    scenario = resolve(small())
+    reply = conduct_without_agents(scenario)
+    script = protocol_of(scenario).script(scenario, 1)
+    step, counted = next(script), []
+    try:
+        while True:
+            if isinstance(step, AskCurator) and isinstance(step.operation, Margins):
+                counted.append(step.operation)
+            step = script.send(reply(step))
+    except StopIteration:
+        pass
+    assert len(counted) == 2
+    with pytest.raises(PolicyRefused, match="2 'margins' operations are done"):
+        reply(AskCurator(counted[0]))
+
+
+def test_labels_are_raked_to_the_populations_share():
+    """T has .6 inside the ball, S .4 or so: the tilt that is sent makes the labels' weights those of T."""
+    scenario = resolve(small())
+    script = protocol_of(scenario).script(scenario, 1)
+    engine, agents, number = curator_of(scenario), SimulatedAgents(scenario, 1), itertools.count()
+    step = next(script)
+    tilts: list[Tilt] = []
+    while not tilts:
+        reply = None
+        if isinstance(step, AskCurator):
+            tilts += [step.operation.tilt] if isinstance(step.operation, Rake) else []
+            reply = engine.perform(str(next(number)), step.operation)
+        elif isinstance(step, AskAgents):
+            reply = agents.answer(step.query, step.count)
+        step = script.send(reply)
+    (tilt,) = tilts
+    people = open_records(scenario.source, None, 3, 20_000).records(np.arange(20_000))
+    weights = np.exp(-scenario.curator.eta * (1.0 - tilt.count(people) / 1024.0))
+    share = weights[people.labels > 0].sum() / weights.sum()
+    target = open_records(scenario.target, None, 3, 20_000).records(np.arange(20_000))
+    assert share == pytest.approx(np.mean(target.labels > 0), abs=0.03)
+    assert abs(np.mean(people.labels > 0) - np.mean(target.labels > 0)) > 0.1
+
+
+def test_a_constant_wins_where_there_is_nothing_to_learn():
+    outcome = run("curator.learner.steps=1", "curator.learner.noise=1000", "target.distribution.inside=0.1")
+    assert outcome.estimate is not None
+    assert isinstance(outcome.answer, Constant) or outcome.estimate.value < 0.2
