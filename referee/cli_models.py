@@ -23,10 +23,11 @@ def model_command(run: RunOrModel, task: Task = None, as_json: AsJson = False) -
 
     Example: referee model runs/own-data-20260101-120000
     """
+    from common.models.document import document_of
     from referee.view import models
 
     model = models.open_model(run, task)
-    typer.echo(json.dumps(models.document(model)) if as_json else "\n".join(models.shown(model)))
+    typer.echo(json.dumps(document_of(model)) if as_json else "\n".join(models.shown(model)))
 
 
 @fail_clearly

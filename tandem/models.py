@@ -21,7 +21,7 @@ from common.models.predicting import predict as predicted
 from common.models.showing import lines
 from common.people.tables.record import record_of as mapped
 from common.scenario import loading
-from common.scenario.scenario import Scenario, parse
+from common.scenario.scenario import parse
 from referee.view.models import open_model
 
 if TYPE_CHECKING:
@@ -182,15 +182,14 @@ def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
     BadData
         If a field is missing, a number is none, the label is none of the two, or ``where`` keeps other people.
     """
-    table = _scenario(scenario).target.table
-    if table is None:
-        raise BadScenario("the target people of this scenario are simulated: no table says how fields become features")
+    if isinstance(scenario, Mapping):
+        table = parse(dict(scenario)).target.table
+        if table is None:
+            raise BadScenario("target.table: the people of this scenario are simulated")
+    else:
+        table = loading.target_table(str(scenario))
     record = mapped(fields, table)
     return {"features": record.features[0].tolist(), "label": int(record.labels[0])}
-
-
-def _scenario(given: Any) -> Scenario:
-    return parse(dict(given)) if isinstance(given, Mapping) else loading.load(str(given))
 
 
 def _predicted(model: Model, data: Any, strict: bool, *, probabilities: bool) -> Predicted:

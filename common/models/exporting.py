@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from common.core.errors import BadInput
+from common.models.document import save
 from common.models.model import Model
 from common.wire.state import write_durably
 
@@ -20,7 +21,7 @@ def export(model: Model, path: str | Path) -> Path:
     model
         The model.
     path
-        ``.json``: everything, with the names of columns; :func:`common.models.model.load` reads it. ``.onnx``: raw
+        ``.json``: everything, with the names of columns; :func:`common.models.document.load` reads it. ``.onnx``: raw
         columns in, labels out. ``.joblib``: the pipeline of :func:`common.models.pipeline.as_pipeline`, pickled:
         whoever loads a pickle runs what is in it, so load only one that you have written.
 
@@ -31,7 +32,7 @@ def export(model: Model, path: str | Path) -> Path:
     """
     path = Path(path)
     if path.suffix == ".json":
-        return model.save(path)
+        return save(model, path)
     if path.suffix == ".onnx":
         if find_spec("onnx") is None:
             raise BadInput("onnx must be installed to write ONNX: pip install 'tandem-hybrid[onnx]', or write .json")

@@ -6,14 +6,12 @@ computed from it and from somebody's own rows is post-processing, and costs noth
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from common.core.errors import BadData, BadInput, BadMessage
+from common.core.errors import BadInput, BadMessage
 from common.core.values import Value
 from common.people.spec import PopulationSpec
 from common.people.tables.schema import Schema
@@ -22,7 +20,6 @@ from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import AnyHypothesis, Hypothesis, parse_hypothesis
-from common.wire.state import write_durably
 
 
 class Model(Value):
@@ -98,12 +95,6 @@ class Model(Value):
             first += feature.width
         return tuple(dict.fromkeys(names))
 
-    def save(self, path: str | Path) -> Path:
-        """Write the model as one JSON document, which :func:`load` reads."""
-        path = Path(path)
-        write_durably(path, (json.dumps(self.wire(), indent=2) + "\n").encode())
-        return path
-
 
 def label_classes(label: Label | None) -> tuple[str, str]:
     """Return what a table calls its negative and its positive label: the first text of each, or the side of a bound."""
@@ -153,36 +144,6 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
         )
     except ValueError as error:
         raise BadInput(f"the answer does not fit the scenario's table: {error}") from None
-
-
-def parse_model(tree: Any) -> Model:
-    """Validate a model's JSON document.
-
-    Raises
-    ------
-    BadMessage
-        Naming the first field that is wrong.
-    """
-    return Model.parse(tree)
-
-
-def load(path: str | Path) -> Model:
-    """Read a model that was written as JSON.
-
-    Raises
-    ------
-    BadData
-        If it cannot be read, or is no such document.
-    """
-    path = Path(path)
-    try:
-        return parse_model(json.loads(path.read_bytes()))
-    except OSError as error:
-        raise BadData(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise BadData(f"{path} is no model: it must be the JSON document that an export writes") from None
-    except BadMessage as error:
-        raise BadData(f"{path} is no model: {error.detail}") from None
 
 
 def _task(result: Mapping[str, Any], task: int) -> Mapping[str, Any]:

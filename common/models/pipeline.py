@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 
 from common.core.arrays import AnyArray, Floats, Singles
 from common.core.errors import BadInput
-from common.models.model import Model, parse_model
+from common.models.model import Model
 from common.models.outcome import feature_names, outcome_of, predictions
 from common.models.predicting import features_of
 from common.vocabulary.hypotheses.argmax import Argmax
@@ -31,7 +31,7 @@ class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     Parameters
     ----------
     document
-        The model's JSON document.
+        The model's own fields, as JSON.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -44,7 +44,7 @@ class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def model(self) -> Model:
         """The model of the document."""
         if "_model" not in vars(self):
-            self._model = parse_model(self.document)
+            self._model = Model.parse(self.document)
         return self._model
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -114,12 +114,12 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]
         """Return the labels of rows of features, shape (n,)."""
         return predictions(self.model, np.asarray(X, dtype=np.float32))
 
-    @available_if(lambda step: not isinstance(step.model.hypothesis, Argmax))
+    @available_if(lambda step: not isinstance(step.model.hypothesis, Argmax))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Singles:
         """Return how far each row is on the positive side, shape (n,)."""
         return self.model.hypothesis.margins(np.asarray(X, dtype=np.float32))
 
-    @available_if(_probable)
+    @available_if(_probable)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of both labels, shape (n, 2); :func:`.predicting.calibration` says their worth."""
         positive = self.model.hypothesis.probabilities(np.asarray(X, dtype=np.float32))

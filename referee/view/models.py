@@ -12,7 +12,8 @@ import yaml
 from common.core import strictyaml
 from common.core.errors import BadData, BadInput, BadScenario, NotFound
 from common.core.plain import plain
-from common.models.model import Model, load, released
+from common.models.document import load
+from common.models.model import Model, released
 from common.models.outcome import outcome_of
 from common.models.predicting import Predicted, calibration
 from common.models.showing import lines
@@ -70,11 +71,6 @@ def shown(model: Model) -> list[str]:
         e = model.estimate
         said.append(f"Loss on the population: {e.value:.3f}, in {e.low:.3f} .. {e.high:.3f} ({e.confidence:.0%}).")
     return [plain(line) for line in said]
-
-
-def document(model: Model) -> dict[str, Any]:
-    """Return the model as JSON, with its words."""
-    return {**model.wire(), "lines": lines(model)}
 
 
 def notes(model: Model, found: Predicted) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from common.core.arrays import AnyArray
 from common.people.tables.files import Piece
 from common.people.tables.loading import numbers_of
 from common.people.tables.schema import Schema
@@ -34,17 +35,19 @@ class Notes:
     def add(self, piece: Piece, schema: Schema, columns: Collection[str]) -> None:
         """Count the rows of a piece, in these columns."""
         self.rows += len(piece.frame)
+        beyond: dict[str, AnyArray] = {}
         listed: dict[str, list[str]] = {}
         for feature in schema.features:
             if feature.column not in columns:
                 continue
             if isinstance(feature, Number):
                 numbers = numbers_of(piece, feature.column, schema.layout.missing)
-                self.clipped[feature.column] += int(
-                    np.count_nonzero((numbers < feature.low) | (numbers > feature.high))
-                )
+                outside = (numbers < feature.low) | (numbers > feature.high)
+                beyond[feature.column] = outside | beyond.get(feature.column, False)
             else:
                 listed.setdefault(feature.column, []).extend(text for group in feature.groups for text in group)
+        for column, outside in beyond.items():
+            self.clipped[column] += int(np.count_nonzero(outside))
         for column in columns:
             texts = piece.frame[column]
             absent = texts.is_in(schema.layout.missing)
@@ -59,7 +62,7 @@ class Notes:
         for column in dict.fromkeys(schema.columns):
             bounds = [f for f in schema.features if isinstance(f, Number) and f.column == column]
             if self.clipped[column]:
-                low, high = min(f.low for f in bounds), max(f.high for f in bounds)
+                low, high = max(f.low for f in bounds), min(f.high for f in bounds)
                 lines.append(
                     f"{column}: {self._share(self.clipped[column])} beyond {low:g} .. {high:g}, clipped to these bounds"
                 )
