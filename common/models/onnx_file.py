@@ -118,8 +118,7 @@ def write(hypothesis: Hypothesis, graph: RowsWriter) -> Written:
         If nobody has said how.
     """
     raise BadInput(
-        f"a model of kind {hypothesis.kind!r} cannot be written as ONNX: write JSON, or register how "
-        f"(common.models.onnx_file.write)"
+        f"nobody has said how a model of kind {hypothesis.kind!r} is written as ONNX: write .json, which has all kinds"
     )
 
 

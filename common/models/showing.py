@@ -122,7 +122,11 @@ def _table(total: Sum) -> list[str]:
     for term in total.terms:
         if term.value is None:
             rows.append(
-                (f"{term.column}, a unit", f"{term.effect:+.4g}", f"{term.low:g} .. {term.high:g}: {term.weight:+.4g}")
+                (
+                    f"{term.column}, a unit",
+                    f"{term.effect:+.4g}",
+                    f"over {term.low:g} .. {term.high:g}: {term.weight:+.4g}",
+                )
             )
         else:
             rows.append((f"{term.column} = {term.value}", f"{term.effect:+.4g}", ""))

@@ -183,7 +183,7 @@ class TestUnits:
         said = "\n".join(lines(wide()))
         assert "visits, a unit" in said
         assert "plan = family/pro" in said
-        assert "-3 .. 30: +3" in said
+        assert "over -3 .. 30: +3" in said
         assert "shortened" not in said
         assert "shortened" in "\n".join(lines(wide(norm=1.5)))
         assert "shortened" not in "\n".join(lines(wide(norm=3.0)))  # six features of length at most 1: never longer

@@ -24,7 +24,7 @@ ROWS = "visits,plan,months,name\n12,pro,3,Ann\n0,basic,60,Bob\n45,gold,,Eve\n"
 
 def folder_of(place, scenario=None, **result):
     """Write what of a run folder a model is made of; the rest is the audit's."""
-    place.mkdir()
+    place.mkdir(parents=True)
     tree = (scenario or load(str(EXAMPLE))).wire() | {"data": None}
     (place / "scenario.yaml").write_text(yaml.safe_dump(tree))
     document = {"scenario": tree["name"], "status": "done", "reason": "", "answer": ANSWER, "estimate": ESTIMATE}
@@ -50,7 +50,7 @@ def said(*arguments, status=0, command=app):
 def test_a_model_is_shown_by_columns_and_units(run):
     shown = said("model", run).stdout
     assert "predicts renews: no or yes" in shown
-    assert "months, a unit    +0.15  0 .. 60: +9" in shown
+    assert "months, a unit    +0.15  over 0 .. 60: +9" in shown
     assert "plan = pro" in shown
     assert "0.090, in 0.070 .. 0.100 (95%)" in shown
     total = json.loads(said("model", run, "--json").stdout)["sum_over_columns"]
