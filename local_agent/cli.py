@@ -99,9 +99,7 @@ def host_command(
 def answer_command(
     record: Annotated[
         Path,
-        typer.Argument(
-            help='JSON file {"features": [...], "label": 1 or -1}; features as the scenario maps and bounds them.'
-        ),
+        typer.Argument(help='JSON file {"features": [...], "label": 1 or -1}; as "local-agent record" makes it.'),
     ],
     token: IndividualToken,
     epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget.", min=0.0)] = 1.0,

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput, BadScenario
 from common.models.exporting import export as export_model
@@ -104,8 +106,6 @@ def predict_proba(place: Any, data: Any, *, strict: bool = False) -> Floats:
     BadData
         As :func:`predict`.
     """
-    import numpy as np
-
     found = _predicted(load_model(place), data, strict, probabilities=True).probabilities
     assert found is not None  # noqa: S101 - they were asked for
     return np.stack([1.0 - found, found], axis=1)

@@ -17,6 +17,7 @@ from common.people.spec import locate
 from common.people.tables import Schema, load
 from common.people.tables.record import record_of
 from common.scenario.loading import load as load_scenario
+from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.trees import Trees
 from tests.common.people.test_shipped_people import SHELF, needs_adult
@@ -79,6 +80,7 @@ def test_all_of_adult(name, kind, tmp_path):
     """Rows are shortened to a norm there, 13 and 61 features wide; a linear margin agrees in every bit."""
     width = load_scenario(name).target.table.dimension
     generator = np.random.default_rng(width)
+    hypothesis: Hypothesis
     if kind == "linear":
         hypothesis = Linear(weights=tuple(generator.normal(size=width).tolist()), threshold=0.3)
     else:

@@ -1,6 +1,8 @@
 """Rows in any form, what is said of them, probabilities, and what is refused."""
 
 import json
+import math
+from typing import Any
 
 import numpy as np
 import pandas
@@ -161,7 +163,7 @@ class TestProbabilities:
 class TestUnits:
     def test_the_sum_over_columns_is_the_margin_of_a_row_in_bounds(self):
         total = linear_terms(wide())
-        row = {"visits": 4.5, "months": 20.0, "spent": 1234.5, "plan": "pro", "town": "Thun"}
+        row: dict[str, Any] = {"visits": 4.5, "months": 20.0, "spent": 1234.5, "plan": "pro", "town": "Thun"}
         value = total.intercept
         for term in total.terms:
             value += term.effect * (
@@ -174,7 +176,7 @@ class TestUnits:
         model = model_of(Regressor(weights=(0.5, 0.25), intercept=0.125, response=2))
         total = linear_terms(model)
         row = {"visits": 10.5, "months": 30.0}
-        value = total.intercept + sum(term.effect * row[term.column] for term in total.terms)
+        value = math.fsum([total.intercept, *(term.effect * row[term.column] for term in total.terms)])
         (found,) = predict(model, [row]).values
         assert found == pytest.approx(value, rel=1e-6)
         assert found == pytest.approx(0.5 + (0.5 * 13.5 / 33 + 0.25 * 0.5 + 0.125) * (1e6 - 0.5), rel=1e-6)
