@@ -130,7 +130,8 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
             f"the people of scenario {scenario.name!r} are simulated: there are no columns to predict from (a run's "
             f"hypothesis predicts from features)"
         )
-    estimate, privacy = ended.get("estimate"), result.get("privacy", {})
+    estimate, privacy = ended.get("estimate"), result.get("privacy")
+    privacy = privacy if isinstance(privacy, Mapping) else {}
     try:
         return Model(
             scenario=scenario.name,
@@ -147,10 +148,13 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
 
 
 def _task(result: Mapping[str, Any], task: int) -> Mapping[str, Any]:
-    tasks = result.get("tasks", [])
+    tasks = result.get("tasks")
+    tasks = tasks if isinstance(tasks, list) else []
     if not 1 <= task <= len(tasks):
         raise BadInput(f"the run learned {len(tasks) or 'one thing and no'} tasks, found task {task}")
-    found: Mapping[str, Any] = tasks[task - 1]
+    found = tasks[task - 1]
+    if not isinstance(found, Mapping):
+        raise BadInput(f"the result of task {task} is damaged: it must be a mapping")
     return found
 
 
@@ -177,11 +181,14 @@ def _table(people: PopulationSpec) -> Schema | None:
 
 
 def _loss(scenario: Scenario) -> str | None:
-    """Return the surrogate loss, where the learner's settings name one."""
+    """Return the surrogate loss that the learner minimises, where that is known: of a private choice, its learner's."""
     settings = scenario.curator.learner
     if settings is None:
         return None
-    if getattr(settings, "classifier", None) == "LogisticRegression":
-        return "logistic"
-    loss = getattr(settings, "loss", None)
-    return loss if settings.name == "sgd" and isinstance(loss, str) else None
+    tree = settings.model_dump()
+    if tree["name"] == "chosen":
+        tree = {"loss": "logistic", **tree["learner"]}  # what gradient descent takes where nothing is said
+    if tree.get("name") == "sgd":
+        return str(tree["loss"])
+    logistic = tree.get("name") == "ncnvx-adap" or tree.get("classifier") == "LogisticRegression"
+    return "logistic" if logistic else None

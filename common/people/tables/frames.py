@@ -87,9 +87,20 @@ def _with_header(path: Path, columns: frozenset[str], layout: Layout) -> Layout:
 
 def _framed(data: Any, columns: frozenset[str]) -> Piece:
     if isinstance(data, polars.DataFrame):
-        return typed(_NAME, data, columns)
+        return _typed(data, columns)
     here = [name for name in data.columns if name in columns]
-    return typed(_NAME, polars.DataFrame([series(name, data[name].to_numpy()) for name in here]), columns)
+    if len(set(here)) < len(here):
+        raise BadData(f"{_NAME}: column {next(name for name in here if here.count(name) > 1)!r} is there twice")
+    return _typed(polars.DataFrame([series(name, data[name].to_numpy()) for name in here]), columns)
+
+
+def _typed(frame: polars.DataFrame, columns: frozenset[str]) -> Piece:
+    try:
+        return typed(_NAME, frame, columns)
+    except polars.exceptions.PolarsError:
+        raise BadData(
+            f"{_NAME}: the columns {', '.join(sorted(columns))} must hold numbers, texts or booleans"
+        ) from None
 
 
 def _listed(data: Sequence[Any], columns: frozenset[str]) -> Piece:

@@ -12,12 +12,13 @@ import pytest
 from common.core.errors import BadData, BadInput, BadMessage
 from common.models.document import document_of, load, parse_document
 from common.models.exporting import export
-from common.models.model import Model, label_classes
+from common.models.model import Model, label_classes, released
 from common.models.pipeline import as_pipeline
 from common.models.predicting import calibration, predict
 from common.models.showing import linear_terms, lines
 from common.people.tables import Label, Layout
-from common.vocabulary.hypotheses.base import HYPOTHESES
+from common.scenario.loading import load as load_scenario
+from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.regressor import Regressor
@@ -85,6 +86,7 @@ class TestWhatIsRefused:
             ([1], "row 1 must be a mapping"),
             (7, "rows must be in a file"),
             (polars.DataFrame({"visits": [1]}), "the data: has no column 'months'"),
+            (pandas.DataFrame([[1, 2]], columns=["visits", "visits"]), "column 'visits' is there twice"),
             (pandas.DataFrame({"visits": [1]}), "the data: has no column 'months'"),
             ("nowhere.csv", "there is no such file"),
         ],
@@ -105,6 +107,13 @@ class TestWhatIsRefused:
         (tmp_path / "rows.csv").write_text("visits,months\n1,2\n")
         with pytest.raises(BadData, match=r"rows\.csv: has no column 'plan'"):
             predict(wide(), tmp_path / "rows.csv")
+
+    def test_columns_that_hold_no_fields(self):
+        frame = polars.DataFrame(rows(wide().table, 2)).with_columns(
+            town=polars.lit([[1], [2]], polars.List(polars.List(polars.Int8)))
+        )
+        with pytest.raises(BadData, match="must hold numbers, texts or booleans"):
+            predict(wide(), frame)
 
     def test_strictness_refuses_what_is_otherwise_counted(self):
         fine = {"visits": 1, "months": 2, "spent": 3, "plan": "pro", "town": "Chur"}
@@ -146,7 +155,7 @@ class TestProbabilities:
         assert 0.0 <= found.probabilities[1] < 1e-300
 
     @pytest.mark.parametrize(
-        "hypothesis", examples(HYPOTHESES, lambda kind: kind.__name__ not in ("Linear", "Relabelled"))
+        "hypothesis", examples(HYPOTHESES, lambda kind: kind.probabilities is Hypothesis.probabilities)
     )
     def test_other_kinds_say_that_they_have_none(self, hypothesis):
         model = model_of(hypothesis)
@@ -192,12 +201,13 @@ class TestUnits:
 
 
 class TestDocuments:
-    def test_words_that_do_not_follow_are_noticed(self):
+    def test_a_sum_that_does_not_follow_is_noticed(self):
         tree = json.loads(json.dumps(document_of(wide())))
         tree["sum_over_columns"]["intercept"] += 1.0
         with pytest.raises(BadMessage, match="sum_over_columns does not follow"):
             parse_document(tree)
         del tree["sum_over_columns"]
+        tree["in_words"] = ["of another version"]
         assert parse_document(tree) == wide()
 
     @pytest.mark.parametrize("content", ["{", "[]", '{"format": "other"}', "[" * 100_000, "\xff"])
@@ -230,3 +240,25 @@ def test_a_released_model_is_not_fitted_again():
 def test_labels_by_a_bound_are_named_by_it():
     assert label_classes(Label(column="income", above=50)) == ("at most 50", "above 50")
     assert label_classes(Label(column="income", positive=(">50K", ">50K."), negative=("<=50K",))) == ("<=50K", ">50K")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "loss"),
+    [
+        ((), "logistic"),
+        (("curator.learner.loss=hinge",), "hinge"),
+        (
+            ("curator.learner={name: ncnvx-adap, features: 5, alpha: 0.3, radius: 10.0, iterations: 20, mu: 1.0}",),
+            "logistic",
+        ),
+        (
+            ("curator.learner={name: scikit, classifier: LogisticRegression, draws: 100}", "curator.epsilon=null"),
+            "logistic",
+        ),
+        (("curator.learner={name: scikit, classifier: LinearSVC, draws: 100}", "curator.epsilon=null"), None),
+    ],
+)
+def test_the_loss_is_that_of_the_scenario_s_learner(overrides, loss):
+    chosen = load_scenario("examples/own_data/scenario.yaml", [*overrides, "curator.delta=null"] if overrides else [])
+    answer = {"kind": "linear", "weights": [1.0] * 5, "threshold": 0.5}
+    assert released(chosen, {"answer": answer, "privacy": None, "tasks": 3}).loss == loss
