@@ -2,7 +2,8 @@
 
 A half-space over features x_j = (v_j - low_j)/(high_j - low_j) is one over the columns' own values v_j: a unit of v_j
 adds w_j/(high_j - low_j) to the margin, and the intercept takes what the low bounds leave, -b - sum_j w_j low_j/(high_j
-- low_j). It holds within the bounds, beyond which values are clipped, and for rows that are not shortened to a norm.
+- low_j). It holds within the bounds, beyond which values are clipped. A row that is shortened by a factor s has the
+features s x_j, which a column with the value low_j + s (v_j - low_j) would have: the same sum, of these values.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ def lines(model: Model) -> list[str]:
     said = [about, *_lines(model.hypothesis, model)]
     if model.table.shortens and model.hypothesis.inputs:
         said.append(
-            f"Rows whose features are longer than {model.table.norm:g} are shortened to it first: all their effects "
-            f"shrink by the same factor, the intercept or threshold does not."
+            f"Rows whose features are longer than {model.table.norm:g} are shortened by a factor s < 1 first: a number "
+            f"v then counts as low + s (v - low), low its lower bound, and a category as s instead of 1."
         )
     return said
 

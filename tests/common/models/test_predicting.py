@@ -181,6 +181,22 @@ class TestUnits:
         (margin,) = as_pipeline(wide()).decision_function([row])
         assert value == pytest.approx(margin, rel=1e-5)
 
+    def test_a_row_that_is_shortened_counts_as_the_words_say(self):
+        model, free = wide(norm=0.9), wide()
+        row: dict[str, Any] = {"visits": 4.5, "months": 20.0, "spent": 1234.5, "plan": "pro", "town": "Thun"}
+        s = 0.9 / np.linalg.norm(as_pipeline(free)[:-1].transform([row]))
+        assert s < 0.9
+        total = linear_terms(model)
+        value = total.intercept
+        for term in total.terms:
+            if term.value is None:
+                value += term.effect * (term.low + s * (row[term.column] - term.low))
+            else:
+                value += term.effect * s * (row[term.column] in term.value.split("/"))
+        (margin,) = as_pipeline(model).decision_function([row])
+        assert value == pytest.approx(margin, rel=1e-5)
+        assert "v then counts as low + s (v - low)" in lines(model)[-1]
+
     def test_a_regression_is_in_the_unit_of_its_response(self):
         model = model_of(Regressor(weights=(0.5, 0.25), intercept=0.125, response=2))
         total = linear_terms(model)
