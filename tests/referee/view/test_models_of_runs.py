@@ -13,6 +13,7 @@ import tandem
 from common.core.errors import BadData, BadInput
 from common.scenario.loading import load
 from local_agent.cli import app as agent_command
+from local_agent.cli import read_record
 from referee.cli import app
 from tests.support import tiny
 
@@ -177,6 +178,9 @@ def test_a_record_is_printed_and_its_flaws_are_named(tmp_path):
     record = json.loads(said("record", EXAMPLE, fields, command=agent_command).stdout)
     assert record["label"] == 1
     assert len(record["features"]) == 5
+    said("record", EXAMPLE, fields, "--output", tmp_path / "me.json", command=agent_command)
+    taken = read_record(tmp_path / "me.json")
+    assert (taken.features[0].tolist(), int(taken.labels[0])) == (record["features"], 1)
     for content, why in (
         ("{", "cannot be read as JSON"),
         ("[]", "must hold the person's fields by column"),
