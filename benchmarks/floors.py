@@ -35,6 +35,7 @@ from common.scenario import loading
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.sgd import Sgd
 from curator.numerics.equations import Equations
@@ -122,10 +123,10 @@ def passes() -> list[Row]:
     """Measure a pass over 5e7 records, and the projections after many."""
     n = 50_000_000
     sample, weights = random_sample(n), Reweighing(n, 0.05, 0.1)
-    one = seconds(lambda: weights.update(sample, PLANE), 5)
+    one = seconds(lambda: weights.update(sample, HypothesisLoss(PLANE)), 5)
     counted = seconds(weights.density, 20)
-    weights.update(sample, PLANE, "hinge")
-    pass_real = seconds(lambda: weights.update(sample, PLANE, "hinge"), 1)
+    weights.update(sample, HypothesisLoss(PLANE, "hinge"))
+    pass_real = seconds(lambda: weights.update(sample, HypothesisLoss(PLANE, "hinge")), 1)
     real = seconds(weights.density, 5)
     return [
         Row("fused predict, update and weight histogram, d=8", n / one, 3e8, "rows/s"),
@@ -176,14 +177,14 @@ def full_size() -> list[Row]:
         learner = parse_learner(policy.settings)
         weights = Reweighing(len(sample), policy.kappa or 1.0, policy.eta)
         source = RandomSource.seeded(1)
-        weights.update(sample, PLANE)
+        weights.update(sample, HypothesisLoss(PLANE))
         sampler = Sampler(sample, weights.density())
         learned = seconds(partial(learn_from, learner, sampler, source, None), 5)
         hypothesis = learn_from(learner, sampler, source, None)
 
         def iteration() -> None:
             learn_from(learner, Sampler(sample, weights.density()), source, None)
-            weights.update(sample, hypothesis)
+            weights.update(sample, HypothesisLoss(hypothesis))
 
         whole = seconds(iteration)
         fetched = fetches(sample)

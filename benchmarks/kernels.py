@@ -23,6 +23,7 @@ from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss
 from common.wire import messages
 from common.wire.identity import Identity
 from curator.learners.base import learn_from, parse_learner
@@ -97,7 +98,7 @@ def measure(n: int) -> list[dict[str, str | float]]:
             ("losses of a half-space, d = 8, rows", best(lambda: PLANE.mistakes(records), n), "memory bandwidth"),
             (
                 "reweigh, d = 8, rows",
-                best(lambda: weights.update(sample, PLANE), n),
+                best(lambda: weights.update(sample, HypothesisLoss(PLANE)), n),
                 "memory bandwidth",
             ),
             ("draws from mu, d = 8", best(lambda: sampler.draws(1_000_000, source), 1_000_000), "cache misses"),

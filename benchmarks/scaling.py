@@ -30,6 +30,7 @@ from common.numerics.randomness import RandomSource
 from common.scenario import loading
 from common.scenario.resolved import settled
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.weighing import HypothesisLoss
 from curator.sample.placement import open_sample
 from curator.weights.reweighing import Reweighing
 
@@ -81,7 +82,7 @@ def measure(n: int, folder: Path) -> dict[str, float]:
         sample.close()
         sample, reopen = timed(bring)
         law = Reweighing.restore(sample, 0.1, 0.1)
-        (_, first), (_, second) = (timed(partial(law.update, sample, plane)) for plane in PLANES)
+        (_, first), (_, second) = (timed(partial(law.update, sample, HypothesisLoss(plane))) for plane in PLANES)
         source = RandomSource.seeded(1)
         sampler = law.sampler(sample)
         sampler.draws(1, source)

@@ -34,7 +34,7 @@ def reading(
     alone, best = losses.get("curator-only"), losses.get("optimum")
     if alone is None:
         return ""
-    if result["iterations"] == 1:
+    if result["iterations"] == 1 and "candidates" not in result:
         halts = asked.mode == "realizable" and demands_of(asked.protocol).reweighs
         passed = halts and result["status"] == "done"
         what = "the first hypothesis passed the agents' test" if passed else "there was one round"

@@ -25,11 +25,13 @@ from common.vocabulary.masks import fill
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.packing import mask_bytes
 from common.vocabulary.queries.base import Query
+from common.vocabulary.records import Records
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, MassAnswers, Progress
 from common.wire.messages import MAX_LISTED, OrderCommitment
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
 from curator.sample.base import Sample
+from curator.sample.local import LocalSample
 from curator.sample.placement import open_sample
 from curator.service.startup import check_room
 from local_agent.asking import answer_together
@@ -83,6 +85,8 @@ class SimulatedAgents:
         drawn once, and every question begins with the first of them again. Only where the mechanism is ``none``, which
         has no guarantee that a second answer could spend. The hypotheses then depend on the people who test them: what
         a test says holds for the loss on the pool, and for the loss on T only as far as the pool is like T.
+    people
+        The agents' records, where they are at hand; None: they are drawn from the scenario's distribution.
 
     Raises
     ------
@@ -90,7 +94,9 @@ class SimulatedAgents:
         If a pool is asked for with a mechanism that protects its people, or if people drop out.
     """
 
-    def __init__(self, scenario: ResolvedScenario, seed: int, pool: int | None = None) -> None:
+    def __init__(
+        self, scenario: ResolvedScenario, seed: int, pool: int | None = None, people: Records | None = None
+    ) -> None:
         section = scenario.agents
         if section.dropout:
             raise BadScenario("in a simulation every agent answers: set agents.dropout=0")
@@ -99,7 +105,11 @@ class SimulatedAgents:
                 f"a pool of people answers again and again, which mechanism {section.mechanism.name!r} does not allow: "
                 "leave the pool out, or take mechanism none"
             )
-        self._population = open_records(scenario.target, None, subseed(seed, "target"), pool or int(section.count))
+        size = pool or int(section.count)
+        if people is None:
+            self._population = open_records(scenario.target, None, subseed(seed, "target"), size)
+        else:
+            self._population = TableRecordSource(people.take(np.arange(size)))
         if pool is not None:
             self._population = TableRecordSource(self._population.records(np.arange(pool)))
         self._order = Order(simulated(seed), len(self._population))
@@ -140,6 +150,7 @@ def conduct(
     *,
     pool: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    held: tuple[Records, Records] | None = None,
 ) -> Outcome:
     """Run a scenario's protocol once.
 
@@ -155,6 +166,9 @@ def conduct(
         See :class:`SimulatedAgents`.
     on_progress
         Called with each progress message of the protocol.
+    held
+        Records of the curator's people and of the agents, where they are at hand, in random order: public data. None:
+        both are drawn from the scenario's distributions.
 
     Raises
     ------
@@ -165,9 +179,13 @@ def conduct(
         raise BadScenario("people are real: a simulation enforces no budget, so it takes simulated people only")
     with tempfile.TemporaryDirectory(prefix="tandem-simulation-") as folder, ExitStack() as opened:
         check_room(scenario, Path(folder))
-        sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
+        if held is None:
+            sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
+        else:
+            sample = LocalSample.of(held[0])
         opened.callback(sample.close)
-        curator, simulated_agents = local_curator(scenario, sample, seed), SimulatedAgents(scenario, seed, pool)
+        curator = local_curator(scenario, sample, seed)
+        simulated_agents = SimulatedAgents(scenario, seed, pool, None if held is None else held[1])
 
         def exchange(number: int, step: AskCurator | AskAgents) -> Any:
             if isinstance(step, AskAgents):

@@ -38,14 +38,14 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
         return ["privacy: kappa is null, so one record can have all the weight: give kappa a number or plan"]
     if kappa is not None and not kappa * n > MIN_SUPPORT:
         return [f"privacy: kappa n must be above {MIN_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
-    requested = spent(curator.settings, curator.delta, n, kappa, eta, rounds)
+    requested = spent(curator.settings, curator.delta, n, kappa, eta, rounds, scenario.reweighs_before)
     if math.isinf(requested):
         return [
             f"privacy: planning knows no guarantee of the learner {curator.settings.name!r} with these settings that "
             f"has a finite epsilon at delta = {curator.delta:g}, and the budget is {curator.epsilon:g}: add noise, "
             f"enlarge n, or lower rounds, steps or draws"
         ]
-    if requested <= curator.epsilon:
+    if requested <= curator.epsilon - scenario.margins_epsilon:
         return []
     return [
         f"privacy: {rounds} rounds cost epsilon = {requested:.4g} at delta = {curator.delta:g}, the budget is "

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded
 from common.core.values import Value
-from common.planning import formulas
+from common.planning import formulas, portfolio
 from common.planning.learners.base import Task, lemma, planning_of
 from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 from common.planning.problems.base import planned_values, resolve_problem
@@ -154,15 +154,17 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
     curator = scenario.curator
     planning = planning_of(curator.settings)
     once = not demands_of(scenario.protocol).reweighs
-    rounds = planning.rounds(scenario, paper) or (_once(curator.rounds) if once else _rounds(scenario, paper))
+    judged = demands_of(scenario.protocol).portfolio
+    rounds = planning.rounds(scenario, paper) or _calls(scenario, paper)
     calls = int(rounds.value)
-    kappa = None if curator.kappa is None else _kappa(scenario, paper)
-    eta = _once(curator.eta) if once else _eta(scenario, paper, calls)
+    kappa, eta = _weights(scenario, paper, calls)
     sample = planning.sample(scenario, paper) or (_any_sample() if once else lemma(scenario, paper))
     dense = None if kappa is None else kappa.value
     task = Task(scenario, paper, calls, dense, eta.value, int(sample.value))
     learner, n = planning.settle(task)
     answers, clear = _answers(scenario, paper, calls)
+    agents = portfolio.agents(scenario, int(answers.value)) if judged else _agents(scenario, calls, answers)
+    gap = {"gap": portfolio.gap(scenario, calls, int(agents.value))} if judged else {}
     return Plan(
         bounds="paper" if paper else "tight",
         rounds=rounds,
@@ -171,15 +173,35 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         sample=sample,
         n=n,
         learner=learner.as_written,
-        settings=planning.planned_values(task, learner),
+        settings={**planning.planned_values(task, learner), **gap},
         answers=answers,
         answers_clear=clear,
-        agents=follow(
-            scenario.agents.count,
-            lambda: formulas.enrolled(calls * int(answers.value), scenario.agents.dropout),
-            "T * answers a round, and more for dropout",
-            PAPER + "Algorithm 2",
-        ),
+        agents=agents,
+    )
+
+
+def _calls(scenario: Scenario, paper: bool) -> PlannedValue:
+    demands = demands_of(scenario.protocol)
+    if demands.portfolio:
+        return portfolio.rounds(scenario)
+    return _rounds(scenario, paper) if demands.reweighs else _once(scenario.curator.rounds)
+
+
+def _weights(scenario: Scenario, paper: bool, calls: int) -> tuple[PlannedValue | None, PlannedValue]:
+    """Return kappa and eta."""
+    demands, bare = demands_of(scenario.protocol), scenario.curator.kappa is None
+    if demands.portfolio:
+        return None if bare else portfolio.kappa(scenario), portfolio.eta(scenario)
+    eta = _eta(scenario, paper, calls) if demands.reweighs else _once(scenario.curator.eta)
+    return None if bare else _kappa(scenario, paper), eta
+
+
+def _agents(scenario: Scenario, calls: int, answers: PlannedValue) -> PlannedValue:
+    return follow(
+        scenario.agents.count,
+        lambda: formulas.enrolled(calls * int(answers.value), scenario.agents.dropout),
+        "T * answers a round, and more for dropout",
+        PAPER + "Algorithm 2",
     )
 
 
@@ -241,6 +263,9 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
 
 
 def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue, PlannedValue]:
+    if demands_of(scenario.protocol).portfolio:
+        figure = portfolio.answers(scenario, rounds)
+        return figure, figure
     once = not demands_of(scenario.protocol).reweighs
     mechanism, alpha, beta = scenario.agents.value_mechanism, scenario.alpha, scenario.beta / rounds
     epsilon, mechanism_delta = mechanism.guarantee

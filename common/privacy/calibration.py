@@ -31,8 +31,8 @@ MOST = 1 << 50
 """Largest sample size or number of steps that a search considers."""
 
 
-def sampling_schedule(n: int, kappa: float, eta: float, rounds: int) -> tuple[float, ...]:
-    """Return the sampling bounds s_t >= TV(mu, mu') after t = 0, ..., rounds - 1 reweighs, rounded up.
+def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int = 0) -> tuple[float, ...]:
+    """Return the sampling bounds s_t >= TV(mu, mu') after t = before, ..., before + rounds - 1 reweighs, rounded up.
 
     ::
 
@@ -53,6 +53,8 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int) -> tuple[fl
         Step of multiplicative weights, at least 0.
     rounds
         Number of rounds, at least 1.
+    before
+        Number of reweighs before the first round.
 
     Raises
     ------
@@ -61,10 +63,10 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int) -> tuple[fl
     """
     if not 0.0 < kappa <= 1.0 or not kappa * n > MIN_SUPPORT:
         raise BadInput(f"kappa must be in (0, 1] with kappa n > {MIN_SUPPORT:g}, found {kappa} and n = {n}")
-    if not 0.0 <= eta < math.inf or rounds < 1:
-        raise BadInput(f"eta must be at least 0 and rounds at least 1, found {eta} and {rounds}")
+    if not 0.0 <= eta < math.inf or rounds < 1 or before < 0:
+        raise BadInput(f"eta and before must be at least 0, rounds at least 1, found {eta}, {before} and {rounds}")
     cap = up(1.0 / (kappa * n))
-    decay = exp(-eta * np.arange(rounds, dtype=np.float64))
+    decay = exp(-eta * np.arange(before, before + rounds, dtype=np.float64))
     # An exponent of size x errs by x units; beyond 60 the cap, at most 1/10, is in force for n below 2^50.
     unbiased = 1.0 / (1.0 + (n - 1.0) * decay) * (1.0 + 256.0 * 2.0**-52)
     return tuple(np.minimum(unbiased, cap).tolist())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from common.core.errors import BadScenario
+from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.scenario.scenario import Scenario, parse
 from common.scenario.sections import AgentCount, AgentsSection, CuratorSection, Density, Rounds, SampleSize, Step
@@ -58,6 +59,12 @@ class ResolvedScenario(Scenario):
 
     curator: ResolvedCurator
     agents: ResolvedAgents
+
+    @property
+    def planned_margins(self) -> tuple[Release, ...]:
+        """What a portfolio's counts of the curator's people cost: one in every round, and one of labels to rake by."""
+        counts = self.curator.rounds + self.reweighs_before
+        return counts * (Release(epsilon=down(self.margins_epsilon / counts)),) if self.margins_epsilon else ()
 
 
 def settled(scenario: Scenario) -> ResolvedScenario:

@@ -17,11 +17,16 @@ from common.core.errors import BadScenario, TandemError
 from common.core.values import Value, explain
 from common.people.spec import PopulationSpec, PublicPopulationSpec
 from common.people.tables.apart import apart
+from common.privacy.rounding import down
+from common.scenario.portfolio import Portfolio
 from common.scenario.problems.base import AnyProblem
 from common.scenario.sections import Accuracy, AgentsSection, CuratorSection, Divergence
 from common.vocabulary.demands.base import DEMANDS, demands_of
 from common.vocabulary.open_values import PLAN
 from common.vocabulary.tasks import Task
+
+MOST_FOR_MARGINS = 30.0
+"""Counts with so little noise are as good as counts without any."""
 
 
 class Scenario(Value):
@@ -57,6 +62,8 @@ class Scenario(Value):
         What to find out, for protocols about something else than a hypothesis with a small loss.
     public
         Records that everybody may see, beside those of the curator's people; learners that want them say so.
+    portfolio
+        How the protocol ``portfolio`` spends agents and the curator's epsilon.
     alone
         With a problem: leave the other side out, to see that it is needed. The curator's people, or the agents, stand
         by and are never asked.
@@ -79,6 +86,7 @@ class Scenario(Value):
     hypotheses: int | None = Field(default=None, ge=1)
     tasks: tuple[Task, ...] = ()
     problem: AnyProblem | None = None
+    portfolio: Portfolio | None = None
     alone: Literal["curator", "agents"] | None = None
     source: PopulationSpec
     target: PopulationSpec
@@ -91,6 +99,19 @@ class Scenario(Value):
     def anything_open(self) -> bool:
         """Whether a number is left at ``plan``."""
         return self.curator.anything_open or self.agents.count == PLAN
+
+    @property
+    def margins_epsilon(self) -> float:
+        """What a portfolio's counts of the curator's people cost in all; 0 where the protocol makes none."""
+        if not demands_of(self.protocol).portfolio:
+            return 0.0
+        epsilon, share = self.curator.epsilon, (self.portfolio or Portfolio()).margins
+        return min(MOST_FOR_MARGINS, MOST_FOR_MARGINS if epsilon is None else down(share * epsilon))
+
+    @property
+    def reweighs_before(self) -> int:
+        """How often weights are changed before the first model is learned."""
+        return int(demands_of(self.protocol).portfolio and (self.portfolio or Portfolio()).raking)
 
     @property
     def shares_a_file(self) -> bool:
@@ -110,6 +131,8 @@ class Scenario(Value):
 
     @model_validator(mode="after")
     def _problem_fits(self) -> Self:
+        if self.portfolio is not None and not demands_of(self.protocol).portfolio:
+            raise ValueError(f"portfolio is for protocol portfolio, found {self.protocol!r}: leave it out")
         if self.problem is None:
             if self.alone is not None:
                 raise ValueError("alone is for scenarios with a problem: leave it out")

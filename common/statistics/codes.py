@@ -32,7 +32,7 @@ def signed_shares(asked: Questions, mechanism: BitMechanism) -> Floats:
     BadInput
         If there are more than 2^24 items.
     """
-    bits = asked[0][0].bits
+    bits = asked[0][0].code_bits
     if 1 << bits > MAX_LISTED:
         raise BadInput(f"at most {MAX_LISTED} items are estimated at once, found 2^{bits}")
     sums = np.zeros(1 << bits, dtype=np.int64)

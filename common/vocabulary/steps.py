@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from common.core.arrays import AnyArray, Indices
 from common.vocabulary.operations.base import Operation
 from common.vocabulary.queries.base import Query
-from common.vocabulary.queries.code import CodeQuery
+from common.vocabulary.queries.code import CodedQuery
 
 
 @dataclass(frozen=True)
@@ -86,5 +86,5 @@ class MassAnswers(Answers):
         return np.flatnonzero(np.unpackbits(self.mask))
 
 
-Questions = list[tuple[CodeQuery, Answers]]
-"""Code queries, each with its answers."""
+Questions = list[tuple[CodedQuery, Answers]]
+"""Queries about a code, each with its answers."""

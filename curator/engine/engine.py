@@ -115,9 +115,9 @@ class Engine:
             raise PolicyRefused(f"{operation.kind} needs {least} features, records have {dimension}")
         event = self.workspace.event(operation)
         afford(event)
-        done, rounds = self._history.count(operation.kind), self._policy.rounds
-        if done >= rounds:
-            raise PolicyRefused(f"the policy allows {rounds} rounds, {done} {operation.kind!r} operations are done")
+        done, most = self._history.count(operation.kind), self._policy.most(operation.kind)
+        if done >= most:
+            raise PolicyRefused(f"the policy allows {most} rounds, {done} {operation.kind!r} operations are done")
         self.workspace.check(operation)
         return event
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from common.core.errors import BadData, PolicyRefused
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.demands.base import pattern_of
+from common.vocabulary.demands.base import demands_of, pattern_of
 from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
 from common.vocabulary.operations.base import Operation, parse_operation
 from common.vocabulary.records import Records
@@ -31,6 +32,8 @@ class Policy:
         None where nothing is learned.
     protocol, operations
         The protocol that was agreed to, and the kinds of operations that it may ask this curator for.
+    further
+        Operations of a kind that it may ask for beyond ``rounds``.
     """
 
     n: int
@@ -40,6 +43,7 @@ class Policy:
     learner: Learner | None
     protocol: str
     operations: frozenset[str]
+    further: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scenario: ResolvedScenario, sample: Sample, public: Records | None) -> Policy:
@@ -67,7 +71,11 @@ class Policy:
         protocol, alone = scenario.protocol, scenario.alone
         operations = pattern_of(protocol, alone).kinds("curator")
         name = protocol if alone is None else f"{protocol}, {alone} alone"
-        return cls(n, kappa, eta, rounds, learner, name, operations)
+        return cls(n, kappa, eta, rounds, learner, name, operations, demands_of(protocol).further)
+
+    def most(self, kind: str) -> int:
+        """Return how many operations of a kind it carries out at most."""
+        return self.rounds + self.further.get(kind, 0)
 
     def check_agreed(self, kind: str) -> None:
         """Refuse an operation that the agreed protocol does not use.

@@ -11,9 +11,9 @@ from common.core.errors import BadScenario, PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NoEvent
 from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.losses import Loss
 from common.vocabulary.operations.base import Operation, R, Result
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import Weighing
 from curator.engine.policy import Policy
 from curator.learners.base import Learner
 from curator.metering.access import Access
@@ -60,8 +60,8 @@ class Workspace:
             check_room=self._check_room,
         )
 
-    def _check_room(self, loss: Loss) -> None:
-        grown = self.reweighing.widening(loss)
+    def _check_room(self, weighing: Weighing) -> None:
+        grown = self.reweighing.widening(weighing)
         if grown:
             try:
                 self.sample.check_room(grown)
@@ -100,8 +100,7 @@ class Workspace:
     def advance(self, operation: Operation[R], result: R) -> None:
         """Go on to where an operation leads that released this: new weights, and a hypothesis to begin with."""
         if operation.reweighs_by is not None:
-            hypothesis: Hypothesis = operation.hypothesis  # type: ignore[attr-defined]  # who reweighs has one
-            self.reweighing.update(self.sample, hypothesis, operation.reweighs_by)
+            self.reweighing.update(self.sample, operation.reweighs_by)
         learned = HANDLERS[operation.kind]().learned(result)
         if learned is not None:
             self.previous = learned
@@ -125,9 +124,9 @@ def replayed(
     kept
         Spares the reweighs before it; None computes all of them.
     """
-    losses = [operation.reweighs_by for operation, _ in finished if operation.reweighs_by is not None]
+    reweighs = [operation.reweighs_by for operation, _ in finished if operation.reweighs_by is not None]
     done, cumulative_losses = kept if kept is not None else (0, None)
-    reweighing = Reweighing.restore(sample, policy.kappa, policy.eta, losses[:done], cumulative_losses)
+    reweighing = Reweighing.restore(sample, policy.kappa, policy.eta, reweighs[:done], cumulative_losses)
     workspace = Workspace(sample, reweighing, policy.learner, public=public)
     for operation, result in finished:
         if operation.reweighs_by is not None and done > 0:

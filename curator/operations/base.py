@@ -12,9 +12,9 @@ import numpy as np
 from common.core.registry import Registry
 from common.privacy.events import Event
 from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.losses import Loss
 from common.vocabulary.operations.base import Operation, R
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import Weighing
 from curator.learners.base import Learner
 from curator.metering.access import Access
 
@@ -38,7 +38,7 @@ class Standing:
     public
         The public sample; None where the scenario has none.
     check_room
-        Refuses a reweigh by a loss, for whose counts there is no memory.
+        Refuses a reweigh for whose counts there is no memory.
     """
 
     people: int
@@ -48,7 +48,7 @@ class Standing:
     learner: Learner | None
     previous: Hypothesis | None
     public: Records | None
-    check_room: Callable[[Loss], None]
+    check_room: Callable[[Weighing], None]
 
 
 class OperationHandler(ABC, Generic[Kind, R]):

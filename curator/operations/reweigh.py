@@ -23,7 +23,7 @@ class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
 
     def check(self, operation: Reweigh, standing: Standing) -> None:
         """Refuse counts that there is no room for: real losses widen them sooner than was planned."""
-        standing.check_room(operation.loss)
+        standing.check_room(operation.reweighs_by)
 
     def run(self, operation: Reweigh, access: Access, standing: Standing) -> Reweighed:
         """Return nothing."""

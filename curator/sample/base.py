@@ -12,9 +12,8 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import BadData
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.losses import Loss
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import Weighing
 from curator.sample.rejection import AcceptanceTable, Picked
 from curator.sample.rows.base import Rows
 from curator.sample.rows.fixed import Grid
@@ -88,12 +87,12 @@ class Sample(ABC):
 
     # Scores ---------------------------------------------------------------------------------------------------------
 
-    def reweigh(self, hypothesis: Hypothesis, loss: Loss, parts: int, most: int) -> ScoreHistogram:
+    def reweigh(self, weighing: Weighing, parts: int, most: int) -> ScoreHistogram:
         """Add every record's loss to its score and count the scores; see :meth:`Shard.reweigh`.
 
         If that fails half-way, scores are in between: :meth:`restore` them.
         """
-        return ScoreHistogram.merged(self._all(Shard.reweigh, hypothesis, loss, parts, most))
+        return ScoreHistogram.merged(self._all(Shard.reweigh, weighing, parts, most))
 
     def refine(self, factor: int, most: int) -> None:
         """Multiply every score by a factor; see :meth:`Shard.refine`."""

@@ -14,9 +14,8 @@ from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import BadData
 from common.numerics.kernels import njit
 from common.service.capacity import check_memory
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.losses import Loss, grain
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import Weighing
 from curator.sample.rejection import STEP, AcceptanceTable, Picked, accept, find, stack
 from curator.sample.rows.base import Rows
 
@@ -97,15 +96,15 @@ class Shard:
 
     # Scores ---------------------------------------------------------------------------------------------------------
 
-    def reweigh(self, hypothesis: Hypothesis, loss: Loss, parts: int, most: int) -> ScoreHistogram:
+    def reweigh(self, weighing: Weighing, parts: int, most: int) -> ScoreHistogram:
         """Add to each score the record's loss, and count the scores.
 
         Parameters
         ----------
-        hypothesis, loss
-            Whose loss, and which.
+        weighing
+            Whose values are added.
         parts
-            How much a loss of 1 adds: the loss's own :func:`~common.vocabulary.losses.grain`, or a multiple of it.
+            How much a value of 1 adds: the weighing's own grain, or a multiple of it.
         most
             Greatest score that can come out.
 
@@ -116,7 +115,7 @@ class Shard:
         """
         self._advance(self._most + parts, most)
         self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
-        losses, factor = self._rows.losses(hypothesis, loss), parts // grain(loss)
+        losses, factor = self._rows.losses(weighing), parts // weighing.grain
 
         def add(begin: int, end: int) -> None:
             _add(self._cumulative_losses[begin:end], losses(begin, end), factor)

@@ -52,7 +52,13 @@ RELEASE_UNIT = 1 / 16
 
 
 def planned_events(
-    learner: Learner | None, share: float | None, n: int, kappa: float | None, eta: float, rounds: int
+    learner: Learner | None,
+    share: float | None,
+    n: int,
+    kappa: float | None,
+    eta: float,
+    rounds: int,
+    before: int = 0,
 ) -> Sequence[Event]:
     """Return the events of ``rounds`` rounds of learning and reweighing: what the budget must hold.
 
@@ -60,7 +66,7 @@ def planned_events(
     """
     if learner is None:
         return rounds * [NonPrivate() if share is None else Release(epsilon=share)]
-    bounds = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds)
+    bounds = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds, before)
     return [learner.event(bound) for bound in bounds]
 
 
@@ -120,7 +126,12 @@ class Curator:
             raise BadScenario("people are real: the curator needs an epsilon and a delta")
         self._policy = policy = Policy.of(scenario, sample, public)
         share = None if section.epsilon is None else section.share
-        planned = planned_events(policy.learner, share, policy.n, policy.kappa, policy.eta, policy.rounds)
+        planned = [
+            *planned_events(
+                policy.learner, share, policy.n, policy.kappa, policy.eta, policy.rounds, scenario.reweighs_before
+            ),
+            *scenario.planned_margins,
+        ]
         self._budget = open_budget(section.epsilon, section.delta, planned)
         self._guarantee = of_curator(self._budget.guarantee, section.guarantee.protects)
         self._lock = threading.Lock()

@@ -13,9 +13,8 @@ from common.core.errors import BadInput, BadScenario
 from common.numerics.elementary_compiled import exp, log
 from common.numerics.kernels import njit
 from common.privacy.calibration import MIN_SUPPORT, sampling_schedule
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.losses import Loss, grain
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import Weighing
 from curator.sample.base import Sample
 from curator.sample.local import LocalSample
 from curator.sample.shard import MAX_CUMULATIVE_LOSS, ScoreHistogram, widened
@@ -35,7 +34,7 @@ class Reweighing:
     ``log w_i = -eta * sum_{r <= t} (1 - loss_r(i))``; only differences matter, so the *score* ``sum_r
     loss_r(i)`` is all that is kept, beside the record (:class:`~curator.sample.base.Sample`): ``w_i`` is proportional
     to ``exp(eta * score_i)``. Scores are whole numbers: counts of mistakes (one byte a record up to 255 reweighs), or,
-    from the first other loss on, of 1024ths (:func:`common.vocabulary.losses.count`). So they are exact and never
+    from the first other loss on, of 1024ths (:mod:`common.vocabulary.weighing`). So they are exact and never
     underflow, and how many records have each is all that the projection needs.
 
     mu is the kappa-dense projection (Kohen & Sheffet, equation (2) and Algorithm 2)
@@ -90,7 +89,7 @@ class Reweighing:
         sample: Sample,
         kappa: float | None,
         eta: float,
-        losses: Iterable[Loss] = (),
+        reweighs: Iterable[Weighing] = (),
         cumulative_losses: Iterable[AnyArray] | None = None,
     ) -> Self:
         """Set a sample's scores to what they were, and return the law that belongs to them.
@@ -99,8 +98,8 @@ class Reweighing:
         ----------
         sample
             Whatever its scores are; they are set.
-        losses
-            By which losses it was reweighed until then, in order.
+        reweighs
+            By what it was reweighed until then, in order.
         cumulative_losses
             Those of each shard at that time; None where the sample was never reweighed.
 
@@ -110,7 +109,7 @@ class Reweighing:
             If the scores cannot be those of the sample after that many reweighs.
         """
         restored = cls(len(sample), kappa, eta)
-        grains = [grain(loss) for loss in losses]
+        grains = [weighing.grain for weighing in reweighs]
         restored._updates, restored._parts = len(grains), max(grains, default=1)
         restored._histogram = sample.restore(cumulative_losses, restored._updates * restored._parts)
         return restored
@@ -120,8 +119,8 @@ class Reweighing:
         """Number of reweighs so far, t."""
         return self._updates
 
-    def update(self, sample: Sample, hypothesis: Hypothesis, loss: Loss = "zero-one") -> None:
-        """Multiply each weight by ``exp(-eta (1 - loss_i))``, loss_i that of the hypothesis on record i.
+    def update(self, sample: Sample, weighing: Weighing) -> None:
+        """Multiply each weight by ``exp(-eta (1 - loss_i))``, loss_i what ``weighing`` says of record i.
 
         If it fails half-way, the sample's scores are in between: :meth:`restore` them.
 
@@ -130,19 +129,19 @@ class Reweighing:
         BadInput
             If scores would exceed 32 bits: after 2^22 reweighs by real losses. Nothing changes then.
         """
-        parts = max(self._parts, grain(loss))
+        parts = max(self._parts, weighing.grain)
         most = (self._updates + 1) * parts
         if most > MAX_CUMULATIVE_LOSS:
             raise BadInput(f"weights hold {MAX_CUMULATIVE_LOSS // parts} reweighs of this kind, this would be one more")
         if parts > self._parts:
             sample.refine(parts // self._parts, most)
             self._parts = parts
-        self._histogram = sample.reweigh(hypothesis, loss, parts, most)
+        self._histogram = sample.reweigh(weighing, parts, most)
         self._updates += 1
 
-    def widening(self, loss: Loss) -> int:
-        """Return how many more bytes a record a reweigh by such a loss needs for a while: 0 if counts stay as wide."""
-        parts = max(self._parts, grain(loss))
+    def widening(self, weighing: Weighing) -> int:
+        """Return how many more bytes a record such a reweigh needs for a while: 0 if counts stay as wide."""
+        parts = max(self._parts, weighing.grain)
         return widened(self._updates * self._parts, (self._updates + 1) * parts)
 
     def density(self) -> Density:

@@ -26,10 +26,10 @@ from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.relabelled import Relabelled
 from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.losses import Loss
 from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.records import Records
 from common.vocabulary.tasks import Task
+from common.vocabulary.weighing import HypothesisLoss, Weighing
 from common.wire.identity import Signed
 from curator.engine import workspace as engine_workspace
 from curator.learners.base import Learner, learn_from, parse_learner
@@ -77,7 +77,7 @@ def reweighed(records: Records, hypothesis: Hypothesis, kappa: float | None = KA
     """Return draws after the malicious reweighs."""
     weights, sample = Reweighing(len(records), kappa, ETA), LocalSample.of(records)
     for _ in range(REWEIGHS):
-        weights.update(sample, hypothesis)
+        weights.update(sample, HypothesisLoss(hypothesis))
     return weights.sampler(sample)
 
 
@@ -109,8 +109,8 @@ def projection_case() -> Case:
 class Overwritten(Reweighing):
     """Multiplies the weights that it projected, and forgets the ones it had."""
 
-    def update(self, sample: Sample, hypothesis: Hypothesis, loss: Loss = "zero-one") -> None:
-        super().update(sample, hypothesis, "hinge")  # the same loss of a conjunction, in 1024ths: a cut is seldom whole
+    def update(self, sample: Sample, weighing: Weighing) -> None:
+        super().update(sample, weighing)
         flat = [np.minimum(scores, round(self._cut())).astype(np.uint32) for scores in sample.cumulative_losses()]
         self._histogram = sample.restore(flat, 1024 * self._updates)
 
@@ -129,7 +129,8 @@ def drawn_after(kind: type[Reweighing]) -> Subject:
         records = Records(1 - rows, np.ones(len(rows), dtype=np.int8))
         weights, sample = kind(len(rows), 11 / len(rows), 4.0), LocalSample.of(records)
         for feature in range(rows.shape[1]):
-            weights.update(sample, Conjunction(features=(feature,)))
+            # Hinge, the same loss of a conjunction in 1024ths: a cut is seldom whole.
+            weights.update(sample, HypothesisLoss(Conjunction(features=(feature,)), "hinge"))
         drawn = weights.sampler(sample).draws(runs, source)
         return np.asarray(drawn.features @ (1 << np.arange(rows.shape[1])))
 
@@ -156,7 +157,7 @@ def second_task_case() -> Case:
     def subject(replaced: tuple[int, int, int], runs: int, source: RandomSource) -> AnyArray:
         weights, sample = Reweighing(N, KAPPA, ETA), LocalSample.of(booleans(replaced))
         for _ in range(REWEIGHS):
-            weights.update(sample, ABOUT_ANOTHER_LABEL)
+            weights.update(sample, HypothesisLoss(ABOUT_ANOTHER_LABEL))
         drawn = TaskSampler(sample, weights.density(), Task(features=2)).draws(runs, source)
         return np.asarray(drawn.features @ np.array([1, 2]))
 

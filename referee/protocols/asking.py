@@ -19,7 +19,7 @@ from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.operations.base import Operation, R
 from common.vocabulary.operations.learn import Learn, Learned
 from common.vocabulary.queries.base import Query
-from common.vocabulary.queries.code import CodeQuery
+from common.vocabulary.queries.code import CodedQuery, CodeQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Questions, Together
 from common.vocabulary.tasks import Task
 from common.wire.messages import MAX_LISTED, most_agents, too_many
@@ -144,21 +144,23 @@ def at_once(count: int, *, alike: bool = False) -> int:
 
 
 def ask_codes(count: int, **what: Any) -> Generator[AskAgents, Answers, Questions]:
-    """Ask ``count`` agents a :class:`CodeQuery`, in as many questions as that takes, each with other public rows.
+    """Ask ``count`` agents the :class:`CodeQuery` with these attributes; see :func:`ask_coded`."""
+    return (yield from ask_coded(CodeQuery(**what), count))
+
+
+def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Questions]:
+    """Ask ``count`` agents a query about a code, in as many questions as that takes, each with other public rows.
 
     Parameters
     ----------
-    count
-        How many agents.
-    what
-        Attributes of the query; ``public`` is that of the first question.
+    query
+        The first question.
     """
     asked: Questions = []
-    public = what.pop("public")
     for begin in range(0, count, MAX_LISTED):
-        query = CodeQuery(public=public + len(asked), **what)
-        answers = yield AskAgents(query, min(MAX_LISTED, count - begin))
-        asked.append((query, answers))
+        question = query.model_copy(update={"public": query.public + len(asked)})
+        answers = yield AskAgents(question, min(MAX_LISTED, count - begin))
+        asked.append((question, answers))
     return asked
 
 

@@ -23,6 +23,16 @@ from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
 
 
 @dataclass(frozen=True)
+class Judged:
+    """A candidate of a protocol that judges several: its name, what it is, and what ``asked`` agents say about it."""
+
+    name: str
+    hypothesis: Hypothesis
+    estimate: Estimate
+    asked: int
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How a protocol ended.
 
@@ -37,6 +47,9 @@ class Outcome:
     tasks
         Of a protocol that learns several things: how each ended, in order. The rest is then that of the last one, and
         the iterations are those of all.
+    judged, gap
+        Of a protocol that judges several candidates: each of them, and by how much the answer's loss may exceed the
+        least. All intervals and the gap hold together with the estimate's confidence.
     """
 
     status: Literal["done", "exhausted"]
@@ -45,6 +58,8 @@ class Outcome:
     estimate: Estimate | None
     reason: str
     tasks: tuple[Outcome, ...] = ()
+    judged: tuple[Judged, ...] = ()
+    gap: float | None = None
 
     @property
     def hypothesis(self) -> Hypothesis:

@@ -8,7 +8,7 @@ from common.privacy.guarantee import NOTHING, Guarantee, together
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.wire.messages import Terms
-from referee.protocols.base import Outcome
+from referee.protocols.base import Judged, Outcome
 
 
 def result_document(
@@ -27,9 +27,11 @@ def result_document(
 
     ``lost`` counts agents that were asked and did not answer: who kept silent, and who declined, by reason.
     ``enrolment`` counts participants, beside the referee's caps. ``tasks`` is there only if the protocol learned
-    several things: what was found for each, in order.
+    several things: what was found for each, in order. ``candidates`` and ``gap`` are there if it judged several.
     """
-    several = {"tasks": [_task(ended) for ended in outcome.tasks]} if outcome and outcome.tasks else {}
+    several: dict[str, Any] = {"tasks": [_task(ended) for ended in outcome.tasks]} if outcome and outcome.tasks else {}
+    if outcome and outcome.judged:
+        several |= {"candidates": [_candidate(judged) for judged in outcome.judged], "gap": outcome.gap}
     return {
         "scenario": scenario.name,
         "status": status,
@@ -57,6 +59,15 @@ def promises(scenario: Scenario, terms: Terms | None) -> dict[str, Guarantee]:
     curator, agent = NOTHING if terms is None else terms.guarantee, scenario.agents.guarantee
     both = {"together": together(curator, agent)} if scenario.shares_a_file and terms is not None else {}
     return {"curator": curator, "agent": agent, **both}
+
+
+def _candidate(judged: Judged) -> dict[str, Any]:
+    return {
+        "name": judged.name,
+        "hypothesis": judged.hypothesis.wire(),
+        "estimate": judged.estimate.wire(),
+        "asked": judged.asked,
+    }
 
 
 def _task(ended: Outcome) -> dict[str, Any]:

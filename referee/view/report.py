@@ -35,15 +35,18 @@ SIMULATED = "simulated: whoever knows the run's seed can undo the noise, so noth
 
 def write_report(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], history: History) -> None:
     """Write ``report.md``, and ``figures/loss.svg`` and ``.png`` if there are rounds and matplotlib is installed."""
-    rounds = [numbers for numbers in history if "value" in numbers]
-    drawn = bool(rounds) and find_spec("matplotlib") is not None
+    rounds = [numbers for numbers in history if "round" in numbers and "value" in numbers]
+    drawn = bool(rounds or "candidates" in result) and find_spec("matplotlib") is not None
     if drawn:
         draw(folder / "figures", scenario, result, rounds)
     write_durably(folder / "report.md", _page(scenario, result, rounds, drawn).encode())
 
 
 def draw(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], rounds: History) -> None:
-    """Draw the estimated loss on T of every round with its interval, the level, and the true losses that are known."""
+    """Draw the estimated loss on T of every round with its interval, the level, and the true losses that are known.
+
+    Where candidates were judged there is one point for each of them in the place of the rounds.
+    """
     # Only here: matplotlib takes long to import, and no service needs it.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -53,11 +56,13 @@ def draw(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], round
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    numbers = [r["round"] for r in rounds]
-    below = [r["value"] - r["low"] for r in rounds]
-    above = [r["high"] - r["value"] for r in rounds]
+    judged = result.get("candidates", [])
+    points = [candidate["estimate"] for candidate in judged] or rounds
+    numbers = list(range(1, len(judged) + 1)) or [r["round"] for r in rounds]
+    below = [r["value"] - r["low"] for r in points]
+    above = [r["high"] - r["value"] for r in points]
     axes.errorbar(
-        numbers, [r["value"] for r in rounds], yerr=[below, above], fmt="o", capsize=3, color="#1f4e79",
+        numbers, [r["value"] for r in points], yerr=[below, above], fmt="o", capsize=3, color="#1f4e79",
         label=f"agents' estimate, {result['estimate']['confidence']:.0%} interval",
     )  # fmt: skip
     if halts(scenario):
@@ -73,15 +78,23 @@ def draw(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], round
             value = found["loss_on_target"]
             axes.axhline(value, color="#777777", linestyle=styles[name], label=f"{name}, {value:.3f}")
     axes.set(
-        xlabel="round",
+        xlabel="" if judged else "round",
         ylabel=f"{scenario.agents.loss} loss on the population T",
         title=f"{scenario.name}: {result['status']}",
         ylim=(0, None),
     )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if judged:
+        axes.set_xticks(numbers, [candidate["name"].replace(", ", "\n") for candidate in judged], fontsize=8)
     axes.legend(fontsize=8)
     for suffix in ("svg", "png"):
         figure.savefig(folder / f"loss.{suffix}", dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+
+
+def interval(judged: dict[str, Any]) -> str:
+    """Return what the agents say of a candidate, in words."""
+    found = judged["estimate"]
+    return f"{found['value']:.4f}, in {found['low']:.4f} to {found['high']:.4f}, {judged['asked']:,} agents"
 
 
 def halts(scenario: ResolvedScenario) -> bool:
@@ -108,6 +121,8 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
         *(f"| lost | {_safe(words)} |" for words in lost(result)),
         f"| seconds | {result['seconds']['total']} |",
     ]
+    for judged in result.get("candidates", []):
+        lines.append(f"| {_safe(judged['name'])} | {interval(judged)} |")
     if result["truth"] is not None and "correct" in result["truth"]:
         lines.append(f"| answer | `{json.dumps(result['answer'])}` |")
         lines.append(f"| in truth | `{json.dumps(result['truth'])}` |")

@@ -21,7 +21,7 @@ from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import HYPOTHESES
 from referee.audit.audit import Audit
-from referee.view.report import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
+from referee.view.report import PROMISED, SIMULATED, TRUTHS, interval, lost, over_all_runs
 
 _OUT = Console()
 _ERR = Console(stderr=True)
@@ -100,6 +100,8 @@ def result(document: dict[str, Any], *, simulated: bool) -> None:
             "loss on T, estimated" if _about_a_loss(document) else "estimate of the agents",
             f"{e['value']:.4f}, in {e['low']:.4f} to {e['high']:.4f} at {e['confidence']:.0%}",
         )
+    for judged in document.get("candidates", []):
+        table.add_row(f"  {_shown(judged['name'])}", interval(judged))
     if document["truth"] and "loss_on_target" in document["truth"]:
         known = document["truth"].get("note", "only an experiment can know")
         table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")

@@ -11,6 +11,7 @@ from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss
 from curator.sample.local import LocalSample
 from curator.sample.rows.single import SingleRows
 from curator.weights.reweighing import Reweighing
@@ -43,7 +44,7 @@ def reweighed(table: AnyArray, kappa: float | None, eta: float) -> tuple[Reweigh
     weights = Reweighing(len(sample), kappa, eta)
     real = table.dtype != np.uint8
     for t in range(len(table)):
-        weights.update(sample, hypothesis(t, len(table), real=real), "hinge" if real else "zero-one")
+        weights.update(sample, HypothesisLoss(hypothesis(t, len(table), real=real), "hinge" if real else "zero-one"))
     return weights, sample
 
 

@@ -17,6 +17,7 @@ from common.privacy.accountants.base import Plan as Events
 from common.privacy.budget import cost, fits
 from common.privacy.calibration import sampling_schedule, smallest_n
 from common.privacy.events import Event, NonPrivate
+from common.privacy.rounding import down
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.base import LearnerSettings, OpenSettings
 from common.vocabulary.open_values import PLAN
@@ -51,12 +52,18 @@ class Task:
     sample: int
 
     @property
+    def before(self) -> int:
+        """Number of reweighs before the first round."""
+        return self.scenario.reweighs_before
+
+    @property
     def budget(self) -> tuple[float, float, float] | None:
-        """The curator's epsilon and delta, and kappa; None where one of them is missing."""
+        """The curator's epsilon that is for its learner, delta, and kappa; None where one of them is missing."""
         curator = self.scenario.curator
         if curator.epsilon is None or curator.delta is None or self.kappa is None:
             return None
-        return curator.epsilon, curator.delta, self.kappa
+        others = self.scenario.margins_epsilon
+        return down(curator.epsilon - others) if others else curator.epsilon, curator.delta, self.kappa
 
 
 class LearnerPlanning(ABC, Generic[Asked, Settled]):
@@ -112,7 +119,7 @@ class LearnerPlanning(ABC, Generic[Asked, Settled]):
         epsilon, delta, kappa = budget
 
         def events(size: int) -> Events:
-            return events_of(learner, sampling_schedule(size, kappa, task.eta, task.rounds)) or []
+            return events_of(learner, sampling_schedule(size, kappa, task.eta, task.rounds, task.before)) or []
 
         return follow(
             given,
@@ -162,9 +169,11 @@ def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | N
     return None if any(isinstance(event, NonPrivate) for event in rounds) else list(rounds.items())
 
 
-def spent(learner: LearnerSettings, delta: float, n: int, kappa: float | None, eta: float, rounds: int) -> float:
+def spent(
+    learner: LearnerSettings, delta: float, n: int, kappa: float | None, eta: float, rounds: int, before: int = 0
+) -> float:
     """Return the epsilon that all rounds cost at ``delta``, infinite if the learner guarantees nothing."""
-    events = _events(learner, n, kappa, eta, rounds)
+    events = _events(learner, n, kappa, eta, rounds, before)
     return math.inf if events is None else cost(events, delta)
 
 
@@ -176,16 +185,19 @@ def affordable(
     kappa: float | None,
     eta: float,
     rounds: int,
+    before: int = 0,
     *,
     quick: bool = False,
 ) -> bool:
     """Tell whether :func:`spent` is at most epsilon; quicker, most of all where only quick accountants are asked."""
-    events = _events(learner, n, kappa, eta, rounds)
+    events = _events(learner, n, kappa, eta, rounds, before)
     return events is not None and fits(events, epsilon, delta, quick=quick)
 
 
-def _events(learner: LearnerSettings, n: int, kappa: float | None, eta: float, rounds: int) -> Events | None:
-    return events_of(learner, (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds))
+def _events(
+    learner: LearnerSettings, n: int, kappa: float | None, eta: float, rounds: int, before: int
+) -> Events | None:
+    return events_of(learner, (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds, before))
 
 
 def lemma(scenario: Scenario, paper: bool) -> PlannedValue:

@@ -59,7 +59,7 @@ class ModelAgnosticPlanning(LearnerPlanning[OpenModelAgnostic, ModelAgnosticSett
         """Fill in the aggregation, then the chunks that go with it."""
         schedule: Sequence[float] = ()
         if n is not None and task.kappa is not None:
-            schedule = sampling_schedule(n, task.kappa, task.eta, task.rounds)
+            schedule = sampling_schedule(n, task.kappa, task.eta, task.rounds, task.before)
         return self._completed(task.scenario, task.rounds, schedule)
 
     def people(self, task: Task, learner: ModelAgnosticSettings) -> PlannedValue:

@@ -65,7 +65,7 @@ class SgdPlanning(LearnerPlanning[OpenSgd, SgdSettings]):
             return at(formulas.paper_noise(epsilon, delta, kappa * n))
 
         def fits(noise: float, quick: bool) -> bool:
-            return affordable(at(noise), epsilon, delta, n, kappa, task.eta, task.rounds, quick=quick)
+            return affordable(at(noise), epsilon, delta, n, kappa, task.eta, task.rounds, task.before, quick=quick)
 
         return at(_least_noise(fits))
 

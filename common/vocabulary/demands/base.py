@@ -25,6 +25,10 @@ class Demands:
     reweighs
         The curator's sample is reweighed, on which the bound on the divergence rests. If not, the curator learns once,
         and all agents test what was learned.
+    portfolio
+        It judges several models and their repairs; the scenario may say how it spends.
+    further
+        Operations of a kind beyond one a round, by kind.
     several_tasks
         It learns several things about the same people, if the scenario names them.
     alone
@@ -33,6 +37,8 @@ class Demands:
 
     pattern: Pattern
     reweighs: bool = True
+    portfolio: bool = False
+    further: Mapping[str, int] = field(default_factory=dict)
     several_tasks: bool = False
     alone: Mapping[str, Pattern] = field(default_factory=dict)
 

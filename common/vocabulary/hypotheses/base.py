@@ -140,8 +140,10 @@ PlainHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(_plain)]
 def hypothesis_kind(wire: Any) -> str | None:
     """Return the kind of the hypothesis in a query's or operation's JSON form; None if it names none that exists.
 
-    Looks at nothing else: it comes before anything is parsed.
+    Of those about cells of its scores it is that of the cells. Looks at nothing else: it comes before anything is
+    parsed.
     """
-    hypothesis = wire.get("hypothesis") if isinstance(wire, dict) else None
+    holder = wire.get("cells", wire) if isinstance(wire, dict) else None
+    hypothesis = holder.get("hypothesis") if isinstance(holder, dict) else None
     kind = hypothesis.get("kind") if isinstance(hypothesis, dict) else None
     return kind if kind in HYPOTHESES.names() else None

@@ -11,7 +11,7 @@ from common.core.errors import BadMessage
 from common.core.registry import Vocabulary
 from common.core.values import Value
 from common.privacy.events import Event, parse_event
-from common.vocabulary.losses import Loss
+from common.vocabulary.weighing import Weighing
 
 MAX_WHOLE = 1 << 53
 """Whole numbers up to here are the same as doubles."""
@@ -57,8 +57,8 @@ class Operation(Value, Generic[R]):
         """Smallest number of features that the records must have."""
 
     @property
-    def reweighs_by(self) -> Loss | None:
-        """The loss by which it changes the curator's weights; None: it leaves them as they are."""
+    def reweighs_by(self) -> Weighing | None:
+        """By what it changes the curator's weights; None: it leaves them as they are."""
         return None
 
     def check(self, result: R) -> None:

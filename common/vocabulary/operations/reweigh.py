@@ -8,6 +8,7 @@ from common.vocabulary.hypotheses.base import AnyHypothesis
 from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.losses import Loss
 from common.vocabulary.operations.base import OPERATIONS, Operation, Result
+from common.vocabulary.weighing import HypothesisLoss
 
 
 class Reweighed(Result):
@@ -43,6 +44,6 @@ class Reweigh(Operation[Reweighed]):
         return self.hypothesis.min_features
 
     @property
-    def reweighs_by(self) -> Loss:
-        """Its loss."""
-        return self.loss
+    def reweighs_by(self) -> HypothesisLoss:
+        """The hypothesis's loss."""
+        return HypothesisLoss(self.hypothesis, self.loss)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -16,8 +17,29 @@ from common.vocabulary.queries.base import QUERIES, Query
 from common.vocabulary.records import Records
 
 
+class CodedQuery(Query):
+    """One bit of the Hadamard code of an item: which one is public.
+
+    Attributes
+    ----------
+    public
+        Public randomness: with the slot it determines each agent's row. Any value is safe.
+    """
+
+    public: int = Field(ge=0, lt=1 << 63)
+
+    @property
+    @abstractmethod
+    def code_bits(self) -> int:
+        """Length of an item's number."""
+
+    def rows(self, slots: Indices) -> Indices:
+        """Return each slot's row, below 2^code_bits."""
+        return (public_words(self.public, slots) & np.uint64((1 << self.code_bits) - 1)).astype(np.int64)
+
+
 @QUERIES.register("code")
-class CodeQuery(Query):
+class CodeQuery(CodedQuery):
     """<r, v> + s over F_2: v my item, r a public random row for my slot, s a bit of mine; 1/2 if I have no item.
 
     With randomized response this is Hadamard response (:mod:`common.vocabulary.mechanisms.hadamard`) about items with a
@@ -34,8 +56,6 @@ class CodeQuery(Query):
         The feature that is s; ``label``: 1 if the label is +1; None: 0.
     present
         The feature that is 1 if there is an item; None: there is one.
-    public
-        Public randomness: with the slot it determines each agent's row. Any value is safe.
     """
 
     kind: Literal["code"] = "code"
@@ -43,7 +63,6 @@ class CodeQuery(Query):
     bits: int = Field(ge=1, le=63)
     sign: Annotated[int, Field(ge=0, lt=1 << 20)] | Literal["label"] | None = None
     present: int | None = Field(default=None, ge=0, lt=1 << 20)
-    public: int = Field(ge=0, lt=1 << 63)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
@@ -68,15 +87,15 @@ class CodeQuery(Query):
         sign = [self.sign] if isinstance(self.sign, int) else []
         return sign + ([] if self.present is None else [self.present])
 
-    def rows(self, slots: Indices) -> Indices:
-        """Return each slot's row, below 2^bits."""
-        return (public_words(self.public, slots) & np.uint64((1 << self.bits) - 1)).astype(np.int64)
+    @property
+    def code_bits(self) -> int:
+        """The item's."""
+        return self.bits
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return 0, 1 or 1/2 per record, shape (n,)."""
         features = records.features
-        values = np.empty(len(records), dtype=np.uint64)
-        _products(pack(features[:, : self.bits]), self.rows(slots).astype(np.uint64), values)
+        values = code_bits(pack(features[:, : self.bits]), self.rows(slots))
         further = iter(range(self.bits, features.shape[1]))
         if self.sign == "label":
             values ^= records.labels > 0
@@ -85,6 +104,13 @@ class CodeQuery(Query):
         if self.present is None:
             return values.astype(np.float64)
         return np.where(features[:, next(further)] > 0, values.astype(np.float64), 0.5)
+
+
+def code_bits(items: Words, rows: Indices) -> Words:
+    """Return <r, v> over F_2 of each item's number v and row r, shape (n,), uint64 in {0, 1}."""
+    values = np.empty(len(items), dtype=np.uint64)
+    _products(items, rows.astype(np.uint64), values)
+    return values
 
 
 @njit

@@ -10,10 +10,9 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Singles
 from common.numerics.kernels import njit, njit_inlined, prefetch
-from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.losses import Loss, count
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import Weighing
 from curator.sample.rows.gathered_rows import GatheredRows
 
 _AHEAD = 96
@@ -85,9 +84,9 @@ class Rows(ABC):
             As :meth:`common.vocabulary.records.Records.check`.
         """
 
-    def losses(self, hypothesis: Hypothesis, loss: Loss) -> Callable[[int, int], AnyArray]:
-        """Return what computes the losses of records begin, ..., end - 1: :func:`common.vocabulary.losses.count`."""
-        return lambda begin, end: count(loss, hypothesis, self.block(begin, end))
+    def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
+        """Return what computes the losses of records begin, ..., end - 1: :meth:`Weighing.count`."""
+        return lambda begin, end: weighing.count(self.block(begin, end))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={len(self)}, d={self.dimension})"

@@ -15,10 +15,9 @@ from common.core.errors import BadData, BadScenario
 from common.numerics.kernels import njit, njit_exact
 from common.numerics.lanes import WIDTH, fma, load, load_some, singles, total
 from common.people.spec import PopulationSpec
-from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.losses import Loss
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss, Weighing
 from curator.sample.rows.base import Rows, gather, is_long
 from curator.sample.rows.gathered_rows import Codes, GatheredRows
 
@@ -181,15 +180,17 @@ class FixedRows(Rows):
     def check(self) -> None:
         """All codes stand for finite features and a label."""
 
-    def losses(self, hypothesis: Hypothesis, loss: Loss) -> Callable[[int, int], AnyArray]:
+    def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
         """Return what computes the losses; the mistakes of a half-space in integers, without decoding.
 
         Its weights are rounded to 2^-30 of the largest's power of 2 (beyond 127 features less finely). All after
         that is exact, and so depends neither on the machine nor on the order of additions.
         """
-        if loss != "zero-one" or not isinstance(hypothesis, Linear):
-            return super().losses(hypothesis, loss)
-        integers, threshold = self._integers(hypothesis)
+        if not isinstance(weighing, HypothesisLoss) or weighing.loss != "zero-one":
+            return super().losses(weighing)
+        if not isinstance(weighing.hypothesis, Linear):
+            return super().losses(weighing)
+        integers, threshold = self._integers(weighing.hypothesis)
         weights = _unrolled([*integers.tolist(), *[0] * (self.dimension - len(integers))], np.float64)
         compare = _mistakes_unrolled if isinstance(weights, tuple) else _mistakes
 

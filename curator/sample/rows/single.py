@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Indices, Labels, Singles
-from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.losses import Loss
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss, Weighing
 from curator.sample.rows.base import Rows, gather, is_long
 from curator.sample.rows.gathered_rows import GatheredRows
 
@@ -87,10 +86,10 @@ class SingleRows(Rows):
         self._last = plane, signed(plane, Records(self._features, self._labels), np.arange(len(self)))
         return self._last[1][rows]
 
-    def losses(self, hypothesis: Hypothesis, loss: Loss) -> Callable[[int, int], AnyArray]:
+    def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
         """Return what computes the losses; a half-space's mistakes are looked up where its margins are known."""
-        if loss != "zero-one" or self._last is None or self._last[0] != hypothesis:
-            return super().losses(hypothesis, loss)
+        if self._last is None or weighing != HypothesisLoss(self._last[0]):
+            return super().losses(weighing)
         margins, labels = self._last[1], self._labels
         return lambda begin, end: wrong(margins[begin:end], labels[begin:end])
 

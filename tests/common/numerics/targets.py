@@ -15,6 +15,7 @@ from common.people.distributions.base import parse_distribution
 from common.people.spec import SimulatedRecordSource
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss
 from curator.learners.adaptation.passes import Forces, move_rows
 from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
@@ -47,7 +48,7 @@ def sampler(dimension: int, *, fixed: bool) -> Sampler:
     generator = np.random.default_rng(2)
     for _ in range(2):
         plane = Linear(weights=tuple(generator.normal(size=dimension).tolist()), threshold=0.3)
-        weights.update(sample, plane)
+        weights.update(sample, HypothesisLoss(plane))
     return weights.sampler(sample)
 
 

@@ -30,6 +30,7 @@ RELEASES: dict[str, dict[str, Any]] = {
     "count": {"feature": 5},
     "parities": {"features": 2, "first": 2, "bits": 4, "blocks": 2, "parts": 3},
     "head": {"first": 1, "bits": 5, "most": 4},
+    "margins": {"cells": {"hypothesis": {"kind": "linear", "weights": [1.0] * 6, "threshold": 3.0}, "cuts": [0.0]}},
 }
 """Each reads all six features."""
 FEATURES = np.random.default_rng(0).integers(0, 2, (40, 6)).astype(np.uint8)
@@ -67,7 +68,7 @@ def charged(local_curator: Office) -> list[Any]:
 
 
 def test_every_operation_with_an_epsilon_of_its_own_is_covered():
-    others = {"learn", "reweigh", "label"}
+    others = {"learn", "reweigh", "rake", "label"}
     assert sorted(RELEASES) == sorted(set(HANDLERS.names()) - others)
 
 

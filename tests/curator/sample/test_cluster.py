@@ -18,6 +18,7 @@ from common.core.errors import BadData, BadScenario, PeerUnavailable
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss
 from curator.weights.reweighing import Reweighing
 from tests.support import Bench, tiny
 
@@ -79,7 +80,7 @@ def reweighed(sample: Any, kappa: float, eta: float, kill: int | None = None) ->
     for k, plane in enumerate(PLANES):
         if kill == k:
             os.kill(sample.processes()[1], signal.SIGKILL)
-        law.update(sample, plane, "zero-one" if k < 2 else "hinge")
+        law.update(sample, HypothesisLoss(plane, "zero-one" if k < 2 else "hinge"))
         sampler, source = law.sampler(sample), RandomSource.seeded(k)
         found.append(sampler.indices(3000, source).tolist())
         records = sampler.draws(3000, source)

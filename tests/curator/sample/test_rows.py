@@ -13,6 +13,7 @@ from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.losses import count
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss
 from curator.sample.rows.fixed import FixedRows, Grid, _mistakes
 from curator.sample.rows.single import SingleRows
 
@@ -81,7 +82,7 @@ class TestContract:
     @pytest.mark.parametrize("loss", ["zero-one", "hinge"])
     @pytest.mark.parametrize("hypothesis", HYPOTHESES, ids=str)
     def test_a_loss_depends_on_its_row_alone(self, kind, tmp_path, hypothesis, loss):
-        losses = KINDS[kind](tmp_path).losses(hypothesis, loss)
+        losses = KINDS[kind](tmp_path).losses(HypothesisLoss(hypothesis, loss))
         pieces = np.concatenate([losses(begin, min(begin + 37, N)) for begin in range(0, N, 37)])
         np.testing.assert_array_equal(losses(0, N), pieces)
 
@@ -91,7 +92,7 @@ class TestContract:
         records = rows.block(0, N)
         for loss in ("zero-one", "hinge"):
             wanted = count(loss, hypothesis, records).astype(np.int64)
-            found = rows.losses(hypothesis, loss)(0, N).astype(np.int64)
+            found = rows.losses(HypothesisLoss(hypothesis, loss))(0, N).astype(np.int64)
             assert (found != wanted).sum() <= 1  # a margin of 0 but for rounding
 
     def test_records_stay_out_of_the_repr(self, kind, tmp_path):
@@ -213,7 +214,7 @@ def test_integer_mistakes_are_those_of_exact_arithmetic(seed, d):
         places = [v + GRID.low / GRID.step / f for v, f in zip(values, factors, strict=True)]
         margin = sum(w * p for w, p in zip(weights, places, strict=True)) - plane.threshold / GRID.step / unit
         wrong.append(int((margin > 0) != bool(row[0] & 1)))
-    assert rows.losses(plane, "zero-one")(0, 60).tolist() == wrong
+    assert rows.losses(HypothesisLoss(plane, "zero-one"))(0, 60).tolist() == wrong
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
@@ -228,10 +229,12 @@ def test_mistakes_are_those_of_the_half_space_also_where_its_margins_are_known(d
         for asked in (some, some[::-1], some[:5]):
             np.testing.assert_allclose(rows.signed_margins(plane, asked), margins[asked], atol=1e-5)
         for asked in planes:  # type: ignore[assignment]
-            known = np.concatenate([rows.losses(asked, "zero-one")(begin, begin + 250) for begin in range(0, N, 250)])
+            known = np.concatenate(
+                [rows.losses(HypothesisLoss(asked, "zero-one"))(begin, begin + 250) for begin in range(0, N, 250)]
+            )
             np.testing.assert_array_equal(known, asked.mistakes(records))  # type: ignore[attr-defined]
             assert known.dtype == np.uint8
-        np.testing.assert_array_equal(rows.losses(plane, "hinge")(0, N), count("hinge", plane, records))
+        np.testing.assert_array_equal(rows.losses(HypothesisLoss(plane, "hinge"))(0, N), count("hinge", plane, records))
 
 
 def test_margins_that_are_no_numbers_are_predicted_negative():
@@ -240,4 +243,4 @@ def test_margins_that_are_no_numbers_are_predicted_negative():
     plane = Linear(weights=(1e30, -1e30) * 20, threshold=0.0)
     rows = SingleRows(records)
     assert np.isnan(rows.signed_margins(plane, np.arange(4))).all()
-    np.testing.assert_array_equal(rows.losses(plane, "zero-one")(0, 4), plane.mistakes(records))
+    np.testing.assert_array_equal(rows.losses(HypothesisLoss(plane, "zero-one"))(0, 4), plane.mistakes(records))

@@ -11,6 +11,7 @@ from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss
 from curator.sample import shard as shards
 from curator.sample.local import LocalSample
 from curator.sample.rows.fixed import FixedRows, Grid
@@ -45,7 +46,7 @@ def run(sample):
     """Return all that a run computes: scores, the law, draws, at every round."""
     weights, seen = Reweighing(N, 0.1, 0.4), []
     for hypothesis, loss in ROUNDS:
-        weights.update(sample, hypothesis, loss)
+        weights.update(sample, HypothesisLoss(hypothesis, loss))
         sampler = weights.sampler(sample)
         drawn = sampler.draws(700, RandomSource.seeded(1))
         seen += [cumulative_losses(sample), weights.density().cut, drawn.features, drawn.labels]
@@ -74,12 +75,12 @@ def test_fixed_rows_learn_nearly_the_same_scores():
 def test_counting_by_sorting_gives_what_tables_give(monkeypatch):
     tables = Reweighing(N, 0.1, 0.4)
     sample = held("single", (), 2)
-    tables.update(sample, *ROUNDS[2])
+    tables.update(sample, HypothesisLoss(*ROUNDS[2]))
     wanted = tables.density().histogram
     monkeypatch.setattr(shards, "_DENSE", 10)
     monkeypatch.setattr(shards, "_SHARE", 777)
     sorted_ = Reweighing(N, 0.1, 0.4)
-    sorted_.update(held("single", (), 2), *ROUNDS[2])
+    sorted_.update(held("single", (), 2), HypothesisLoss(*ROUNDS[2]))
     np.testing.assert_array_equal(sorted_.density().histogram.levels, wanted.levels)
     np.testing.assert_array_equal(sorted_.density().histogram.people, wanted.people)
     assert wanted.people.sum() == N
@@ -95,7 +96,7 @@ def test_a_census_is_merged_level_by_level():
 def test_scores_widen_before_they_overflow(most, before, wider):
     sample = LocalSample.of(losses_of(np.ones((1, 20), dtype=np.uint8)))
     sample.restore([np.full(20, most, dtype=before)], most)
-    histogram = sample.reweigh(Constant(label=-1), "zero-one", 1, most + 1)
+    histogram = sample.reweigh(HypothesisLoss(Constant(label=-1), "zero-one"), 1, most + 1)
     assert cumulative_losses(sample).dtype == wider
     assert histogram.levels.tolist() == [most + 1]
 
@@ -148,6 +149,6 @@ def test_scores_of_another_law_are_not_gone_on_with():
     sample = held("single", (9,), 1)
     run(sample)
     with pytest.raises(ValueError, match="restore the sample before another law begins"):
-        Reweighing(N, 0.1, 0.4).update(sample, *ROUNDS[0])
-    Reweighing.restore(sample, 0.1, 0.4).update(sample, *ROUNDS[0])
+        Reweighing(N, 0.1, 0.4).update(sample, HypothesisLoss(*ROUNDS[0]))
+    Reweighing.restore(sample, 0.1, 0.4).update(sample, HypothesisLoss(*ROUNDS[0]))
     assert cumulative_losses(sample).max() == 1

@@ -11,6 +11,7 @@ from common.core.errors import BadInput, BadScenario
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing, project
 from tests.curator.given import cumulative_losses, hypothesis, law, losses_of, reweighed
@@ -89,7 +90,7 @@ def test_nobody_weighs_more_than_the_cap_nor_than_the_schedule(seed, kappa, eta,
         heaviest = Fraction(float(chance.max())) / sum(map(Fraction, chance.tolist()))
         assert heaviest <= Fraction(weights.sampling_bound())
         assert heaviest * Fraction(kappa) * 400 <= 1 or kappa == 1.0
-        weights.update(sample, hypothesis(t, 12, real=not binary), "zero-one" if binary else "hinge")
+        weights.update(sample, HypothesisLoss(hypothesis(t, 12, real=not binary), "zero-one" if binary else "hinge"))
 
 
 @given(st.integers(0, 1 << 30), st.booleans())
@@ -143,10 +144,10 @@ def test_counts_turn_into_1024ths_with_the_first_real_loss():
     records = Records(np.full((20, 1), 0.5, dtype=np.float32), np.full(20, -1, dtype=np.int8))
     sample, weights = LocalSample.of(records), Reweighing(20, 1.0, 1.0)
     plane = Linear(weights=(1.0,), threshold=0.75)  # right, by a margin of 1/4
-    weights.update(sample, Constant(label=1))
-    weights.update(sample, plane, "hinge")
-    weights.update(sample, Constant(label=1))
-    weights.update(sample, Constant(label=1), "hinge")
+    weights.update(sample, HypothesisLoss(Constant(label=1)))
+    weights.update(sample, HypothesisLoss(plane, "hinge"))
+    weights.update(sample, HypothesisLoss(Constant(label=1)))
+    weights.update(sample, HypothesisLoss(Constant(label=1), "hinge"))
     np.testing.assert_array_equal(cumulative_losses(sample), np.full(20, 3 * 1024 + 768))
     assert weights.density().eta == 1.0 / 1024
 
@@ -161,7 +162,7 @@ def test_rounded_losses_cost_at_most_a_thousandth_of_regret_a_round():
     for t in range(rounds):
         chance = law(weights, sample)
         gained += float(chance @ losses[t]) / chance.sum()
-        weights.update(sample, hypothesis(t, rounds, real=True), "hinge")
+        weights.update(sample, HypothesisLoss(hypothesis(t, rounds, real=True), "hinge"))
     most = losses.sum(axis=0).max()
     assert most - gained <= np.log(n) / eta + eta * rounds / 8 + rounds * 2.0**-10
     assert np.abs(cumulative_losses(sample) / 1024 - losses.sum(axis=0)).max() <= rounds * (2.0**-11 + 1e-6)
@@ -182,8 +183,8 @@ def test_restored_weights_go_on_as_if_never_interrupted(real):
     one, other = Reweighing(100, 0.2, 0.5), Reweighing(100, 0.2, 0.5)
     loss = "hinge" if real else "zero-one"
     for t in range(10):
-        one.update(through, hypothesis(t, 10, real=real), loss)
-        other.update(stopped, hypothesis(t, 10, real=real), loss)
+        one.update(through, HypothesisLoss(hypothesis(t, 10, real=real), loss))
+        other.update(stopped, HypothesisLoss(hypothesis(t, 10, real=real), loss))
         stored = [part.copy() for part in stopped.cumulative_losses()]
         stopped = LocalSample.of(records)
         other = Reweighing.restore(stopped, 0.2, 0.5, [loss] * (t + 1), stored)
@@ -196,7 +197,7 @@ def test_sampling_bound_follows_the_schedule():
     sample = LocalSample.of(losses_of(np.zeros((1, 1000), dtype=np.uint8)))
     assert weights.sampling_bound() == pytest.approx(1 / 1000)
     for t in range(1, 12):
-        weights.update(sample, Constant(label=1))
+        weights.update(sample, HypothesisLoss(Constant(label=1)))
         assert weights.sampling_bound() == pytest.approx(min(np.exp(t / 2) / (999 + np.exp(t / 2)), 0.01))
     assert Reweighing(1000, None, 0.5).sampling_bound() >= 1 / 1000
     assert Reweighing(1, None, 0.5).sampling_bound() == 1.0

@@ -11,6 +11,7 @@ from common.vocabulary.operations.learn import Learn
 from common.vocabulary.records import Records
 from common.vocabulary.steps import AskAgents, AskCurator
 from common.vocabulary.tasks import Task
+from common.vocabulary.weighing import HypothesisLoss
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from referee.audit.audit import audit
@@ -160,7 +161,7 @@ def test_the_sampling_bound_holds_across_tasks(seed):
         hypothesis = parse_hypothesis(second if random.random() < 0.5 else plane)
         mus = []
         for weights, sample in zip(both, samples, strict=True):
-            weights.update(sample, hypothesis)
+            weights.update(sample, HypothesisLoss(hypothesis))
             p = law(weights, sample)
             mus.append(p / p.sum())
         moves = mus[0] - mus[1]
@@ -197,7 +198,7 @@ def test_each_certified_reweigh_lowers_the_potential(seed, kappa):
         plane = {"kind": "linear", "weights": random.normal(size=2).tolist(), "threshold": float(random.normal() / 2)}
         hypothesis = parse_hypothesis(plane)
         losses = np.concatenate([hypothesis.mistakes(block).astype(np.float64) for block in sample.blocks(n)])
-        weights.update(sample, hypothesis)
+        weights.update(sample, HypothesisLoss(hypothesis))
         later_w, later_mu = state()
         later = divergence(u, later_w) - divergence(later_mu, later_w)
         assert later <= potential - eta * float((u - mu) @ losses) + eta**2 / 8.0 + 1e-9

@@ -21,12 +21,15 @@ from common.vocabulary.operations.base import (
 from curator.operations.base import HANDLERS, OperationHandler
 
 CONSTANT = {"kind": "constant", "label": 1}
+CELLS = {"hypothesis": CONSTANT, "cuts": [0.0], "groups": []}
 ANSWERED: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "learn": [
         ({"round": 1}, {"hypothesis": CONSTANT}),
         ({"round": 2, "task": {"features": 3}}, {"hypothesis": CONSTANT}),
     ],
     "reweigh": [({"hypothesis": CONSTANT, "loss": "hinge"}, {})],
+    "rake": [({"tilt": {"cells": CELLS, "parts": [0, 1024, 1, 2]}}, {})],
+    "margins": [({"cells": CELLS, "epsilon": 1.0}, {"counts": [5, -1, 0, 7]})],
     "select": [({"first": 2, "count": 3, "epsilon": 1.0}, {"feature": 4})],
     "count": [({"feature": 5, "epsilon": 1.0}, {"count": -7})],
     "parities": [
@@ -86,10 +89,10 @@ def test_a_result_holds_what_it_declares_and_nothing_else(kind, request_, result
 
 
 @pytest.mark.parametrize("kind", OPERATIONS.shipped())
-def test_only_reweigh_changes_weights_and_it_releases_nothing(kind):
+def test_only_reweigh_and_rake_change_weights_and_they_release_nothing(kind):
     request_, _ = ANSWERED[kind][0]
     operation = parse_operation({"kind": kind, **request_})
-    assert operation.reweighs_by == ("hinge" if kind == "reweigh" else None)
+    assert (operation.reweighs_by is not None) == (kind in {"reweigh", "rake"})
     assert (operation.reweighs_by is not None) == (not operation.result.model_fields)
 
 

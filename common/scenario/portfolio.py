@@ -1,0 +1,38 @@
+"""How a portfolio spends: what the curator counts, who repairs, who judges."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from common.core.values import Value
+from common.vocabulary.groups import Groups
+
+
+class Portfolio(Value):
+    """Settings of the protocol ``portfolio``; those who do not know better leave all of them out.
+
+    Attributes
+    ----------
+    margins
+        Share of the curator's epsilon that pays for counts of its people by score, group and label.
+    raking
+        Whether the sample is given the population's share of labels before the curator learns from it.
+    repair
+        Share of the agents who tell what to repair: their label alone, then score, group and label. The others judge
+        the candidates.
+    labels
+        Share of those agents who tell their label alone.
+    bins
+        Into how many bins scores are divided, at most; fewer where few agents tell.
+    groups
+        Features that divide people into public groups, each with an intercept of its own.
+    """
+
+    margins: float = Field(default=0.1, gt=0, lt=1)
+    raking: bool = True
+    repair: float = Field(default=0.4, gt=0, lt=1)
+    labels: float = Field(default=0.4, gt=0, lt=1)
+    bins: Annotated[int, Field(ge=2, le=64)] = 8
+    groups: Groups = ()

@@ -1,0 +1,23 @@
+"""Portfolio: private models and their repairs, judged by the population."""
+
+from __future__ import annotations
+
+from common.vocabulary.demands.base import DEMANDS, Demands
+from common.vocabulary.patterns import agents, curator, many, maybe, sequence
+
+_REPAIRED = sequence(curator("learn"), maybe(curator("margins")), many(agents("score")))
+
+DEMANDS.register("portfolio")(
+    Demands(
+        sequence(
+            agents("loss"),
+            maybe(sequence(curator("margins"), curator("rake"))),
+            _REPAIRED,
+            many(sequence(curator("rake"), _REPAIRED)),
+            many(agents("loss")),
+        ),
+        reweighs=False,
+        portfolio=True,
+        further={"margins": 1},
+    )
+)

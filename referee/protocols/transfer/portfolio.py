@@ -1,0 +1,233 @@
+"""A portfolio: private models, their repairs by what agents say, and constants; fresh agents judge them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.planning.portfolio import judges
+from common.scenario.portfolio import Portfolio
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
+from common.statistics import bins, raking
+from common.statistics.calibration import Calibration, believed, calibrate
+from common.statistics.codes import signed_shares
+from common.statistics.intervals import tally
+from common.statistics.race import Race
+from common.vocabulary.cells import TILT_PARTS, ScoreCells, Tilt
+from common.vocabulary.demands.base import pattern_of
+from common.vocabulary.groups import number_of
+from common.vocabulary.hypotheses.base import Hypothesis, plain_kinds
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.recalibrated import recalibrated
+from common.vocabulary.operations.learn import Learn
+from common.vocabulary.operations.margins import Margins
+from common.vocabulary.operations.rake import Rake
+from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.queries.score import ScoreQuery
+from common.vocabulary.steps import Answers, AskAgents, Progress
+from referee.protocols.asking import ask, ask_coded
+from referee.protocols.base import PROTOCOLS, Judged, Outcome, Protocol, Script
+from referee.protocols.examples import small_ball
+
+_FIRST = 4
+"""Part of the judges who answer in the first heat."""
+
+
+@PROTOCOLS.register("portfolio")
+class PortfolioProtocol(Protocol):
+    """Learn, repair, judge. The answer is, up to a stated gap, the best of everything that was tried.
+
+    1. Some of the agents say their label. The curator counts its own people's labels, privately, and its weights are
+       raked until they have the agents' share: most real shifts are of label shares.
+    2. The curator learns a model of its raked sample, privately.
+    3. Others of the agents say in which bin of the model's score they are, and their label: one bit each, of a Hadamard
+       code. What they say recalibrates the model: a threshold, or an intercept for each public group
+       (:mod:`common.statistics.calibration`). The curator pays only for the counts by which bins are chosen.
+    4. With ``curator.rounds`` above 1 its weights are raked until its sample has the agents' shares of scores and
+       labels (:mod:`common.statistics.raking`), and it learns again.
+    5. Agents who were not asked before judge all models, their recalibrations and both constants, in heats from which
+       leaves who is shown to be worse (:class:`common.statistics.race.Race`: theorem and proof). What agents said of
+       their labels judges the constants, too: those were fixed before.
+
+    ``done``: the answer's loss on T exceeds that of the best candidate by at most alpha, with probability 1 - beta over
+    the judges, whatever S, T, the models and the repairs are. ``exhausted``: the same for the gap that is stated.
+    """
+
+    title = "Portfolio"
+    pattern = pattern_of("portfolio")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=portfolio", "curator.rounds=2"),)
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Learn and repair ``curator.rounds`` times, then judge."""
+        settings, rounds = scenario.portfolio or Portfolio(), scenario.curator.rounds
+        judging = judges(scenario.agents.count, settings)
+        telling = math.floor(settings.labels * (scenario.agents.count - judging))
+        repairing = (scenario.agents.count - judging - telling) // rounds
+        candidates: list[tuple[str, Hypothesis]] = [("constant -1", _MINUS), ("constant +1", _PLUS)]
+        told = yield AskAgents(LossQuery(hypothesis=_PLUS, loss=scenario.agents.loss), telling)
+        labels = _share(scenario, told)
+        yield Progress(f"{telling:,} agents told their label: a share of {labels[0]:.3f} has +1", {})
+        if settings.raking:
+            yield from _rake_labels(scenario, labels)
+        for t in range(1, rounds + 1):
+            hypothesis = (yield from ask(Learn(round=t))).hypothesis
+            candidates.append(("model" if t == 1 else f"model {t}, raked by scores", hypothesis))
+            if hypothesis.kind not in plain_kinds() or isinstance(hypothesis, Constant):
+                yield Progress(f"round {t}: a model of kind {hypothesis.kind} has no score to repair", {})
+                break
+            found = yield from _survey(scenario, settings, hypothesis, repairing, public + t * _APART, labels)
+            repaired = recalibrated(hypothesis, found.fit.slope, found.fit.intercepts, settings.groups)
+            candidates.append((f"{candidates[-1][0]}, recalibrated", repaired))
+            yield Progress(f"round {t}: {repairing:,} agents recalibrate the model", {})
+            if t < rounds:
+                yield from ask(Rake(tilt=found.tilt(scenario.curator.eta)))
+        return (yield from _judge(scenario, candidates, judging, told))
+
+
+_MINUS, _PLUS = Constant(label=-1), Constant(label=1)
+_APART = 1 << 32
+"""Public randomness of one round's questions is so far from the next one's."""
+_STEEP, _FAR = 0.35, 0.5
+"""Standard deviations, beforehand, of the population's calibration from the sample's; of the slope's logarithm."""
+
+
+def _share(scenario: ResolvedScenario, told: Answers) -> tuple[float, float]:
+    """Return the share of +1 that agents told, and its standard error."""
+    mechanism = scenario.agents.bit_mechanism
+    ones, heard = tally(mechanism, told.values)
+    if heard == 0:
+        return 0.5, 1.0
+    positive = 1.0 - (ones / heard - (1.0 - mechanism.truth)) / (2.0 * mechanism.truth - 1.0)
+    return positive, math.sqrt(mechanism.variance(min(max(positive, 0.0), 1.0)) / heard)
+
+
+def _rake_labels(scenario: ResolvedScenario, labels: tuple[float, float]) -> Generator[Any, Any, None]:
+    """Have the curator's weights raked until labels have the shares that agents told."""
+    cells = ScoreCells(hypothesis=_PLUS, cuts=(0.0,))
+    counts = (yield from ask(Margins(cells=cells, epsilon=scenario.planned_margins[0].epsilon))).counts
+    ratios = raking.label_ratios(*labels, counts[3] / scenario.curator.n)
+    parts = raking.tilts(np.array(ratios * 2), np.ones(4), scenario.curator.eta, TILT_PARTS)
+    yield from ask(Rake(tilt=Tilt(cells=cells, parts=tuple(parts))))
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What agents and curator said about a model's score."""
+
+    cells: ScoreCells
+    shares: Floats
+    sample: Floats
+    scores: Floats
+    fit: Calibration
+    precision: float
+
+    def tilt(self, eta: float) -> Tilt:
+        """Return the factors that take the sample's shares to those of T."""
+        wanted = raking.smoothed(self.shares, self.sample, self.scores, self.fit, self.precision)
+        parts = raking.tilts(wanted.ravel(), self.sample.ravel(), eta, TILT_PARTS)
+        return Tilt(cells=self.cells, parts=tuple(parts))
+
+
+def _survey(
+    scenario: ResolvedScenario,
+    settings: Portfolio,
+    hypothesis: Hypothesis,
+    count: int,
+    public: int,
+    labels: tuple[float, float],
+) -> Generator[Any, Any, _Found]:
+    """Have the curator count its people by score, choose bins, and have agents say where they are."""
+    fine = ScoreCells(hypothesis=hypothesis, cuts=bins.FINE_CUTS, groups=settings.groups)
+    counts = (yield from ask(Margins(cells=fine, epsilon=scenario.planned_margins[0].epsilon))).counts
+    counted = np.array(counts, dtype=np.float64).reshape(number_of(settings.groups), fine.bins, 2)
+    people = counted.sum(axis=(0, 2))
+    mechanism = scenario.agents.bit_mechanism
+    clear = (2.0 * mechanism.truth - 1.0) ** 2
+    most = min(settings.bins, max(2, math.isqrt(int(count * clear)) // 8))
+    chosen = bins.coarser(people, most)
+    cells = ScoreCells(hypothesis=hypothesis, cuts=tuple(fine.cuts[cut] for cut in chosen), groups=settings.groups)
+    scores = bins.means(people, chosen, bins.middles(fine.cuts))
+    edges = np.array([0, *(cut + 1 for cut in chosen)])
+    sample = np.add.reduceat(counted, edges, axis=1) / scenario.curator.n
+    asked = yield from ask_coded(ScoreQuery(cells=cells, public=public), count)
+    shares = signed_shares(asked, mechanism)[: cells.items].reshape(sample.shape)
+    heard = sum(len(answers.values) for _, answers in asked)
+    precision = max(1.0, heard * clear)
+    ratios = raking.label_ratios(*labels, math.fsum(sample[:, :, 1].ravel().tolist()))
+    prior = believed(sample * np.array(ratios), scores, float(scenario.curator.n), _STEEP, _FAR)
+    return _Found(cells, shares, sample, scores, calibrate(shares, scores, precision, prior), precision)
+
+
+def _judge(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], judging: int, told: Answers) -> Script:
+    """Have fresh agents judge the candidates in heats, until the gap is at most alpha or nobody is left to ask.
+
+    An answer about one constant is the mirror image of one about the other, so both are judged by one question.
+    """
+    mechanism = scenario.agents.bit_mechanism
+    race = Race(mechanism, len(candidates), 1.0 - scenario.beta)
+
+    def take(k: int, answers: Answers) -> None:
+        ones, heard = tally(mechanism, answers.values)
+        race.add(k, ones, heard)
+        if k == 1:
+            race.add(0, heard - ones, heard)
+
+    take(1, told)
+    race.eliminate()
+    left, heat = judging, 0
+    while race.gap > scenario.alpha:
+        asked = [k for k in race.running if k > 1] + ([1] if {0, 1} & set(race.running) else [])
+        behind = min(race.counts[k] for k in asked)
+        asked = [k for k in asked if race.counts[k] <= 2 * behind]
+        heat += 1
+        # The first heat hears a quarter of the judges; each later one half as many again as were heard about each.
+        each = max(judging // (_FIRST * len(asked)), behind // 2, 1) if behind else judging // (_FIRST * len(asked))
+        each = min(max(each, 1), left // len(asked))
+        if each == 0:
+            break
+        reached = 0
+        for k in asked:
+            answers = yield AskAgents(LossQuery(hypothesis=candidates[k][1], loss=scenario.agents.loss), each)
+            reached += answers.asked
+            take(k, answers)
+        left -= reached
+        race.eliminate()
+        yield Progress(
+            f"heat {heat}: {len(race.running)} of {len(candidates)} left, {candidates[race.winner][0]!r} leads",
+            {"asked": judging - left, "gap": race.gap, **race.estimates[race.winner].wire()},
+        )
+        if reached == 0:
+            break
+    return _ended(scenario, candidates, race)
+
+
+def _ended(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], race: Race) -> Outcome:
+    judged = tuple(
+        Judged(name, hypothesis, race.estimates[k], race.counts[k]) for k, (name, hypothesis) in enumerate(candidates)
+    )
+    name, answer = candidates[race.winner]
+    sure = race.gap <= scenario.alpha
+    how = f"shown to be within {race.gap:.4f} of the best" if race.gap else "shown to be the best"
+    reason = f"{name!r} is {how} of {len(candidates)} candidates"
+    if not sure:
+        reason += f"; {sum(race.counts):,} judges tell no finer, alpha is {scenario.alpha:g}: enlarge agents.count"
+    rounds = scenario.curator.rounds
+    return Outcome(
+        "done" if sure else "exhausted",
+        rounds,
+        answer,
+        race.estimates[race.winner],
+        reason,
+        judged=judged,
+        gap=race.gap,
+    )
