@@ -27,9 +27,10 @@ from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.graphs.operators import ML
 from common.vocabulary.hypotheses.graphs.parsing import read_graph
-from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.hypotheses.linear import GREATEST, Linear
 from common.vocabulary.hypotheses.onnx import Onnx
 from common.vocabulary.hypotheses.parity import Parity
+from common.vocabulary.hypotheses.recalibrated import Recalibrated
 from common.vocabulary.hypotheses.regressor import Regressor
 from common.vocabulary.hypotheses.relabelled import Relabelled
 from common.vocabulary.hypotheses.stump import Stump
@@ -47,7 +48,7 @@ class Written:
     score
         What is compared between classes, double.
     margin
-        Of a half-space: the margin, float32.
+        Of a half-space, or of a score that was recalibrated: the margin, float32.
     """
 
     positive: str
@@ -148,6 +149,21 @@ def _(hypothesis: Linear, graph: RowsWriter) -> Written:
 @write.register
 def _(hypothesis: Relabelled, graph: RowsWriter) -> Written:
     return write(hypothesis.hypothesis, graph)
+
+
+@write.register
+def _(hypothesis: Recalibrated, graph: RowsWriter) -> Written:
+    first = graph.columns(graph.features, [0])
+    others = graph("Cast", graph("Equal", first, first), to=DOUBLE)  # who is in no group is in a last one
+    if hypothesis.groups:
+        held = graph("Greater", graph.columns(graph.features, hypothesis.groups), np.float32(0.5))
+        others = graph("Concat", graph("Cast", held, to=DOUBLE), others, axis=1)
+    intercept = graph("Gather", np.array(hypothesis.intercepts), graph("ArgMax", others, axis=1, keepdims=1))
+    score = graph("Mul", write(hypothesis.hypothesis, graph).score, np.float64(hypothesis.slope))
+    summed = graph("Add", score, intercept)
+    clipped = graph("Min", graph("Max", summed, np.float64(-GREATEST)), np.float64(GREATEST))
+    margin = graph("Cast", clipped, to=FLOAT)
+    return Written(graph("Greater", margin, np.float32(0.0)), graph("Cast", margin, to=DOUBLE), margin)
 
 
 @write.register

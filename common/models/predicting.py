@@ -14,6 +14,7 @@ from common.models.outcome import outcome_of, predictions
 from common.people.tables.frames import rows_of
 from common.people.tables.loading import encode_piece
 from common.people.tables.notes import Notes
+from common.vocabulary.hypotheses.recalibrated import Recalibrated
 
 
 class DataNote(UserWarning):
@@ -100,6 +101,11 @@ def _probabilities(model: Model, features: Singles, wanted: bool) -> Floats:
 def calibration(model: Model) -> str:
     """Say what the model's probabilities are worth."""
     name = outcome_of(model).names[-1]
+    if isinstance(model.hypothesis, Recalibrated):
+        return (
+            f"probability of {name!r}: that of a logistic fit to what agents of the population said of its score, "
+            f"within the noise of their answers"
+        )
     if model.loss == "logistic":
         return (
             f"probability of {name!r}: that of a logistic model, 1/(1 + e^-margin), learned privately on the curator's "

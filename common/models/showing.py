@@ -21,6 +21,7 @@ from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.parity import Parity
+from common.vocabulary.hypotheses.recalibrated import Recalibrated
 from common.vocabulary.hypotheses.regressor import Regressor
 from common.vocabulary.hypotheses.relabelled import Relabelled
 from common.vocabulary.hypotheses.stump import Stump
@@ -156,6 +157,24 @@ def _(hypothesis: Regressor, model: Model) -> list[str]:
 @_lines.register
 def _(hypothesis: Relabelled, model: Model) -> list[str]:
     return _lines(hypothesis.hypothesis, model)
+
+
+@_lines.register
+def _(hypothesis: Recalibrated, model: Model) -> list[str]:
+    negative, positive = _positive(model)
+    said = [
+        f"{positive} where {hypothesis.slope:.4g} times a score plus an intercept is above 0, else {negative}: the log "
+        f"odds of {positive}, as fitted to what agents of the population said.",
+        *(
+            f"  intercept where {question(model, group, 0.5)}: {intercept:+.4g}"
+            for group, intercept in zip(hypothesis.groups, hypothesis.intercepts, strict=False)
+        ),
+        f"  intercept{' of all others' if hypothesis.groups else ''}: {hypothesis.intercepts[-1]:+.4g}",
+    ]
+    if isinstance(hypothesis.hypothesis, Linear):
+        plane = hypothesis.hypothesis
+        return [*said, "The score:", *_table(sum_over_columns(model, plane.weights, -plane.threshold))]
+    return [*said, "The score:", *(f"  {line}" for line in _lines(hypothesis.hypothesis, model))]
 
 
 @_lines.register

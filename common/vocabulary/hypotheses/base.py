@@ -18,6 +18,11 @@ _CELLS = 1 << 20
 """Features looked at in one go: whatever a hypothesis computes on the way fits in a few megabytes."""
 
 
+def logistic(margins: AnyArray) -> Floats:
+    """Return 1/(1 + e^-m), shape (n,), float64; where m < -700, that of -700, which is below 1e-304."""
+    return np.asarray(1.0 / (1.0 + np.exp(np.minimum(-margins.astype(np.float64), 700.0))))
+
+
 class Hypothesis(Value):
     """A classifier h: features -> {-1, +1}, as a frozen value with a ``kind`` and a JSON form.
 

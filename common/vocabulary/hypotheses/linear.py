@@ -11,7 +11,7 @@ from pydantic import Field
 from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Singles
 from common.numerics.kernels import interpreted_by, njit, njit_inlined, prefetch_near
 from common.numerics.lanes import WIDTH, fma, load, load_some, magnitude, singles, total
-from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis
+from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis, logistic
 from common.vocabulary.records import Records
 
 MAX_WEIGHTS = 1 << 16
@@ -77,8 +77,7 @@ class Linear(Hypothesis):
 
     def probabilities(self, features: AnyArray) -> Floats:
         """Return 1/(1 + e^-m), m the margin: the probability of a logistic model, a mere scale of any other."""
-        # Margins are below 3.4e38 in size; e^-m ends at m = -700, where the probability is below 1e-304.
-        return 1.0 / (1.0 + np.exp(np.minimum(-self.margins(features).astype(np.float64), 700.0)))
+        return logistic(self.margins(features))
 
     def mistakes(self, records: Records) -> Bits:
         """Return the 0/1 losses, in one pass."""

@@ -21,6 +21,7 @@ from common.scenario.loading import load as load_scenario
 from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.hypotheses.recalibrated import Recalibrated
 from common.vocabulary.hypotheses.regressor import Regressor
 from tests.common.models.given import model_of, rows
 from tests.contracts import examples
@@ -148,6 +149,17 @@ class TestProbabilities:
         assert ((found.probabilities > 0.5) == (found.values == "yes")).all()
         np.testing.assert_allclose(as_pipeline(wide()).predict_proba(data)[:, 1], found.probabilities)
 
+    def test_those_of_a_recalibrated_score_are_of_its_own_odds(self):
+        model = model_of(Recalibrated(hypothesis=LINEAR, slope=2.0, intercepts=(0.5, -1.0), groups=(4,)))
+        data = rows(model.table, 40)
+        intercepts = np.where([row["plan"] in ("family", "pro") for row in data], 0.5, -1.0)
+        margins = as_pipeline(wide())[-1].decision_function(as_pipeline(wide())[:-1].transform(data))
+        found = predict(model, data, probabilities=True).probabilities
+        np.testing.assert_allclose(found, 1.0 / (1.0 + np.exp(-(2.0 * margins + intercepts))), rtol=1e-5)
+        said = lines(model)
+        assert "  intercept where plan is family or pro: +0.5" in said
+        assert "  intercept of all others: -1" in said
+
     def test_they_stay_in_bounds_for_any_margin(self):
         huge = model_of(Linear(weights=(1e30, -1e30), threshold=0.0))
         found = predict(huge, [{"visits": 30, "months": 0}, {"visits": -3, "months": 60}], probabilities=True)
@@ -166,6 +178,9 @@ class TestProbabilities:
     def test_what_they_are_worth_is_said(self):
         assert "uncalibrated" in calibration(wide())
         assert "uncalibrated" in calibration(wide(loss="hinge"))
+        plane = model_of(Recalibrated(hypothesis=LINEAR, slope=2.0, intercepts=(0.5, -1.0), groups=(4,)))
+        assert "fitted" not in calibration(wide())
+        assert "fit to what agents of the population said" in calibration(plane)
         assert "no agent has checked that it is calibrated" in calibration(wide(loss="logistic"))
 
 
