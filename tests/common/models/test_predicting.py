@@ -166,7 +166,7 @@ class TestProbabilities:
     def test_what_they_are_worth_is_said(self):
         assert "uncalibrated" in calibration(wide())
         assert "uncalibrated" in calibration(wide(loss="hinge"))
-        assert "no agent has checked that it is calibrated" in calibration(wide(loss="logistic"))
+        assert "calibrated on the population is not certified" in calibration(wide(loss="logistic"))
 
 
 class TestUnits:
