@@ -108,8 +108,8 @@ def calibration(model: Model) -> str:
         )
     if model.loss == "logistic":
         return (
-            f"probability of {name!r}: that of a logistic model, 1/(1 + e^-margin), learned privately on the curator's "
-            f"reweighed people; no agent has checked that it is calibrated on the population"
+            f"probability of {name!r}: that of a logistic model, 1/(1 + e^-margin), learned from the curator's people; "
+            f"that it is calibrated on the population is not certified"
         )
     how = "its learner's loss is not known" if model.loss is None else f"it was learned by {model.loss} loss"
     return f"probability of {name!r}: uncalibrated, 1/(1 + e^-margin); {how}, so only the order of rows has a meaning"

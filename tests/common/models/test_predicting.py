@@ -181,7 +181,7 @@ class TestProbabilities:
         plane = model_of(Recalibrated(hypothesis=LINEAR, slope=2.0, intercepts=(0.5, -1.0), groups=(4,)))
         assert "fitted" not in calibration(wide())
         assert "fit to what agents of the population said" in calibration(plane)
-        assert "no agent has checked that it is calibrated" in calibration(wide(loss="logistic"))
+        assert "calibrated on the population is not certified" in calibration(wide(loss="logistic"))
 
 
 class TestUnits:
