@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -99,9 +99,7 @@ def host_command(
 def answer_command(
     record: Annotated[
         Path,
-        typer.Argument(
-            help='JSON file {"features": [...], "label": 1 or -1}; features as the scenario maps and bounds them.'
-        ),
+        typer.Argument(help='JSON file {"features": [...], "label": 1 or -1}; as "local-agent record" makes it.'),
     ],
     token: IndividualToken,
     epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget.", min=0.0)] = 1.0,
@@ -140,6 +138,48 @@ def answer_command(
             typer.echo("local-agent is enrolled and waits for its question")
             _answer_until(connection, client, lambda: connection.finished)
         typer.echo(f"local-agent has answered; {agent.spent}")
+
+
+@app.command("record")
+@fail_clearly
+def record_command(
+    scenario: Annotated[
+        str, typer.Argument(help="Shipped scenario or YAML file; its target table says how fields become features.")
+    ],
+    fields: Annotated[
+        Path, typer.Argument(help='JSON file of the person\'s own fields by column: {"age": 39, ...}; null: not known.')
+    ],
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the record here, for its owner alone (default: stdout).", dir_okay=False)
+    ] = None,
+) -> None:
+    """Make one person's record from the fields that the person knows, as a row of the scenario's table would become.
+
+    It is what "local-agent answer" takes. Nothing is sent, and no table is read.
+
+    Example: local-agent record examples/own_data/scenario.yaml my-fields.json --output me.json
+    """
+    from common.people.tables.record import record_of
+    from common.scenario import loading
+    from common.wire.state import write_durably
+
+    record = record_of(_read_fields(fields), loading.target_table(scenario, sets))
+    text = json.dumps({"features": record.features[0].tolist(), "label": int(record.labels[0])})
+    if output is None:
+        typer.echo(text)
+    else:
+        write_durably(output, f"{text}\n".encode(), mode=0o600)
+
+
+def _read_fields(path: Path) -> dict[str, Any]:
+    try:
+        tree = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        raise BadData(f"{path} cannot be read as JSON") from None
+    if not isinstance(tree, dict):
+        raise BadData(f'{path} must hold the person\'s fields by column, {{"age": 39, ...}}')
+    return tree
 
 
 def read_record(path: Path) -> Records:

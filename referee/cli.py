@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
+from referee.cli_models import add_to
 
 if TYPE_CHECKING:
     pass
@@ -405,6 +406,9 @@ def audit_command(
         typer.echo(json.dumps(show.audit_document(found)))
     else:
         show.audit_table(run, found)
+
+
+add_to(app)
 
 
 @app.command("audit-privacy")

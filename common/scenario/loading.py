@@ -10,9 +10,10 @@ import yaml
 
 import scenarios
 from common.core import strictyaml
-from common.core.errors import BadScenario
+from common.core.errors import BadMessage, BadScenario
 from common.people.spec import locate
 from common.people.tables.schema import described
+from common.people.tables.source import TableSource
 from common.scenario.scenario import Scenario, parse
 
 _KINDS_OF_PEOPLE = {"distribution", "table"}
@@ -22,6 +23,28 @@ _KINDS_OF_PEOPLE = {"distribution", "table"}
 def shipped() -> list[str]:
     """Return the names of the shipped scenarios, sorted."""
     return scenarios.names()
+
+
+def target_table(name_or_path: str, overrides: list[str] | None = None) -> TableSource:
+    """Return the description of the target people's table; nothing else of the scenario is read, nor any table.
+
+    So an individual's device needs nothing of what learners and mechanisms of a scenario are made of.
+
+    Raises
+    ------
+    BadScenario
+        As :func:`load`, or if these people are simulated.
+    """
+    target = _tree(name_or_path, overrides).get("target")
+    table = target.get("table") if isinstance(target, dict) else None
+    if table is None:
+        raise BadScenario(
+            "target.table: the people of this scenario are simulated, so no table says how fields become features"
+        )
+    try:
+        return TableSource.parse(table)
+    except BadMessage as error:
+        raise BadScenario(f"target.table: {error.detail}") from None
 
 
 def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
@@ -36,6 +59,11 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
     BadScenario
         Naming the first unknown key or wrong value.
     """
+    return parse(_tree(name_or_path, overrides))
+
+
+def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:
+    """Return a scenario's tree with its form for real people laid over it, overrides and schemas filled in."""
     if name_or_path in shipped():
         text = scenarios.text(name_or_path)
     else:
@@ -65,7 +93,7 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
         _override(tree, override)
     if real is not None and isinstance(shelf, str) and (Path(shelf) / str(real.get("data", ""))).is_dir():
         tree["data"] = str(Path(shelf) / str(real.get("data", "")))
-    return parse(_described(tree, name_or_path))
+    return _described(tree, name_or_path)
 
 
 def _laid_over(tree: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:

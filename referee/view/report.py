@@ -8,7 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from common.core.errors import BadInput
 from common.core.plain import plain
+from common.models.model import released
+from common.models.showing import lines as model_lines
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.demands.base import demands_of
@@ -24,6 +27,8 @@ PROMISED = {
     "together": "a row of the file that both read has",
 }
 """To whom a run promises what its result says."""
+MAX_MODEL_LINES = 80
+"""Lines of a model that a report shows."""
 SIMULATED = "simulated: whoever knows the run's seed can undo the noise, so nothing of this is promised to real people"
 """What is said of people whose randomness may come from a seed."""
 
@@ -154,9 +159,26 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
         lines += ["", "Intervals are two-sided and hold for all rounds together."]
     if rounds and halts(scenario) and scenario.agents.test == "sequential":
         lines += ["The run halts by a one-sided sequential test, which needs fewer answers."]
+    lines += _model(scenario, result)
     lines += ["", "`state/` holds the parties' keys and private state: nothing of it is needed to verify the run."]
     lines += ["", f"Verify this run with `referee audit {result['run']}`.", ""]
     return "\n".join(lines)
+
+
+def _model(scenario: ResolvedScenario, result: dict[str, Any]) -> list[str]:
+    """Return the model by the names and units of its columns, where the answer is one and people are of a table."""
+    try:
+        words = model_lines(released(scenario, result))
+    except BadInput:
+        return []
+    more = [f"    ... ({len(words) - MAX_MODEL_LINES:,} lines more)"] if len(words) > MAX_MODEL_LINES else []
+    return [
+        "",
+        f"What was learned, by columns (`referee model {result['run']}`):",
+        "",
+        *(f"    {plain(line)}" for line in words[:MAX_MODEL_LINES]),
+        *more,
+    ]
 
 
 def lost(result: dict[str, Any]) -> list[str]:

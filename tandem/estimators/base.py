@@ -17,14 +17,17 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from common.core.arrays import AnyArray, Singles
 from common.core.errors import BadFit
+from common.models.model import Model, released
 from common.numerics.randomness import RandomSource
 from common.people.tables import TableSource, encode
+from common.people.tables.frames import is_file, is_frame
 from common.privacy.guarantee import Protected
+from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from referee.service.referee import public
 from referee.state.runfolder import write_run
-from tandem.estimators.frames import chosen_columns, is_file, is_frame, numeric_frame
+from tandem.estimators.frames import chosen_columns, numeric_frame
 from tandem.estimators.guarantee import Guarantee, Spending
 from tandem.estimators.running import PUBLIC, SOURCE, TARGET, refusing, run, settled
 from tandem.estimators.schema import described, numeric_schema, public_schema
@@ -280,6 +283,15 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         left = self._finished
         write_run(Path(folder), self._scenario, self.result_, left.transcript, left.participants, left.reports)
         return Path(folder)
+
+    def to_model(self) -> Model:
+        """Return what the last fit released, by the names and units of the columns.
+
+        :func:`tandem.export` writes it as JSON, ONNX or a plain pipeline of scikit-learn, :func:`tandem.predict` takes
+        it: none of them needs this object, whose state after a fit holds the whole run.
+        """
+        check_is_fitted(self, "hypothesis_")
+        return released(parse(self._scenario), self.result_)
 
     # Predicting -----------------------------------------------------------------------------------------------------
 

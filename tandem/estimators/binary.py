@@ -9,7 +9,8 @@ import polars
 from sklearn.base import ClassifierMixin
 
 from common.core.arrays import AnyArray
-from common.people.tables import TableSource
+from common.models.model import Model
+from common.people.tables import Label, TableSource
 from tandem.estimators.base import HybridEstimator
 from tandem.estimators.classes import Classes, public_classes
 from tandem.estimators.schema import described
@@ -32,6 +33,15 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class."""
         features = self._encoded(X)
         return self.hypothesis_.margins(features)
+
+    def to_model(self) -> Model:
+        """Return what the last fit released, by the names and units of the columns, and the names of the classes."""
+        model = super().to_model()
+        negative, positive = (str(name) for name in self.classes_)
+        column = "label" if self._schema.label is None else self._schema.label.column
+        label = Label(column=column, positive=(positive,), negative=(negative,))
+        table = model.table.model_copy(update={"label": label})
+        return model.model_copy(update={"table": table, "classes": (negative, positive)})
 
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
         """Read the curator's people, and settle the classes."""

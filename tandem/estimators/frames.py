@@ -13,16 +13,7 @@ from common.core.arrays import AnyArray
 from common.core.errors import BadFit
 from common.people.tables import Layout
 from common.people.tables.files import pieces
-
-
-def is_file(data: Any) -> bool:
-    """Tell whether the records are in a file: a path was given."""
-    return isinstance(data, str | Path)
-
-
-def is_frame(data: Any) -> bool:
-    """Tell whether the records have named columns: a polars or pandas frame."""
-    return isinstance(data, polars.DataFrame) or (hasattr(data, "iloc") and hasattr(data, "columns"))
+from common.people.tables.frames import is_file, is_frame, series
 
 
 def numeric_frame(matrix: AnyArray, columns: Iterable[str]) -> polars.DataFrame:
@@ -48,28 +39,11 @@ def chosen_columns(data: Any, columns: tuple[str, ...], layout: Layout) -> polar
             raise BadFit(f"there is no column {absent[0]!r} in the data, which the schema names")
         if isinstance(data, polars.DataFrame):
             return data.select(columns)
-        return polars.DataFrame({name: _series(name, data[name].to_numpy()) for name in columns})
+        return polars.DataFrame({name: series(name, data[name].to_numpy()) for name in columns})
     matrix = np.asarray(data)
     if matrix.ndim != 2 or matrix.shape[1] != len(columns):
         raise BadFit(
             f"the schema names {len(columns)} columns, found an array of shape {matrix.shape}: give a frame with these "
             f"columns, or an array of them in this order: {', '.join(columns)}"
         )
-    return polars.DataFrame({name: _series(name, matrix[:, at]) for at, name in enumerate(columns)})
-
-
-def _series(name: str, values: AnyArray) -> polars.Series:
-    """Return one column; None and other kinds of "not there" become an absent field, as NaN among numbers does."""
-    if values.dtype.kind in "biuf":
-        return polars.Series(name, np.ascontiguousarray(values))
-    # What differs from itself is NaN or NaT; pandas.NA refuses to say.
-    return polars.Series(name, [None if _absent(value) else str(value) for value in values], polars.String)
-
-
-def _absent(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except TypeError:
-        return True
+    return polars.DataFrame({name: series(name, matrix[:, at]) for at, name in enumerate(columns)})

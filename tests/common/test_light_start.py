@@ -138,6 +138,19 @@ def test_an_agent_answers_a_real_question_without_loading_more_than_it_needs(tmp
     assert not [name for name in modules if NOT_AN_AGENTS & set(name.split("."))]
 
 
+def test_a_person_s_record_is_made_without_what_reads_tables(tmp_path):
+    """Only the description of the target's table is read, by what an agent's own device has."""
+    (tmp_path / "fields.json").write_text(json.dumps({"visits": 12, "months": None, "plan": "pro", "renews": "no"}))
+    scenario, output = str(ROOT / "examples" / "own_data" / "scenario.yaml"), tmp_path / "me.json"
+    arguments = ["record", scenario, str(tmp_path / "fields.json"), "--output", str(output)]
+    modules = json.loads(python(ANSWER, *arguments))
+    record = json.loads(output.read_text())
+    assert record == {"features": [float(np.float32(0.4)), 0.0, 0.0, 0.0, 1.0], "label": -1}
+    assert output.stat().st_mode & 0o777 == 0o600
+    assert not tops(modules) & HEAVY
+    assert not {"common.planning", "common.people.tables.files", "common.people.tables.loading"} & set(modules)
+
+
 def test_loops_are_plain_functions_for_single_records_only():
     calls: list[str] = []
 

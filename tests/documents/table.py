@@ -6,6 +6,7 @@ A new command gets a row: in ``QUICK`` if it takes seconds, in ``SLOW`` (marker 
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Iterator
@@ -42,6 +43,17 @@ def _me(clone: Clone) -> Iterator[None]:
 def _a_ledger(clone: Clone) -> Iterator[None]:
     """Provide the state directory of a curator whose run has ended."""
     Embedded(clone.folder / "ended").run(tiny(), 1, "run", lambda text, numbers: None)
+    yield
+
+
+@contextmanager
+def _new_customers(clone: Clone) -> Iterator[None]:
+    """Provide the rows that the page shows, and the fields that it names."""
+    page = ROOT / "docs" / "models.md"
+    (rows,) = (block for block in blocks(page) if block.lines[0].startswith("name,plan"))
+    (clone.folder / "new-customers.csv").write_text(rows.text + "\n")
+    (fields,) = re.findall(r"`(\{[^`]*\})`, null", page.read_text())
+    (clone.folder / "my-fields.json").write_text(fields)
     yield
 
 
@@ -123,8 +135,15 @@ def _two_tables(clone: Clone, done: Done) -> None:
     assert all({"visits", "months", "plan", "renews"} <= set(table.columns) for table in tables)
 
 
+def _a_record(clone: Clone, done: Done) -> None:
+    record = json.loads((clone.folder / "me.json").read_text())
+    assert (len(record["features"]), record["label"]) == (5, 1)
+
+
 # The rows -----------------------------------------------------------------------------------------------------------
 
+_DIGITS = r"\d*\.\d+(?:e-\d+)?"
+"""Numbers with a fraction: the last places of a model may differ from processor to processor."""
 _STATE = {"DIR": "ended/curator"}
 
 TARGETS = ("install", "check", "format", "test", "test-all", "evidence", "demo", "clean")
@@ -215,6 +234,30 @@ SLOW: tuple[Job, ...] = (
             Step(".venv/bin/python examples/own_data/make_people.py", check=_two_tables),
             Step(".venv/bin/referee run examples/own_data/scenario.yaml", ("status (done|exhausted): ",)),
         )
+    ),
+    Job(
+        (
+            Step(".venv/bin/python examples/own_data/make_people.py", check=_two_tables),
+            Step(
+                "referee run examples/own_data/scenario.yaml --set people=simulated --set baselines=[] --seed 1 "
+                "--output runs/renewals",
+                ("status done: ",),
+            ),
+            Step("referee model runs/renewals", varies=_DIGITS),
+            Step("referee predict runs/renewals new-customers.csv --probabilities", varies=_DIGITS),
+            Step(
+                "referee predict runs/... new.csv",
+                ("renews yes no yes no",),
+                {"runs/...": "runs/renewals", "new.csv": "new-customers.csv"},
+            ),
+            Step("referee export runs/renewals renewals.json"),
+            Step("referee export runs/renewals renewals.onnx"),
+            Step(
+                "local-agent record examples/own_data/scenario.yaml my-fields.json --output me.json",
+                check=_a_record,
+            ),
+        ),
+        _new_customers,
     ),
     job(".venv/bin/python examples/estimators/renewals.py", varies=r"[\d.]+(?:e-\d+)?", check=_reweighing_helps),
     job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=_adapting_helps),
@@ -348,6 +391,7 @@ NO_CODE = {
     "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)", "delta(epsilon) = int_0^1 max_x"),
     "docs/people.md": ("(k-1) rho <= ",),
     "docs/security.md": ("1/16 s + 1e-6 s c",),
+    "docs/models.md": ("name,plan,visits",),
     "docs/privacy.md": ("p = tanh(epsilon/2)",),
 }
 """Formulas, drawings and lines of a log: blocks in which there is nothing to run."""

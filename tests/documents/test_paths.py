@@ -43,8 +43,12 @@ def _files() -> frozenset[str]:
 @cache
 def _names(module: Path) -> frozenset[str]:
     """Return what a module defines or imports at its top level."""
+    return frozenset(_defined(ast.parse(module.read_text("utf-8")).body))
+
+
+def _defined(body: list[ast.stmt]) -> set[str]:
     found: set[str] = set()
-    for node in ast.parse(module.read_text("utf-8")).body:
+    for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.ImportFrom | ast.Import):
@@ -52,7 +56,9 @@ def _names(module: Path) -> frozenset[str]:
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-    return frozenset(found)
+        elif isinstance(node, ast.If):  # TYPE_CHECKING: names that are loaded when they are first asked for
+            found |= _defined(node.body)
+    return found
 
 
 @cache

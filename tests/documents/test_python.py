@@ -20,6 +20,7 @@ from common.numerics.randomness import RandomSource
 from common.vocabulary.mechanisms.base import MECHANISMS
 from curator.mechanisms.gaussian import noisy_sum
 from tests.documents.reading import ROOT, Block, blocks, pages
+from tests.referee.view.test_models_of_runs import folder_of
 
 Names = dict[str, Any]
 
@@ -44,6 +45,18 @@ def _tables(folder: Path) -> Names:
     shutil.copy(ROOT / "examples" / "estimators" / "schema.yaml", folder)
     polars.read_csv(folder / "customers.csv").drop("renews").head(100).write_parquet(folder / "new_customers.parquet")
     return {}
+
+
+def _a_run(folder: Path) -> Names:
+    folder_of(folder / "runs" / "renewals")
+    (folder / "new-customers.csv").write_text("plan,visits,months\npro,12,3\nbasic,0.5,60\n")
+    return {}
+
+
+def _predicted(names: Names) -> None:
+    assert names["labels"].tolist() == ["yes"]
+    assert names["shares"].shape == (2, 2)
+    assert names["model"].columns == ("visits", "months", "plan")
 
 
 def _a_choice(folder: Path) -> Names:
@@ -86,6 +99,7 @@ PREPARED: dict[str, tuple[Callable[[Path], Names], Callable[[Names], None]]] = {
     "README.md": (_arrays, _fitted),
     "CONTRIBUTING.md": (_nothing, _a_mechanism),
     "docs/estimators.md": (_tables, _fitted),
+    "docs/models.md": (_a_run, _predicted),
     "docs/hyperparameters.md": (_a_choice, _chosen),
 }
 FILES = ROOT / "docs" / "extending.md"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import islice
@@ -44,8 +45,31 @@ def pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
         of fields.
     """
     path = found(path)
-    try:
+    with _said_plainly(path):
         yield from _text(path, layout, columns) if path.suffix not in TYPED else _typed(path, layout, columns)
+
+
+def header_of(path: Path, layout: Layout) -> list[str]:
+    """Return the first row of a text file, stripped of outer spaces; nothing if it is empty.
+
+    Raises
+    ------
+    BadData
+        As :func:`pieces`.
+    """
+    path = found(path)
+    with _said_plainly(path), plain(path) as stream:
+        return [
+            name.strip()
+            for name in next(_rows(path.name, _lines(path.name, stream, layout), layout.separator), (0, []))[1]
+        ]
+
+
+@contextmanager
+def _said_plainly(path: Path) -> Iterator[None]:
+    """Turn what cannot be opened or read into one line."""
+    try:
+        yield
     except FileNotFoundError:
         raise BadData(f"{path.name}: there is no such file in {path.parent}") from None
     except CORRUPT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
 from common.core.errors import BadData
 from common.numerics.randomness import RandomSource
 from common.people.tables.files import Piece, pieces, typed
+from common.people.tables.rules import scaled, shortened
+from common.people.tables.schema import Schema
 from common.people.tables.source import Category, Label, Number, Reluctance, Selection, TableSource, Tokens
 from common.vocabulary.records import Records
 
@@ -67,7 +70,7 @@ def numbered(data: Path, source: TableSource) -> Numbered:
             kept = piece.frame.select(polars.all_horizontal(_filters(source))).to_series().to_numpy()
             rows = np.flatnonzero(kept & chances.select(piece, source.layout.missing))
             chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
-            features.append(_encode(chosen, source))
+            features.append(encode_piece(chosen, source))
             labels.append(_labels(chosen, source.label, source.layout.missing))
             numbers.append(passed + rows)
             passed += len(kept)
@@ -96,7 +99,7 @@ def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
         If a column is missing, or a number is NaN, infinite or no number.
     """
     columns = frozenset(feature.column for feature in source.features)
-    return _encode(typed("the frame", frame, columns), source)
+    return encode_piece(typed("the frame", frame, columns), source)
 
 
 def _filters(source: TableSource) -> list[polars.Expr]:
@@ -133,28 +136,47 @@ def volunteering(piece: Piece, selection: Selection, missing: Tokens) -> Floats:
 def _holds(piece: Piece, condition: Reluctance, missing: Tokens) -> AnyArray:
     if condition.values:
         return piece.frame[condition.column].is_in(condition.values).to_numpy()
-    numbers = _numbers(piece, condition.column, missing)
+    numbers = numbers_of(piece, condition.column, missing)
     low = -np.inf if condition.above is None else condition.above
     high = np.inf if condition.below is None else condition.below
     return (low < numbers) & (numbers <= high)
 
 
-def _encode(piece: Piece, source: TableSource) -> Singles:
+def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[int] | None = None) -> Singles:
+    """Return the features of a file's rows by the rules of :func:`load`.
+
+    Parameters
+    ----------
+    piece
+        Has the columns of the features that are wanted.
+    source
+        How columns become features; its label is not looked at.
+    inputs
+        The features that are wanted: what belongs to none of them is 0, and its column need not be there. Rows that
+        are shortened to a norm need all, as each field has a part in their length. None: all.
+
+    Returns
+    -------
+    Shape (rows, ``source.dimension``), float32.
+
+    Raises
+    ------
+    BadData
+        If a number is NaN, infinite or no number.
+    """
     columns: list[AnyArray] = []
     for feature in source.features:
-        if isinstance(feature, Number):
-            columns.append(_scaled(_numbers(piece, feature.column, source.layout.missing), feature))
+        here = range(len(columns), len(columns) + feature.width)
+        if inputs is not None and not any(number in inputs for number in here):
+            columns.extend(np.zeros(len(piece.frame)) for _ in here)
+        elif isinstance(feature, Number):
+            columns.append(scaled(numbers_of(piece, feature.column, source.layout.missing), feature))
         else:
             columns.extend(_one_hot(piece.frame[feature.column], feature))
-    matrix = np.stack(columns, axis=1).astype(np.float64)
-    if source.norm is not None:
-        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-        # Rounding to float32 can lengthen a vector by 2^-24 of its length; shorten by twice that first.
-        matrix *= np.minimum(1.0, source.norm * (1.0 - 2.0**-23) / np.maximum(lengths, source.norm / 2))
-    return matrix.astype(np.float32)
+    return shortened(np.stack(columns, axis=1).astype(np.float64), source.norm)
 
 
-def _numbers(piece: Piece, column: str, missing: Tokens) -> Floats:
+def numbers_of(piece: Piece, column: str, missing: Tokens) -> Floats:
     """Return a column as numbers, NaN where the field is missing (and nowhere else)."""
     texts = piece.frame[column]
     absent = texts.is_in(missing).to_numpy()
@@ -166,19 +188,13 @@ def _numbers(piece: Piece, column: str, missing: Tokens) -> Floats:
     return numbers
 
 
-def _scaled(numbers: Floats, feature: Number) -> Floats:
-    span = feature.high - feature.low
-    clipped = np.clip((numbers - feature.low) / span, 0.0, 1.0)
-    return np.nan_to_num(clipped, nan=0.0 if feature.fill is None else (feature.fill - feature.low) / span)
-
-
 def _one_hot(texts: polars.Series, feature: Category) -> list[AnyArray]:
     return [texts.is_in(group).to_numpy() for group in feature.groups]
 
 
 def _labels(piece: Piece, label: Label, missing: Tokens) -> Labels:
     if label.above is not None:
-        numbers = _numbers(piece, label.column, missing)
+        numbers = numbers_of(piece, label.column, missing)
         unknown = np.flatnonzero(np.isnan(numbers))
         if unknown.size:
             raise _flaw(piece, label.column, unknown, "the label is missing")

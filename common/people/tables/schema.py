@@ -13,6 +13,7 @@ A schema is public, and says nothing that was computed from people's records.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from pydantic import Field
 from common.core import strictyaml
 from common.core.errors import BadMessage, BadScenario
 from common.core.values import Value
+from common.people.tables.rules import longest
 from common.people.tables.source import Feature, Label, Layout, TableSource
 
 
@@ -55,6 +57,11 @@ class Schema(Value):
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that become features, each once, in the order of the features."""
         return tuple(dict.fromkeys(feature.column for feature in self.features))
+
+    @property
+    def shortens(self) -> bool:
+        """Whether some row is longer than the norm: each number is at most 1, and so is a column of categories."""
+        return self.norm is not None and longest(self.norm) < math.sqrt(len(self.features))
 
     def source(self, *files: str) -> TableSource:
         """Return the description of these files.

@@ -65,6 +65,11 @@ class Argmax(Hypothesis):
         """The columns of the classes and all before them."""
         return self.first + len(self.hypotheses)
 
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """What the hypotheses look at: the record's own class is not among them."""
+        return tuple(sorted({feature for hypothesis in self.hypotheses for feature in hypothesis.inputs}))
+
     def classes(self, features: AnyArray) -> Indices:
         """Return the predicted classes, shape (n,), int64; a score that is not a number is below all others."""
         inputs = features[:, : self.first]

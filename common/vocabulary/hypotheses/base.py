@@ -9,12 +9,18 @@ import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
 
 from common.core.arrays import AnyArray, Bits, Floats, Labels, Singles
+from common.core.errors import BadInput
 from common.core.registry import Vocabulary
 from common.core.values import Value
 from common.vocabulary.records import Records
 
 _CELLS = 1 << 20
 """Features looked at in one go: whatever a hypothesis computes on the way fits in a few megabytes."""
+
+
+def logistic(margins: AnyArray) -> Floats:
+    """Return 1/(1 + e^-m), shape (n,), float64; where m < -700, that of -700, which is below 1e-304."""
+    return np.asarray(1.0 / (1.0 + np.exp(np.minimum(-margins.astype(np.float64), 700.0))))
 
 
 class Hypothesis(Value):
@@ -51,6 +57,11 @@ class Hypothesis(Value):
     def min_features(self) -> int:
         """Smallest number of features on which it is defined."""
 
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Numbers of the features that a prediction looks at, ascending: here all below ``min_features``."""
+        return tuple(range(self.min_features))
+
     @abstractmethod
     def positive(self, features: AnyArray) -> AnyArray:
         """Say where it predicts +1, shape (n,), bool, for a few rows of features."""
@@ -78,6 +89,16 @@ class Hypothesis(Value):
         """Return each row's prediction as a number in [0, 1], shape (n,), float64: here (1 + margin)/2, clipped."""
         with np.errstate(all="ignore"):
             return np.clip(np.nan_to_num((1.0 + self.margins(features).astype(np.float64)) / 2.0, nan=0.5), 0.0, 1.0)
+
+    def probabilities(self, features: AnyArray) -> Floats:
+        """Return the model's own probability of +1 for each row, shape (n,), float64; most kinds have none.
+
+        Raises
+        ------
+        BadInput
+            If its score is no probability.
+        """
+        raise BadInput(f"a model of kind {self.kind!r} gives no probabilities: its score is none, so ask for labels")
 
     def responses(self, records: Records) -> Floats:
         """Return the numbers in [0, 1] that the values are held against, shape (n,): here (1 + label)/2."""

@@ -33,6 +33,11 @@ class Conjunction(Hypothesis):
         return (cls(features=(1, 3)),)
 
     @property
+    def inputs(self) -> tuple[int, ...]:
+        """The features of the set."""
+        return self.features
+
+    @property
     def min_features(self) -> int:
         """One more than the last feature's number."""
         return self.features[-1] + 1

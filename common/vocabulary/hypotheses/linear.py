@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from common.core.arrays import AnyArray, Bits, Indices, Labels, Singles
+from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Singles
 from common.numerics.kernels import interpreted_by, njit, njit_inlined, prefetch_near
 from common.numerics.lanes import WIDTH, fma, load, load_some, magnitude, singles, total
-from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis
+from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis, logistic
 from common.vocabulary.records import Records
 
 MAX_WEIGHTS = 1 << 16
@@ -74,6 +74,10 @@ class Linear(Hypothesis):
     def positive(self, features: AnyArray) -> AnyArray:
         """Predict +1 where the margin is positive."""
         return self.margins(features) > 0
+
+    def probabilities(self, features: AnyArray) -> Floats:
+        """Return 1/(1 + e^-m), m the margin: the probability of a logistic model, a mere scale of any other."""
+        return logistic(self.margins(features))
 
     def mistakes(self, records: Records) -> Bits:
         """Return the 0/1 losses, in one pass."""

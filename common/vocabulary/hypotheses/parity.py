@@ -35,6 +35,11 @@ class Parity(Hypothesis):
         return (cls(features=(0, 2, 3)), cls(features=()))
 
     @property
+    def inputs(self) -> tuple[int, ...]:
+        """The features of the set."""
+        return self.features
+
+    @property
     def min_features(self) -> int:
         """One more than the last feature's number."""
         return self.features[-1] + 1 if self.features else 0

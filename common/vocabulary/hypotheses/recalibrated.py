@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.core.arrays import AnyArray, Singles
+from common.core.arrays import AnyArray, Floats, Singles
 from common.vocabulary.groups import Groups, group_of, number_of
-from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis, PlainHypothesis
+from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis, PlainHypothesis, logistic
 from common.vocabulary.hypotheses.linear import GREATEST, Linear, Weight
 
 
@@ -61,11 +61,20 @@ class Recalibrated(Hypothesis):
         """Those of the hypothesis and of the groups."""
         return max([self.hypothesis.min_features, *(group + 1 for group in self.groups)])
 
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """What the hypothesis and the groups look at."""
+        return tuple(sorted({*self.hypothesis.inputs, *self.groups}))
+
     def margins(self, features: AnyArray) -> Singles:
         """Return slope * score + intercept, shape (n,), float32."""
         intercepts = np.array(self.intercepts)[group_of(features, self.groups)]
         margins = np.clip(self.slope * self.hypothesis.scores(features) + intercepts, -GREATEST, GREATEST)
         return np.asarray(margins, dtype=np.float32)
+
+    def probabilities(self, features: AnyArray) -> Floats:
+        """Return 1/(1 + e^-m), m the margin: what the logistic fit of the agents' answers says."""
+        return logistic(self.margins(features))
 
     def positive(self, features: AnyArray) -> AnyArray:
         """Predict +1 where the margin is positive."""

@@ -59,6 +59,11 @@ class Regressor(Hypothesis):
         """The response's column and all before it."""
         return self.response + 1
 
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The features that have a weight."""
+        return tuple(range(len(self.weights)))
+
     def values(self, features: AnyArray) -> Floats:
         """Return the clipped predictions, shape (n,); 1/2 where there is none."""
         predicted = self._half_space.margins(features).astype(np.float64) + self.intercept

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from common.core.arrays import AnyArray, Labels, Singles
+from common.core.arrays import AnyArray, Floats, Labels, Singles
 from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis, PlainHypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
@@ -52,6 +52,11 @@ class Relabelled(Hypothesis):
         """The label's column and all before it."""
         return self.column + 1
 
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """What the hypothesis looks at, the label not among them."""
+        return self.hypothesis.inputs
+
     def labels(self, records: Records) -> Labels:
         """Return the labels in the column, shape (n,), int8."""
         return column_labels(records, self.column)
@@ -63,6 +68,10 @@ class Relabelled(Hypothesis):
     def margins(self, features: AnyArray) -> Singles:
         """Return the hypothesis's margins."""
         return self.hypothesis.margins(features[:, : self.column])
+
+    def probabilities(self, features: AnyArray) -> Floats:
+        """Return the hypothesis's probabilities, if it has any."""
+        return self.hypothesis.probabilities(features[:, : self.column])
 
 
 def column_labels(records: Records, column: int) -> Labels:

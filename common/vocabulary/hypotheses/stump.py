@@ -41,6 +41,11 @@ class Stump(Hypothesis):
         """One more than the feature's number."""
         return self.feature + 1
 
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The one feature."""
+        return (self.feature,)
+
     def positive(self, features: AnyArray) -> AnyArray:
         """Predict +1 above the threshold (below it, if the sign is -1)."""
         return np.equal(features[:, self.feature] > np.float64(self.threshold), self.sign > 0)

@@ -123,6 +123,11 @@ class Trees(Hypothesis):
         """One more than the greatest feature number in use."""
         return max(self.feature) + 1
 
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The features that a node asks about."""
+        return tuple(sorted(set(self.feature) - {LEAF}))
+
     def scores(self, features: AnyArray) -> Floats:
         """Return base + sum of leaf values, shape (n,), float64."""
         scores = np.full(len(features), self.base)

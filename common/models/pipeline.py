@@ -1,0 +1,155 @@
+"""A model as a pipeline of scikit-learn: raw rows to features, features to labels, both by the released answer's rules.
+
+Made from a model's JSON document, never from a pickle, so that reading a model runs nobody's code. The steps hold plain
+values as parameters, which ``clone`` copies; they are not fitted again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+
+from common.core.arrays import AnyArray, Floats, Singles
+from common.core.errors import BadInput
+from common.models.model import Model
+from common.models.outcome import feature_names, outcome_of, predictions
+from common.models.predicting import features_of
+from common.vocabulary.hypotheses.argmax import Argmax
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.hypotheses.regressor import Regressor
+from common.vocabulary.hypotheses.relabelled import Relabelled
+
+
+class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """The base of both steps.
+
+    Parameters
+    ----------
+    document
+        The model's own fields, as JSON.
+    """
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"document": self.document}
+
+    @property
+    def model(self) -> Model:
+        """The model of the document."""
+        if "_model" not in vars(self):
+            self._model = Model.parse(self.document)
+        return self._model
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Refuse: the model was learned by a run.
+
+        Raises
+        ------
+        BadInput
+            Always.
+        """
+        raise BadInput("a released model is not fitted again: its run has learned it, and was paid for")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class ColumnFeatures(TransformerMixin, _Released):  # type: ignore[misc]
+    """Raw rows to features: numbers scaled by public bounds, categories one-hot, long rows shortened."""
+
+    def transform(self, X: Any) -> Singles:
+        """Return the features of rows (a frame, a list of mappings or a file's path), shape (n, d), float32."""
+        return features_of(self.model, X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
+        """Return a name for each feature, shape (d,)."""
+        return np.asarray(feature_names(self.model), dtype=object)
+
+    @property
+    def feature_names_in_(self) -> AnyArray:
+        """Names of the columns that rows must have."""
+        return np.asarray(self.model.columns, dtype=object)
+
+
+def _half_space(step: Any) -> bool:
+    found = step.model.hypothesis
+    return isinstance(found.hypothesis if isinstance(found, Relabelled) else found, Linear)
+
+
+def _probable(step: Any) -> bool:
+    try:
+        step.model.hypothesis.probabilities(np.zeros((0, step.model.table.dimension), np.float32))
+    except BadInput:
+        return False
+    return True
+
+
+class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]
+    """Features to labels as the table spells them; ``coef_`` and ``intercept_`` where the model is a half-space."""
+
+    @property
+    def classes_(self) -> AnyArray:
+        """The names: of two, the negative and the positive."""
+        return np.asarray(outcome_of(self.model).names)
+
+    @property
+    def coef_(self) -> Floats:
+        """The weights of the features, shape (1, d)."""
+        found = self._linear()
+        return np.asarray([found.weights])
+
+    @property
+    def intercept_(self) -> Floats:
+        """What is added to <w, x>, shape (1,)."""
+        return np.asarray([-self._linear().threshold])
+
+    def predict(self, X: Any) -> AnyArray:
+        """Return the labels of rows of features, shape (n,)."""
+        return predictions(self.model, np.asarray(X, dtype=np.float32))
+
+    @available_if(lambda step: not isinstance(step.model.hypothesis, Argmax))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Singles:
+        """Return how far each row is on the positive side, shape (n,)."""
+        return self.model.hypothesis.margins(np.asarray(X, dtype=np.float32))
+
+    @available_if(_probable)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probabilities of both labels, shape (n, 2); :func:`.predicting.calibration` says their worth."""
+        positive = self.model.hypothesis.probabilities(np.asarray(X, dtype=np.float32))
+        return np.stack([1.0 - positive, positive], axis=1)
+
+    def _linear(self) -> Linear:
+        found: Hypothesis = self.model.hypothesis
+        found = found.hypothesis if isinstance(found, Relabelled) else found
+        if not isinstance(found, Linear):
+            raise AttributeError(f"a model of kind {found.kind!r} has no coef_")
+        return found
+
+
+class ReleasedRegressor(RegressorMixin, _Released):  # type: ignore[misc]
+    """Features to a number in the column's own unit."""
+
+    def predict(self, X: Any) -> Floats:
+        """Return the numbers predicted for rows of features, shape (n,), float64."""
+        return predictions(self.model, np.asarray(X, dtype=np.float32))
+
+
+def as_pipeline(model: Model) -> Pipeline:
+    """Return a model as a pipeline of two steps, ``columns`` and ``model``, that takes raw rows.
+
+    Raises
+    ------
+    BadInput
+        If the model cannot be used on new rows.
+    """
+    _ = model.inputs
+    document = model.wire()
+    last = ReleasedRegressor if isinstance(model.hypothesis, Regressor) else ReleasedClassifier
+    return Pipeline([("columns", ColumnFeatures(document)), ("model", last(document))])

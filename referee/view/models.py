@@ -1,0 +1,121 @@
+"""The model of a run folder, or of a model's own file; and how it is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars
+import yaml
+
+from common.core import strictyaml
+from common.core.errors import BadData, BadInput, BadScenario, NotFound
+from common.core.plain import plain
+from common.models.document import load
+from common.models.model import Model, released
+from common.models.outcome import outcome_of
+from common.models.predicting import Predicted, calibration
+from common.models.showing import lines
+from common.scenario.scenario import parse
+from common.wire.state import write_durably
+from referee.state.runfolder import read_file
+
+
+def open_model(place: str | Path, task: int | None = None) -> Model:
+    """Return the model of a run folder, or of a JSON file that an export wrote.
+
+    What a run folder holds is taken as it stands: ``referee audit`` verifies it.
+
+    Parameters
+    ----------
+    place
+        The folder or file.
+    task
+        Of a run that learned several things, which one, from 1.
+
+    Raises
+    ------
+    NotFound
+        If it is neither.
+    BadData
+        If the file is no model, or the folder's files are damaged.
+    BadInput
+        If the run has no answer, or one with which nothing can be predicted.
+    """
+    place = Path(place)
+    if place.is_file():
+        if task is not None:
+            raise BadData(f"{place} is the file of one model: a task can be chosen of a run folder only")
+        return load(place)
+    if not place.exists():
+        raise NotFound(f"there is neither a run folder nor a model file {place}")
+    scenario, result = read_file(place, "scenario.yaml"), read_file(place, "result.json")
+    try:
+        tree, document = strictyaml.load(scenario.decode()), json.loads(result)
+    except (ValueError, yaml.YAMLError):
+        raise BadData(f"{place}: scenario.yaml or result.json is damaged") from None
+    if not isinstance(document, dict):
+        raise BadData(f"{place}: result.json must hold a mapping")
+    try:
+        chosen = parse(tree)
+    except BadScenario as error:
+        raise BadData(f"{place}: scenario.yaml is damaged: {error.detail}") from None
+    return released(chosen, document, task)
+
+
+def shown(model: Model) -> list[str]:
+    """Return what is printed of a model: what it predicts and how, its loss on the population, what it cost."""
+    said = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
+    if model.estimate is not None:
+        e = model.estimate
+        said.append(f"Loss on the population: {e.value:.3f}, in {e.low:.3f} .. {e.high:.3f} ({e.confidence:.0%}).")
+    return [plain(line) for line in said]
+
+
+def notes(model: Model, found: Predicted) -> list[str]:
+    """Return what is to be said of the rows, a line for each column."""
+    return [plain(line) for line in found.notes.sentences(model.table)]
+
+
+def predictions_frame(model: Model, found: Predicted) -> polars.DataFrame:
+    """Return the predictions as a table: the column that is predicted, and ``probability``; rows as they were given."""
+    columns = {outcome_of(model).column: found.values.tolist()}
+    if found.probabilities is not None:
+        columns["probability" if "probability" not in columns else "its probability"] = found.probabilities.tolist()
+    return polars.DataFrame(columns)
+
+
+def predictions_csv(model: Model, found: Predicted) -> str:
+    """Return the predictions as CSV, with a header."""
+    return predictions_frame(model, found).write_csv()
+
+
+def predictions_document(model: Model, found: Predicted) -> dict[str, Any]:
+    """Return the predictions as JSON."""
+    return {
+        "scenario": model.scenario,
+        "column": outcome_of(model).column,
+        "predictions": found.values.tolist(),
+        "positive": outcome_of(model).names[-1] if found.probabilities is not None else None,
+        "probabilities": None if found.probabilities is None else found.probabilities.tolist(),
+        "calibration": None if found.probabilities is None else calibration(model),
+        "rows": found.notes.rows,
+        "notes": found.notes.document(),
+    }
+
+
+def write_predictions(path: Path, model: Model, found: Predicted) -> None:
+    """Write the predictions to a file.
+
+    Raises
+    ------
+    BadInput
+        If its suffix is neither ``.csv`` nor ``.parquet``.
+    """
+    if path.suffix == ".csv":
+        write_durably(path, predictions_csv(model, found).encode())
+    elif path.suffix == ".parquet":
+        predictions_frame(model, found).write_parquet(path)
+    else:
+        raise BadInput(f"predictions are written as .csv or .parquet, found {path.name!r}")
