@@ -29,8 +29,8 @@ S = TypeVar("S", bound=AdaptationSettings)
 class AdaptationLearner(PublicSettings, Learner):
     """A learner on the sample itself and a public sample of another domain; the weights play no part.
 
-    Both see x' = (x - center, 1), or (whitened x, 1), of the first ``features`` features x. Everything of the sample that is released is the
-    hypothesis: mu-GDP in all (replace one record in its place).
+    Both see x' = (x - center, 1), or (whitened x, 1), of the first ``features`` features x. Everything of the sample
+    that is released is the hypothesis: mu-GDP in all (replace one record in its place).
     """
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from benchmarks.adaptation.tables import TABLES, needs, scores, table
 from benchmarks.figures.store import ResultFile, Row
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.private_selection import epsilon_of_selection
+from curator.learners.adaptation.domains import Side
 from tests.benchmarks.adaptation.toy import pair
 
 KEYS = ["table", "dataset", "method", "mean", "deviation", "paper_mean", "paper_deviation", "note"]
@@ -63,9 +65,19 @@ def test_a_private_choice_costs_no_more_than_is_stated(monkeypatch, task):
 def test_scores_are_of_losses_in_the_unit_interval():
     small = pair()
     parts = split(small, 0)
-    assert 0 <= ours.losses(parts, np.zeros(4)) <= 20 << 20
+    largest = ours.largest_residual(small, parts)
+    assert 0 <= ours.losses(parts, np.zeros(4), largest) <= 20 << 20
     # Worst where every residual is beyond the public bound.
-    assert ours.losses(parts, np.array([0.0, 0.0, 0.0, 1e6])) == 20 << 20
+    assert ours.losses(parts, np.array([0.0, 0.0, 0.0, 1e6]), largest) == 20 << 20
+
+
+def test_the_score_clips_where_the_public_source_says():
+    small = pair()
+    parts = split(small, 0)
+    other = replace(parts, train=parts.test, validation=parts.train)
+    assert ours.largest_residual(small, parts) == ours.largest_residual(small, other)
+    wider = Side(parts.source.features, parts.source.responses[::-1].copy())
+    assert ours.largest_residual(small, replace(parts, source=wider)) > 2.0 * ours.largest_residual(small, parts)
 
 
 @pytest.mark.parametrize("method", ["CnvxAdap, epsilon 10, chosen privately", "CnvxAdap, epsilon 10, tuned for free"])
