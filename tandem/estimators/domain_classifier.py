@@ -38,7 +38,7 @@ class DomainAdapter(BinaryClassifier, Adapter):
         ``"public"``: the least and the greatest value of each column in the public sample, and features whitened by
         its moments while learning (``docs/adaptation.md``); nothing is taken from anybody private. Otherwise as of
         :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains, and features scaled to [-1/2, 1/2].
-        Values beyond are clipped; where values of the *public* sample are, a :class:`PublicClippingWarning` says so.
+        Values beyond are clipped; where values of the *public* sample are, a ``PublicClippingWarning`` says so.
     schema
         As of :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains: then it has the bounds, and
         ``bounds="public"`` asks for whitening alone.

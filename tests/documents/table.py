@@ -295,7 +295,8 @@ PARSED: dict[str, dict[str, str]] = {
         for name in (
             "repair", "tightness [--json]", "adaptive_pair",
             "adaptation_rates", "adaptation_speed", "private_choice", "worst_choice", "model_agnostic", "synergy",
-            "synergy --theorem", "synergy --cost", "frequencies", "heavy_hitters", "adaptation.unconverged", "adaptation.clips",
+            "synergy --theorem", "synergy --cost", "frequencies", "heavy_hitters", "adaptation.unconverged",
+            "adaptation.clips",
         )
     },
 }  # fmt: skip

@@ -132,6 +132,21 @@ def test_wind_has_the_range_over_all_months():
     assert "means 1.000 to 1.600 over the seven months" in found["note"]
 
 
+def test_earlier_rows_stand_beside_those_that_are_redone():
+    point, reference = (
+        Point("wind", "none", "CnvxAdap, epsilon 1, chosen privately"),
+        Point("wind", "none", "train on target"),
+    )
+    rows = [row(reference, number, 1.0) for number in range(2)]
+    rows += [row(point, number, 1.1) for number in range(2)]
+    rows += [replace(row(point, number, 1.9), point="earlier; " + point.name) for number in range(2)]
+    now, before = table(1, scores(rows))
+    assert (now["method"], now["mean"]) == (point.method, 1.1)
+    assert (before["method"], before["mean"]) == (f"{point.method} (earlier)", 1.9)
+    assert "residuals clipped at Lambda r + 1" in before["note"]
+    assert "before" not in now["note"]
+
+
 def test_every_number_of_the_paper_has_a_row():
     at_hand = {(point.dataset, point.method) for point in points()}
     for printed in (RELATIVE_ERROR, ACCURACY):
