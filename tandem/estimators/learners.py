@@ -34,7 +34,7 @@ def learner_settings(learner: str | Mapping[str, Any], people: int, public: int,
     ``sgd`` takes 100 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and
     half-spaces whose weights, with the intercept, have length at most 15. ``model-agnostic`` labels all public points
     by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a single round, by
-    a tenth as many draws in each of several rounds.
+    a tenth as many draws in each of several rounds. (How many points are labelled, :func:`suffice` says.)
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def suffice(queries: int, single: int, taught: int, weights: int) -> tuple[int, 
     """Return how many points are labelled, so that each teacher has records enough, and how many it then has.
 
     The noise of GNMax grows with the square root of the number of answers, and the number of teachers with the noise.
-    So a quarter of the points means half of the teachers, with twice the records each. A teacher with fewer records than
-    weights votes by chance, and no number of such teachers is right.
+    So a quarter of the points means half of the teachers, with twice the records each. A teacher with fewer records
+    than weights votes by chance, and no number of such teachers is right.
 
     Parameters
     ----------
