@@ -19,7 +19,13 @@ _COPIES = {
 }
 
 
-def note(point: Point, splits: int, months: tuple[float, float] | None) -> str:
+_EARLIER = (
+    "before: from 0, residuals clipped at Lambda r + 1, scores at .25",
+    "before: from 0, Lambda 16 on Adult and 8 on German",
+)
+
+
+def note(point: Point, splits: int, months: tuple[float, float] | None, *, earlier: bool = False) -> str:
     """Return the note of a point's row; ``months`` is the range over the months that wind's target may be."""
     parts = [_DATASETS[point.dataset], _COPIES[point.copies]]
     if months is not None:
@@ -30,6 +36,8 @@ def note(point: Point, splits: int, months: tuple[float, float] | None) -> str:
         parts.append("(epsilon, .01)-DP, the choice of settings included")
     if point.copies != "none" and ", epsilon " in point.method:
         parts.append("each copy counted as a person: a real one has 8 times the mu")
+    if earlier:
+        parts.append(_EARLIER[point.method.startswith("NCnvxAdap")])
     if splits < SPLITS:
         parts.append(f"{splits} splits only")
     return "; ".join(part for part in parts if part)

@@ -31,6 +31,7 @@ from curator.learners.adaptation.convex import ConvexSettings, fit_convex
 from curator.learners.adaptation.discrepancy import discrepancy
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
+from curator.learners.adaptation.public_side import fit_public
 from curator.mechanisms.gaussian import noisy_sum
 from curator.mechanisms.random_stopping import choose
 
@@ -44,8 +45,8 @@ GRIDS: dict[str, dict[str, list[Any]]] = {
     "classification": {"alpha": [0.1, 0.5, 0.9], "iterations": [200, 800]},
 }
 """Settings that private versions choose from: public, the same for all data sets. kappa_1 lets the source in."""
-LARGEST_RESIDUAL = 0.25
-"""Public bound at which a private score of a regression clips residuals, whose responses are in [-1, 1]."""
+SCORE_CLIP = 2.0
+"""Where a private score of a regression clips residuals, in units of the clip that the public source says."""
 MANY = 100
 """Features beyond which nothing converges in a few thousand steps."""
 _PARTS = 1 << 20
@@ -89,8 +90,10 @@ def chosen_privately(pair: Pair, split: Split, epsilon: float) -> Iterator[Candi
     def attempt(settings: dict[str, Any], own: RandomSource) -> Floats:
         return fit(pair, domains, settings, mu, own)
 
+    largest = largest_residual(pair, split)
+
     def judge(weights: Floats, own: RandomSource) -> float:
-        return float(-noisy_sum(losses(split, weights), _PARTS, mu, own))
+        return float(-noisy_sum(losses(split, weights, largest), _PARTS, mu, own))
 
     # Nobody times a simulation: it need not carry out the runs that do not count.
     chosen = choose(attempt, judge, GRIDS[split.task], LAW, source, constant_time=False)
@@ -100,19 +103,31 @@ def chosen_privately(pair: Pair, split: Split, epsilon: float) -> Iterator[Candi
 def fit(
     pair: Pair, domains: Domains, settings: Mapping[str, Any], mu: float | None, source: RandomSource
 ) -> Floats:  # fmt: skip
-    """Fit by the algorithm of the pair's task; what ``settings`` leave out is the same for all fits."""
+    """Fit by the algorithm of the pair's task; what ``settings`` leave out is the same for all fits.
+
+    Private fits begin at the fit of the public source, and clip residuals by its residuals.
+    """
     common = {"kappa_1": 30.0, "kappa_2": 0.0, "kappa_inf": 0.0, "radius": pair.radius, "norm": NORM, **settings}
+    common = {"start": "zero" if mu is None else "public", **common}
     if pair.task == "regression":
-        return fit_convex(domains, ConvexSettings(output="suffix", **common), mu, source)
+        clip = None if mu is None else "public"
+        return fit_convex(domains, ConvexSettings(**{"output": "suffix", "residual_clip": clip, **common}), mu, source)
     return fit_nonconvex(domains, NonconvexSettings(output="last", **common), mu, source)
 
 
-def losses(split: Split, weights: Floats) -> int:
-    """Return the sum of the validation rows' losses in [0, 1], in whole parts of 2^-20."""
+def largest_residual(pair: Pair, split: Split) -> float:
+    """Return where the score of a regression clips residuals: a function of the public source alone."""
+    if split.task == "classification":
+        return 1.0
+    return SCORE_CLIP * fit_public(split.source, "squared", pair.radius, NORM).residual_clip
+
+
+def losses(split: Split, weights: Floats, largest: float) -> int:
+    """Return the sum of the validation rows' losses in [0, 1], in whole parts of 2^-20; 1 is a residual ``largest``."""
     side = split.validation
     scores = side.features @ weights
     if split.task == "regression":
-        each = np.minimum(np.abs(scores - side.responses) / LARGEST_RESIDUAL, 1.0) ** 2
+        each = np.minimum(np.abs(scores - side.responses) / largest, 1.0) ** 2
     else:
         each = np.where(scores >= 0.0, 1.0, -1.0) != side.responses
     return int(np.rint(each * _PARTS).astype(np.int64).sum())

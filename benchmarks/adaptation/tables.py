@@ -12,6 +12,8 @@ from benchmarks.adaptation.points import MONTHS, Point, points, private
 from benchmarks.figures.store import Row
 
 REFERENCE = "train on target"
+EARLIER = "earlier; "
+"""Before the name of a point that was measured with the settings of version 0.2."""
 TABLES: dict[int, tuple[str, ...]] = {
     1: ("SBest", "CnvxAdap", *private("CnvxAdap")),
     2: ("train on source", "train on target", "SBest", "NCnvxAdap", *private("NCnvxAdap")),
@@ -48,10 +50,13 @@ def table(number: int, measured: Scores) -> list[dict[str, Any]]:
     A point with fewer than two splits is left out.
     """
     rows, classified = [], classifies(number)
-    for point in points():
-        if not needs(number, point) or point.method not in TABLES[number] or point.dataset in MONTHS:
-            continue
-        values = _values(point, measured, classified)
+    shown = [
+        point
+        for point in points()
+        if needs(number, point) and point.method in TABLES[number] and point.dataset not in MONTHS
+    ]
+    for point, before in [(point, before) for point in shown for before in ("", EARLIER)]:
+        values = _values(point, measured, classified, before)
         if len(values) < 2:
             continue
         paper = (ACCURACY if classified else RELATIVE_ERROR).get(point.dataset, {}).get(point.method)
@@ -60,19 +65,19 @@ def table(number: int, measured: Scores) -> list[dict[str, Any]]:
             {
                 "table": str(number),
                 "dataset": point.dataset if point.copies == "none" else f"{point.dataset} ({point.copies} copies)",
-                "method": point.method,
+                "method": f"{point.method} (earlier)" if before else point.method,
                 "mean": round(statistics.fmean(values), digits),
                 "deviation": round(statistics.stdev(values), digits),
                 "paper_mean": paper[0] if paper else None,
                 "paper_deviation": paper[1] if paper else None,
-                "note": note(point, len(values), _months(point, measured)),
+                "note": note(point, len(values), None if before else _months(point, measured), earlier=bool(before)),
             }
         )
     return rows
 
 
-def _values(point: Point, measured: Scores, classified: bool) -> list[float]:
-    own = measured.get(point.name, {})
+def _values(point: Point, measured: Scores, classified: bool, before: str = "") -> list[float]:
+    own = measured.get(before + point.name, {})
     if classified:
         return [100.0 * value for value in own.values()]
     reference = measured.get(Point(point.dataset, point.copies, REFERENCE).name, {})

@@ -7,6 +7,7 @@ large as they can be (the radius is small), so the worst case is nearly there, a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from common.privacy.auditing import Subject
 from common.privacy.theorems.domain_adaptation import StepNoise, step_noise
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.vocabulary.learners.adaptation import Private
+from curator.learners.adaptation import convex as convex_module
 from curator.learners.adaptation import settings as settings_module
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
 from curator.learners.adaptation.discrepancy import private_discrepancy, sensitivity
 from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.noisy_descent import Bounds, Found, descend
 from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
 from deploy.auditing.case import Case, Safeguard, without
 
@@ -96,6 +99,30 @@ def clipping_case() -> Case:
     )
 
 
+def public_clip_case() -> Case:
+    """A person whose residual is ten times the clip that the public side says: once of either sign."""
+    common = {"alpha": 0.5, "radius": SMALL, "kappa_2": 0.0, "iterations": 4, "output": "last", "scales_share": 0.1}
+    settings = ConvexSettings(**common, residual_clip="public")
+    public = Side(np.zeros((1, 1)), np.full(1, 0.1))
+    inputs = [Domains(public, person(1.0, response).target) for response in (1.0, -1.0)]
+
+    def unclipped(domains: Domains, bounds: Bounds, *rest: Any) -> Found:
+        return descend(domains, replace(bounds, residual_clip=None), *rest)
+
+    return Case(
+        "CnvxAdap, residuals clipped by the public side",
+        epsilon_of(MU, DELTA),
+        (inputs[0], inputs[1]),
+        fitted(fit_convex, settings),
+        800,
+        delta=DELTA,
+        twins={
+            "noise of the clip, residuals without": fitted(fit_convex, settings, (convex_module, "descend"), unclipped)
+        },
+        least=0.1,
+    )
+
+
 def discrepancy_case() -> Case:
     """One of a thousand people decides where DCA ends."""
 
@@ -137,4 +164,4 @@ def by_dca(given: Domains, start: float = 0.4995) -> float:
 
 def cases() -> list[Case]:
     """Return every case of adaptation."""
-    return [*algorithm_cases(), clipping_case(), discrepancy_case()]
+    return [*algorithm_cases(), clipping_case(), public_clip_case(), discrepancy_case()]

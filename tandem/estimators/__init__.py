@@ -1,5 +1,6 @@
 """A front in the manner of scikit-learn: ``fit`` runs the embedded deployment, ``predict`` uses what it released."""
 
+from tandem.estimators.clipping import PublicClippingWarning
 from tandem.estimators.domain_classifier import DomainAdapter
 from tandem.estimators.domain_regressor import DomainAdapterRegressor
 from tandem.estimators.exceptions import EXPECTED_FAILED_CHECKS
@@ -11,6 +12,7 @@ __all__ = [
     "DomainAdapter",
     "DomainAdapterRegressor",
     "Guarantee",
+    "PublicClippingWarning",
     "Spending",
     "TransferClassifier",
 ]

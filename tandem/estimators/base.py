@@ -118,8 +118,13 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{at}" for at in range(matrix.shape[1])] if names is None else [str(name) for name in names]
         if reset:
-            self._schema = numeric_schema(self.bounds, columns, self.norm if self._shortens else None)
+            bounds = self._public_bounds(columns)
+            self._schema = numeric_schema(bounds, columns, self.norm if self._shortens else None)
         return numeric_frame(matrix, columns)
+
+    def _public_bounds(self, columns: list[str]) -> Any:
+        """Return the bounds of the named columns."""
+        return self.bounds
 
     def _by_schema(self, X: Any, y: Any, reset: bool) -> Given:
         if reset:

@@ -30,17 +30,27 @@ class DomainAdapter(BinaryClassifier, Adapter):
         ``"target"``: X is the target. ``"source"``: X is the source, ``public`` the target (the paper's Section 7);
         then a population of the target must be given.
     radius
-        Lambda: the greatest length of the weights, of features scaled to [-1/2, 1/2] and a constant.
+        Lambda: the greatest length of the weights, of features scaled as ``bounds`` says and a constant. None: 64, or
+        512 over ``norm`` if that is less; logistic regressions of ordinary data are shorter.
     iterations
         T.
-    bounds, schema
-        As of :class:`~tandem.estimators.transfer.TransferClassifier`; of both domains.
+    bounds
+        ``"public"``: the least and the greatest value of each column in the public sample, and features whitened by
+        its moments while learning (``docs/adaptation.md``); nothing is taken from anybody private. Otherwise as of
+        :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains, and features scaled to [-1/2, 1/2].
+        Values beyond are clipped; where values of the *public* sample are, a ``PublicClippingWarning`` says so.
+    schema
+        As of :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains: then it has the bounds, and
+        ``bounds="public"`` asks for whitening alone.
     norm
-        Public bound: longer vectors of the features scaled to [-1/2, 1/2] are shortened to it while learning. None:
-        half the square root of their number, which no vector exceeds.
+        Public bound: longer vectors of the scaled features are shortened to it while learning. None: 1 where they are
+        whitened, within which three quarters of the public sample are; else half the square root of their number,
+        which no vector exceeds.
     settings
         Further settings of the learner (``kappa_1``, ``discrepancy_share``, ``output``, ...: ``docs/adaptation.md``).
-        ``output`` is ``average`` if not given: all iterates cost the same, and it varies less than a random one.
+        If not given, ``start`` is ``public``: learning begins at the fit of the public sample, and noise alone raises
+        the loss there by a quarter at most. ``output`` is ``average``: all iterates cost the same, and it varies less
+        than a random one.
     grid
         Public values to try, by the learner's setting (``alpha``, ``kappa_1``, ``radius``, ...): the best of several
         runs on part of X, by a private score on the rest, all within epsilon and delta (``docs/hyperparameters.md``).
@@ -55,6 +65,8 @@ class DomainAdapter(BinaryClassifier, Adapter):
 
     Attributes
     ----------
+    public_clipped_
+        Share of the public sample's values beyond their bounds, by column; columns without any are left out.
     classes_, hypothesis_, estimate_, guarantee_, result_, n_features_in_, feature_names_in_
         As of :class:`~tandem.estimators.transfer.TransferClassifier`.
 
@@ -78,9 +90,9 @@ class DomainAdapter(BinaryClassifier, Adapter):
         agent_epsilon: float = 1.0,
         alpha: float = 0.5,
         private: Literal["target", "source"] = "target",
-        radius: float = 10.0,
+        radius: float | None = None,
         iterations: int = 500,
-        bounds: Any = (-1.0, 1.0),
+        bounds: Any = "public",
         schema: Any = None,
         norm: float | None = None,
         classes: Any = None,

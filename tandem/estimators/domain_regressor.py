@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import polars
@@ -14,10 +14,8 @@ from common.core.errors import BadFit
 from common.people.tables import Number, TableSource
 from tandem.estimators.adaptation import Adapter
 from tandem.estimators.base import Given
+from tandem.estimators.clipping import RESPONSE, response_cost, widened
 from tandem.estimators.schema import LABEL, bounded, described
-
-RESPONSE = "__response__"
-"""Column in which the number to predict travels to the parties."""
 
 
 class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # scikit-learn has no types
@@ -30,9 +28,12 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     Parameters
     ----------
     epsilon, delta, agent_epsilon, alpha, private, radius, iterations, bounds, schema, norm, settings, grid, choice
-        As of :class:`~tandem.estimators.domain_classifier.DomainAdapter`; ``output`` is ``suffix`` if not given.
+        As of :class:`~tandem.estimators.domain_classifier.DomainAdapter`. If not given, ``output`` is ``suffix``, and
+        ``residual_clip`` is ``public``: noise is calibrated to residuals as the public sample's fit has them.
     response_bounds
-        *Public* bounds of what is predicted: values beyond are clipped to them. Never taken from the data.
+        *Public* bounds (low, high) of what is predicted, or ``"public"``: the least and the greatest response of the
+        public sample. Responses beyond are clipped to them, in learning and in the agents' answers, so that
+        ``estimate_`` is the error for clipped responses.
     population_fraction, random_state
         As of :class:`~tandem.estimators.transfer.TransferClassifier`.
     lifetime
@@ -42,7 +43,10 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     Attributes
     ----------
     estimate_
-        The mean squared error on the population, in the square of the response's units, with an interval.
+        The mean squared error on the population, in the square of the response's units, with an interval; of responses
+        clipped to ``response_bounds``.
+    public_clipped_
+        As of :class:`~tandem.estimators.domain_classifier.DomainAdapter`; the response's share is under ``"response"``.
     hypothesis_, guarantee_, result_, n_features_in_, feature_names_in_
         As of :class:`~tandem.estimators.transfer.TransferClassifier`.
 
@@ -57,6 +61,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     _learner = "cnvx-adap"
     _loss = "squared"
     _output = "suffix"
+    _further: ClassVar[Mapping[str, Any]] = {"residual_clip": "public"}
     _numeric = True
 
     def __init__(
@@ -69,8 +74,8 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         private: Literal["target", "source"] = "target",
         radius: float = 1.0,
         iterations: int = 500,
-        bounds: Any = (-1.0, 1.0),
-        response_bounds: tuple[float, float] = (-1.0, 1.0),
+        bounds: Any = "public",
+        response_bounds: Any = "public",
         schema: Any = None,
         norm: float | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -118,7 +123,6 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         -------
         self
         """
-        self._range = bounded(self.response_bounds, "response_bounds")
         self._adapt(X, y, public, population)
         if self.estimate_ is not None:
             unit = (self._range[1] - self._range[0]) ** 2
@@ -138,6 +142,15 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     def _others(self, others: Any, y: Any) -> polars.DataFrame:
         data, responses = others if isinstance(others, tuple) else (others, y)
         return _marked(self._given(data, responses, reset=False))
+
+    def _settle(self, others: polars.DataFrame) -> None:
+        if isinstance(self.response_bounds, str) and self.response_bounds == "public":
+            self._range = widened(others[RESPONSE].to_numpy())
+        else:
+            self._range = bounded(self.response_bounds, "response_bounds")
+
+    def _response_cost(self, others: polars.DataFrame) -> float:
+        return response_cost(others[RESPONSE].to_numpy(), *self._range)
 
     def _described(self, file: str) -> TableSource:
         low, high = self._range

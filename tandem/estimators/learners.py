@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,10 @@ from curator.learners.model_agnostic import ModelAgnostic
 STEPS_A_PERSON = 100
 MIN_STEPS, MAX_STEPS = 10_000, 2_000_000
 DIAMETER = 30.0
+RECORDS_A_WEIGHT = 2
+"""Records, or draws, that a teacher is to have for each weight of a half-space."""
+POINTS_A_WEIGHT = 4
+"""Labelled points that a student has at least for each weight of a half-space, if there are so many."""
 _TRIAL = 200
 """Records of nobody on which a student is tried."""
 
@@ -29,7 +34,7 @@ def learner_settings(learner: str | Mapping[str, Any], people: int, public: int,
     ``sgd`` takes 100 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and
     half-spaces whose weights, with the intercept, have length at most 15. ``model-agnostic`` labels all public points
     by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a single round, by
-    a tenth as many draws in each of several rounds.
+    a tenth as many draws in each of several rounds. (How many points are labelled, :func:`suffice` says.)
 
     Parameters
     ----------
@@ -52,6 +57,40 @@ def learner_settings(learner: str | Mapping[str, Any], people: int, public: int,
         votes = {"queries": max(1, public), "chunks": "plan", "aggregation": aggregation}
         return {"draws": max(2, people // 10) if again else None, **models, **votes, **given}
     return given
+
+
+class FewForTeachersWarning(UserWarning):
+    """Teachers have fewer records than a half-space has weights: their votes say little."""
+
+
+def leaves_votes_open(learner: str | Mapping[str, Any]) -> bool:
+    """Tell whether it is model-agnostic, and neither teachers, nor their draws, nor questions are given."""
+    given = {"name": learner} if isinstance(learner, str) else learner
+    return given.get("name") == "model-agnostic" and not {"queries", "chunks", "draws", "aggregation"} & set(given)
+
+
+def suffice(queries: int, single: int, taught: int, weights: int) -> tuple[int, float]:
+    """Return how many points are labelled, so that each teacher has records enough, and how many it then has.
+
+    The noise of GNMax grows with the square root of the number of answers, and the number of teachers with the noise.
+    So a quarter of the points means half of the teachers, with twice the records each. A teacher with fewer records
+    than weights votes by chance, and no number of such teachers is right.
+
+    Parameters
+    ----------
+    queries
+        Public points.
+    single
+        Teachers that one answer takes.
+    taught
+        Records, or draws, that teach.
+    weights
+        Of a half-space, d + 1.
+    """
+    enough = (taught / (single * RECORDS_A_WEIGHT * weights)) ** 2
+    fewer = min(queries, max(POINTS_A_WEIGHT * weights, math.floor(enough)))
+    fewer = max(1, min(fewer, math.floor(0.9 * (taught / single) ** 2)))  # a teacher has one record at least
+    return fewer, taught / (single * math.sqrt(fewer))
 
 
 def check_public(settings: Mapping[str, Any], public: int) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from common.core.errors import BadFit
 from tandem.estimators.base import Sides
 from tandem.estimators.binary import BinaryClassifier
-from tandem.estimators.learners import check_public, learner_settings
-from tandem.estimators.running import PUBLIC, SOURCE, TARGET
+from tandem.estimators.learners import (
+    FewForTeachersWarning,
+    check_public,
+    learner_settings,
+    leaves_votes_open,
+    suffice,
+)
+from tandem.estimators.running import PUBLIC, SOURCE, TARGET, settled
 
 
 class TransferClassifier(BinaryClassifier):
@@ -176,6 +183,29 @@ class TransferClassifier(BinaryClassifier):
             raise BadFit(f"the population has {agents} people for {rounds} rounds: every round asks at least one")
         learner = learner_settings(self.learner, people, public, rounds)
         check_public(learner, public)
+        tree = self._scenario_of(sides, public, learner)
+        if leaves_votes_open(self.learner):
+            learner["queries"] = self._points(tree, people, learner["queries"])
+        return tree
+
+    def _points(self, tree: dict[str, Any], people: int, public: int) -> int:
+        """Return how many public points are labelled; warn if teachers have too few records all the same."""
+        learner = tree["curator"]["learner"]
+        learner["queries"] = 1
+        planned = settled(tree).curator.settings.wire()
+        weights = self._schema.dimension + 1
+        points, each = suffice(public, planned["chunks"], planned.get("draws") or people, weights)
+        if each < weights:
+            warnings.warn(
+                f"each teacher has {each:.1f} records for {weights} weights, even with {points} points to label: give "
+                "more people, fewer rounds or a larger epsilon, or take learner='sgd'",
+                FewForTeachersWarning,
+                stacklevel=4,
+            )
+        return points
+
+    def _scenario_of(self, sides: Sides, public: int, learner: dict[str, Any]) -> dict[str, Any]:
+        people, agents = len(sides.curator), len(sides.population)
         return {
             "name": "transfer-classifier",
             "title": "A classifier learned from a biased private sample, tested on the population",
@@ -184,7 +214,7 @@ class TransferClassifier(BinaryClassifier):
             "mode": self.mode,
             "people": "real" if self.random_state is None else "simulated",
             # Weights beyond 1/kappa are out of reach anyway; where they are at most that, so is their second moment.
-            "divergence": {"chi_squared": 1.0 / kappa},
+            "divergence": {"chi_squared": 1.0 / self._number("kappa")},
             "vc_dimension": self._schema.dimension + 1,
             "source": {"table": self._described(SOURCE).wire()},
             "target": {"table": self._described(TARGET).wire()},
@@ -193,9 +223,9 @@ class TransferClassifier(BinaryClassifier):
                 "n": people,
                 "epsilon": self._number("epsilon"),
                 "delta": self._number("delta"),
-                "kappa": kappa,
+                "kappa": self._number("kappa"),
                 "eta": self._number("eta"),
-                "rounds": rounds,
+                "rounds": self._whole("rounds"),
                 "lifetime": self._lifetime(),
                 "learner": learner,
             },

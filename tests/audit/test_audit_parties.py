@@ -26,6 +26,7 @@ TWINS = [pytest.param(case, twin, id=f"{case.name}: {name}") for case in CASES f
 HARD = (
     "CnvxAdap",
     "CnvxAdap, a person out of bounds",
+    "CnvxAdap, residuals clipped by the public side",
     "NCnvxAdap",
     "sgd",
     "exponential",

@@ -339,6 +339,7 @@ PARSED: dict[str, dict[str, str]] = {
             "repair", "tightness [--json]", "adaptive_pair",
             "adaptation_rates", "adaptation_speed", "private_choice", "worst_choice", "model_agnostic", "synergy",
             "synergy --theorem", "synergy --cost", "frequencies", "heavy_hitters", "adaptation.unconverged",
+            "adaptation.clips",
         )
     },
 }  # fmt: skip

@@ -11,7 +11,6 @@ import numpy as np
 from benchmarks.adaptation.baselines.best_effort import Penalties, alternate
 from benchmarks.adaptation.baselines.discrepancy_minimization import match
 from benchmarks.adaptation.baselines.kmm import KernelMeanMatching
-from benchmarks.adaptation.baselines.weighted import least_squares, logistic
 from benchmarks.adaptation.candidates import Candidate, Method
 from benchmarks.adaptation.datasets.base import Pair, Task
 from benchmarks.adaptation.datasets.scaling import NORM
@@ -19,6 +18,7 @@ from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
 from curator.learners.adaptation.discrepancy import Loss, discrepancy
 from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.weighted_fits import least_squares, logistic_in_ball
 
 RIDGE = 1e-5
 """Penalty of all logistic fits but the private ones: the largest at which nothing changes in the third digit."""
@@ -106,7 +106,7 @@ def _equal(side: Side) -> Floats:
 def _fit(pair: Pair, side: Side, shares: Floats, start: Floats | None = None) -> Floats:
     if pair.task == "regression":
         return least_squares(side, shares, pair.radius)
-    return logistic(side, shares, RIDGE, start)
+    return logistic_in_ball(side, shares, RIDGE, pair.radius, start)
 
 
 def _losses(pair: Pair, side: Side, weights: Floats) -> Floats:

@@ -14,12 +14,12 @@ import math
 import numpy as np
 
 from benchmarks.adaptation.baselines.discrepancy_minimization import match_moment
-from benchmarks.adaptation.baselines.weighted import least_squares
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from curator.learners.adaptation.domains import Domains
+from curator.learners.adaptation.weighted_fits import least_squares
 
 
 def noisy_moment(rows: Floats, norm: float, mu: float, source: RandomSource) -> Floats:

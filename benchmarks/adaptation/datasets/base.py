@@ -45,7 +45,7 @@ class Pair:
     sizes
         How many target rows a split has to train, to validate and to test.
     radius
-        Lambda: all methods learn weights w of norm at most this, or (logistic loss) of about this norm at most.
+        Lambda: all methods learn weights w of norm at most this.
     copies
         How often the paper repeats each target row (1: not at all).
     """

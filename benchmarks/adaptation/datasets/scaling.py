@@ -7,13 +7,12 @@ import numpy as np
 from benchmarks.adaptation.datasets.base import Pair, Raw, Task
 from common.core.arrays import Floats
 from curator.learners.adaptation.domains import Side
+from curator.learners.adaptation.whitening import whitening
 
 NORM = 1.0
 """Largest L2 norm of a scaled row, its constant feature included."""
 CONSTANT = 0.5
 """The constant feature, which stands for an intercept."""
-UNCLIPPED = 0.75
-"""Share of the *source's* rows that the clip to :data:`NORM` leaves alone."""
 
 
 def unit(values: Floats, low: float, high: float) -> Floats:
@@ -28,26 +27,18 @@ def scaled(
 
     ::
 
-        x -> (clip(V (D + I)^-1/2 V' standard(x) / c), CONSTANT),   standard(x) = (x - mean) / deviation
+        x -> (clip(whitened x), CONSTANT)         by curator.learners.adaptation.whitening, of the source
         y -> (y - mean) / (1 + |mean|)            in regression; labels stay
 
-    Mean and deviation of each column, the eigenvectors V and values D of their correlations, the mean response, and the
-    scale c (the quantile :data:`UNCLIPPED` of the norms) are the source's, so where a target row goes depends on that
-    row and on what is public. A column that is constant in the source is only centred. Large directions are shortened,
-    (D + I)^-1/2, since gradient descent would learn nothing else in its first thousands of steps. The clip shortens
-    rows so that, with the constant, none is longer than :data:`NORM`.
+    All moments are the source's, so where a target row goes depends on that row and on what is public. The clip
+    shortens rows so that, with the constant, none is longer than :data:`NORM`.
     """
-    mean, deviation = source.features.mean(axis=0), source.features.std(axis=0)
-    deviation = np.where(deviation > 1e-9, deviation, 1.0)
-    standard = (source.features - mean) / deviation
-    values, vectors = np.linalg.eigh(standard.T @ standard / len(standard))
-    turn = (vectors / np.sqrt(values + 1.0)) @ vectors.T
     longest = float(np.sqrt(NORM**2 - CONSTANT**2))
-    scale = float(np.quantile(np.linalg.norm(standard @ turn, axis=1), UNCLIPPED)) / longest
+    scaling = whitening(source.features, longest)
     centre = float(source.responses.mean()) if task == "regression" else 0.0
 
     def side(raw: Raw) -> Side:
-        rows = _clipped((raw.features - mean) / deviation @ (turn / scale), longest)
+        rows = _clipped(scaling.moved(raw.features), longest)
         features = np.column_stack([rows, np.full(len(rows), CONSTANT)])
         return Side(features, (raw.responses - centre) / (1.0 + abs(centre)))
 

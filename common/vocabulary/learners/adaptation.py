@@ -25,6 +25,9 @@ MIN_SHARE, MAX_SHARE = 1e-4, 0.99
 """Of the private scales: with less, or more, one of the noises would be beyond all use."""
 MAX_SCORES = 512.0
 """Lambda r: far beyond what a probability can be told from 0 by; larger ones would cost the discrepancy its digits."""
+MIN_CLIP = 2.0**-20
+"""Least clip of residuals: below it nothing of a response in [-1, 1] would be left."""
+ResidualClip = Annotated[float, Field(ge=MIN_CLIP, le=1e6)] | Literal["public"] | None
 _CALIBRATION: Calibration = "tight"
 
 
@@ -55,6 +58,9 @@ class AlgorithmFields(Value):
         With noise, ``scaled`` steps let a private scale wander so far in all, by noise.
     sharpness
         mu of the softmax in the place of the greatest weight; None for (m + n) ln(m + n).
+    start
+        Where w begins: at ``zero``, or at the least loss of the *public* side alone, w_0. In the latter case ``scaled``
+        steps are also so short that noise alone raises that public loss by a quarter at most, in expectation.
     """
 
     alpha: float = Field(gt=0, lt=1)
@@ -69,6 +75,7 @@ class AlgorithmFields(Value):
     steps: Literal["scaled", "paper"] = "scaled"
     spread: float = Field(default=0.25, gt=0, le=1e6)
     sharpness: float | None = Field(default=None, gt=0)
+    start: Literal["zero", "public"] = "zero"
 
 
 class ConvexFields(AlgorithmFields):
@@ -78,9 +85,14 @@ class ConvexFields(AlgorithmFields):
     ----------
     output
         ``average`` of all iterates (Algorithm 1), ``suffix`` (of the last half) or ``last``; all cost the same.
+    residual_clip
+        C: residuals, of responses in [-1, 1], are clipped to [-C, C], and all noise of the iterations is proportional
+        to it. ``public``: the 0.82 quantile of the public side's own residuals (of normal ones, Huber's 1.345 standard
+        deviations). None: Lambda r + 1, which no residual exceeds.
     """
 
     output: Literal["average", "suffix", "last"] = "average"
+    residual_clip: ResidualClip = None
 
 
 class NonconvexFields(AlgorithmFields):
@@ -146,6 +158,9 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
         Public, subtracted from every feature.
     intercept
         Whether x' ends with a constant 1.
+    whitening
+        ``public``: x' begins with V (D + I)^-1/2 V' (x - mean)/deviation, scaled so that three quarters of the public
+        rows are within ``norm``, in the place of x - center; all of it from the public sample's moments.
     private
         The curator's people are the ``target``, and the public sample the source; or the other way round.
     mu
@@ -158,6 +173,7 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
     features: int = Field(ge=1, le=MAX_WEIGHTS)
     center: float = Field(default=0.5, ge=-1e6, le=1e6)
     intercept: bool = True
+    whitening: Literal["none", "public"] = "none"
     private: Private = "target"
     mu: Mu | FromPlan | None = None
 

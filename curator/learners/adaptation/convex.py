@@ -11,8 +11,15 @@ from common.vocabulary.learners.adaptation import ConvexFields
 from curator.learners.adaptation.discrepancy import Loss
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.libraries import one_thread
-from curator.learners.adaptation.noisy_descent import Found, descend
-from curator.learners.adaptation.settings import AdaptationSettings, Prepared, course, prepare, scaled_steps
+from curator.learners.adaptation.noisy_descent import Bounds, Found, descend
+from curator.learners.adaptation.settings import (
+    AdaptationSettings,
+    Prepared,
+    course,
+    prepare,
+    public_fit,
+    scaled_steps,
+)
 from curator.learners.adaptation.steps import Steps
 
 
@@ -21,6 +28,23 @@ class ConvexSettings(ConvexFields, AdaptationSettings):
 
     loss: ClassVar[Loss] = "squared"
     convex: ClassVar[bool] = True
+
+    @property
+    def bounds(self) -> Bounds:
+        """The public bounds on a record; residuals within the clip, which must be a number by now."""
+        if self.residual_clip == "public":
+            raise AssertionError("the clip is not computed yet: call clipped first")
+        return Bounds(self.loss, self.radius, self.norm, self.residual_clip)
+
+    def clipped(self, domains: Domains) -> ConvexSettings:
+        """Return the same settings with the number that ``residual_clip: public`` stands for.
+
+        The noise and the loop both read it from :attr:`bounds`, so that no other clip is used than the one that the
+        noise is calibrated to.
+        """
+        if self.residual_clip != "public":
+            return self
+        return self.model_copy(update={"residual_clip": public_fit(domains, self).residual_clip})
 
     @property
     def burn(self) -> int:
@@ -44,6 +68,13 @@ def solve(domains: Domains, settings: ConvexSettings, mu: float | None, source: 
     hardly move: the private ones' noise alone is kept to 1/sqrt(n) on a scale of n. ``scaled`` steps work on
     v = p u, which is 1 at the lower bound of u, and have the maximum of the weights smoothed.
 
+    With a clip C below Lambda r + 1 the residual e is replaced by e' = max(-C, min(e, C)) in every row of both sides:
+    the row's gradient is 2 e' x, that of Huber's loss, and the force on its scale e'^2. Both are functions of the one
+    number e', with |e'| <= C in the place of Lambda r + 1, so Lemma 4.2 and the joint bound
+    (:mod:`common.privacy.theorems.domain_adaptation`) hold as they are with G = 2 C r and B = C^2. A clip
+    that the public side alone decides is a constant for neighbours. The discrepancy is that of the squared loss
+    without a clip, with its own sensitivity.
+
     Parameters
     ----------
     mu
@@ -52,10 +83,11 @@ def solve(domains: Domains, settings: ConvexSettings, mu: float | None, source: 
         Of the noise.
     """
     with one_thread():
+        settings = settings.clipped(domains)
         prepared = prepare(domains, settings, mu, source)
         steps = paper_steps(settings, prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
         plan = course(settings, prepared, steps, settings.iterations, settings.burn)
-        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"))
+        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"), prepared.start)
 
 
 def paper_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:

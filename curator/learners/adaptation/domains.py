@@ -107,6 +107,11 @@ class Domains:
         """Size of the private side."""
         return len(self.source if self.private == "source" else self.target)
 
+    @property
+    def public(self) -> Side:
+        """The side that everybody may see."""
+        return self.target if self.private == "source" else self.source
+
     def shares(self, alpha: float) -> tuple[float, float]:
         """Return the reference weight of one record of the source, alpha/m, and of the target, (1 - alpha)/n."""
         return alpha / len(self.source), (1.0 - alpha) / len(self.target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from curator.learners.adaptation.domains import Side
 from curator.learners.adaptation.mechanism import Adaptation
 from curator.learners.adaptation.nonconvex import NonconvexSettings
 from curator.learners.adaptation.settings import AdaptationSettings
+from curator.learners.adaptation.whitening import Whitening, whitening
 from curator.learners.base import Learner, Sizes
 from curator.metering.access import Access
 
@@ -27,8 +29,8 @@ S = TypeVar("S", bound=AdaptationSettings)
 class AdaptationLearner(PublicSettings, Learner):
     """A learner on the sample itself and a public sample of another domain; the weights play no part.
 
-    Both see x' = (x - center, 1) of the first ``features`` features x. Everything of the sample that is released is the
-    hypothesis: mu-GDP in all (replace one record in its place).
+    Both see x' = (x - center, 1), or (whitened x, 1), of the first ``features`` features x. Everything of the sample
+    that is released is the hypothesis: mu-GDP in all (replace one record in its place).
     """
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
@@ -46,7 +48,9 @@ class AdaptationLearner(PublicSettings, Learner):
 
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of both samples in doubles, some times over while they are brought within their bounds."""
-        return (sizes.people + sizes.public) * (sizes.width + 48 * self.features + 64)
+        rows = sizes.people + sizes.public
+        whitened = 0 if self.whitening == "none" else 16 * self.features * rows + 64 * self.features**2
+        return rows * (sizes.width + 48 * self.features + 64) + whitened
 
     def _fitting(self, public: Records | None) -> Records:
         if public is None or not len(public):
@@ -70,11 +74,24 @@ class AdaptationLearner(PublicSettings, Learner):
 
     def adapted(self, access: Access, public: Records | None, settings: ConvexSettings | NonconvexSettings) -> Floats:
         """Return w: private for the sample, which is one side, ||x - center|| <= ``norm`` on both."""
-        other = self._side(self._fitting(public))
-        return access.release(Adaptation(settings, other, self.private, self.mu), self._side)
+        given = self._fitting(public)
+        scaling = self._scaling(given)
+        side = partial(self._side, scaling=scaling)
+        found = access.release(Adaptation(settings, side(given), self.private, self.mu), side)
+        if scaling is None:
+            return found
+        own, constant = scaling.pulled_back(found[: self.features])
+        # The same prediction as of x - center, which :meth:`affine` starts from.
+        return np.append(own, constant + self.center * float(own.sum()) + (found[-1] if self.intercept else 0.0))
 
-    def _side(self, records: Records) -> Side:
-        features = records.features[:, : self.features].astype(np.float64) - self.center
+    def _scaling(self, public: Records) -> Whitening | None:
+        if self.whitening == "none":
+            return None
+        return whitening(public.features[:, : self.features].astype(np.float64), self.norm)
+
+    def _side(self, records: Records, scaling: Whitening | None) -> Side:
+        features = records.features[:, : self.features].astype(np.float64)
+        features = features - self.center if scaling is None else scaling.moved(features)
         side = Side(features, self.responses(records)).bounded(self.norm)
         if not self.intercept:
             return side
@@ -87,7 +104,9 @@ class AdaptationLearner(PublicSettings, Learner):
     def affine(self, weights: Floats) -> tuple[Floats, float]:
         """Return the prediction <w, x'> as weights of x and a constant."""
         own = weights[: self.features]
-        return own, float(weights[-1] if self.intercept else 0.0) - self.center * float(own.sum())
+        return own, float(weights[self.features] if len(weights) > self.features else 0.0) - self.center * float(
+            own.sum()
+        )
 
     def half_space(self, weights: Floats) -> Hypothesis:
         """Return sign(<w, x'>) as a hypothesis."""

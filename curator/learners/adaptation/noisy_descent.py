@@ -31,17 +31,22 @@ class Bounds:
         ``squared`` or ``logistic``.
     radius, norm
         Lambda and r: ||w|| <= Lambda, ||x|| <= r; responses in [-1, 1].
+    residual_clip
+        C: residuals of the squared loss are clipped to [-C, C]; None for Lambda r + 1, which none exceeds.
     """
 
     loss: Loss
     radius: float
     norm: float
+    residual_clip: float | None = None
 
     @property
     def most(self) -> float:
         """Greatest size of a residual (squared loss) or of a score (logistic loss)."""
         scores = self.radius * self.norm
-        return scores + 1.0 if self.loss == "squared" else scores
+        if self.loss == "logistic":
+            return scores
+        return scores + 1.0 if self.residual_clip is None else min(scores + 1.0, self.residual_clip)
 
     @property
     def greatest(self) -> float:
@@ -144,8 +149,10 @@ def sensitivities(bounds: Bounds, domains: Domains, alpha: float) -> tuple[float
     return 2.0 * (share * bounds.slope * _ROUNDED + rounding) * slack, bounds.width * slack
 
 
-def descend(domains: Domains, bounds: Bounds, course: Course, source: RandomSource) -> Found:
-    """Run the loop from w = 0 and v = 1 (that is, u at its lower bound).
+def descend(
+    domains: Domains, bounds: Bounds, course: Course, source: RandomSource, start: Floats | None = None
+) -> Found:
+    """Run the loop from w = 0, or a public start, and v = 1 (that is, u at its lower bound).
 
     Both gradients of an iteration are taken at the same point. With noise, gradient and noise are whole multiples of
     one unit, so that what is released is a function of what the exact Gaussian mechanism would release for the
@@ -155,6 +162,8 @@ def descend(domains: Domains, bounds: Bounds, course: Course, source: RandomSour
     ----------
     domains
         Any; records are brought within ``bounds`` first.
+    start
+        A public w within the ball, shape (d,); None for 0.
     """
     domains = domains.bounded(bounds.norm)
     sides, shares = (domains.source, domains.target), domains.shares(course.alpha)
@@ -163,7 +172,8 @@ def descend(domains: Domains, bounds: Bounds, course: Course, source: RandomSour
     sizes = [len(side) for side in sides]
     cut = sizes[0]
     references = np.repeat(shares, sizes)
-    scales, weights = np.ones(sum(sizes)), np.zeros(domains.dimension)
+    scales = np.ones(sum(sizes))
+    weights = np.zeros(domains.dimension) if start is None else start.copy()
     parts = [scales[:cut], scales[cut:]]
     noises = [np.zeros(size) for size in sizes]
     private = int(domains.private == "target")

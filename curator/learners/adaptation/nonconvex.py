@@ -53,7 +53,7 @@ def solve(domains: Domains, settings: NonconvexSettings, mu: float | None, sourc
         if settings.output == "random":
             stop = 1 + int(source.derive("iterate").integers(settings.iterations, 1)[0])
         plan = course(settings, prepared, steps, stop, 0 if settings.output == "average" else stop - 1)
-        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"))
+        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"), prepared.start)
 
 
 def paper_steps(settings: NonconvexSettings, prepared: Prepared) -> Steps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar, NamedTuple
 
+from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.domain_adaptation import StepNoise, scales_share, step_noise
 from common.vocabulary.learners.adaptation import MAX_SHARE, MIN_SHARE, AlgorithmSettings, split
@@ -12,6 +13,7 @@ from curator.learners.adaptation.discrepancy import Loss, private_discrepancy
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.noisy_descent import HARD, Bounds, Course, sensitivities
 from curator.learners.adaptation.objective import default_sharpness
+from curator.learners.adaptation.public_side import PublicFit, fit_public
 from curator.learners.adaptation.steps import Steps, scaled
 
 
@@ -64,11 +66,17 @@ class Prepared(NamedTuple):
         d, private or exact.
     noise
         sigma_1 and sigma_2, 0 without privacy.
+    start
+        Where w begins, shape (d,); None for 0.
+    reach
+        How far noise may take w in all iterations.
     """
 
     domains: Domains
     discrepancy: float
     noise: tuple[float, float]
+    start: Floats | None
+    reach: float
 
 
 def prepare(domains: Domains, settings: AdaptationSettings, mu: float | None, source: RandomSource) -> Prepared:
@@ -81,7 +89,15 @@ def prepare(domains: Domains, settings: AdaptationSettings, mu: float | None, so
     found = private_discrepancy(
         domains, settings.radius, settings.norm, first, source.derive("discrepancy"), settings.loss
     )
-    return Prepared(domains, found, noise)
+    if settings.start == "zero":
+        return Prepared(domains, found, noise, None, settings.radius)
+    known = public_fit(domains, settings)
+    return Prepared(domains, found, noise, known.weights, known.reach)
+
+
+def public_fit(domains: Domains, settings: AdaptationSettings) -> PublicFit:
+    """Return what the public side alone says, its rows within public bounds: a function of no private record."""
+    return fit_public(domains.public.bounded(settings.norm), settings.loss, settings.radius, settings.norm)
 
 
 def scaled_steps(settings: AdaptationSettings, prepared: Prepared) -> Steps:
@@ -96,6 +112,7 @@ def scaled_steps(settings: AdaptationSettings, prepared: Prepared) -> Steps:
         euclidean=settings.kappa_2,
         greatest=settings.kappa_inf,
         spread=settings.spread,
+        reach=prepared.reach,
     )
 
 

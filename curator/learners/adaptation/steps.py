@@ -28,13 +28,14 @@ def scaled(
     euclidean: float,
     greatest: float,
     spread: float,
+    reach: float,
 ) -> Steps:
     """Return steps by curvature, and no longer than noise admits.
 
     The weights sum to at most 1, so the objective is beta-smooth in w: 1/beta. A scale is moved by the row's loss and
     the norms, over v^2, of curvature at most twice their sum at v = 1: one over that. Noise of deviation sigma takes
-    an iterate by step sigma sqrt(T) in T steps, so a step is also at most radius/(sigma_1 sqrt(d T)) for w (as in the
-    proof of Theorem 4.3) and ``spread``/(sigma_2 sqrt(T)) for a private scale.
+    an iterate by step sigma sqrt(T) in T steps, so a step is also at most reach/(sigma_1 sqrt(d T)) for w (in the
+    proof of Theorem 4.3 reach is the radius) and ``spread``/(sigma_2 sqrt(T)) for a private scale.
 
     Parameters
     ----------
@@ -44,11 +45,13 @@ def scaled(
         Greatest loss, with the discrepancy and whatever else pulls at every row.
     euclidean, greatest
         kappa_2 and kappa_inf.
+    reach
+        How far noise may take w in all.
     """
     root = math.sqrt(iterations)
     weights = 1.0 / bounds.smoothness
     if noise[0] > 0.0:
-        weights = min(weights, bounds.radius / (noise[0] * root * math.sqrt(domains.dimension)))
+        weights = min(weights, reach / (noise[0] * root * math.sqrt(domains.dimension)))
     sizes, shares = (len(domains.source), len(domains.target)), domains.shares(alpha)
     norm = math.sqrt(sum(size * share**2 for size, share in zip(sizes, shares, strict=True)))
     sides = []

@@ -11,7 +11,6 @@ from benchmarks.adaptation.baselines.best_effort import Penalties, alternate, be
 from benchmarks.adaptation.baselines.discrepancy_minimization import match
 from benchmarks.adaptation.baselines.kmm import KernelMeanMatching
 from benchmarks.adaptation.baselines.methods import BASELINES
-from benchmarks.adaptation.baselines.weighted import least_squares, logistic
 from benchmarks.adaptation.candidates import best, score
 from benchmarks.adaptation.splits import split
 from benchmarks.adaptation.unconverged import descend
@@ -19,6 +18,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledSteps
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from curator.learners.adaptation.domains import Side
+from curator.learners.adaptation.weighted_fits import least_squares, logistic
 from tests.benchmarks.adaptation.toy import pair
 
 

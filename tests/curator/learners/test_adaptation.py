@@ -9,6 +9,7 @@ from common.privacy.events import Gaussian, NonPrivate
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.regressor import Regressor
 from common.vocabulary.records import Records
+from curator.learners.adaptation.learning import AdaptationLearner
 from curator.learners.base import learn_from, parse_learner
 from curator.weights.reweighing import Reweighing
 
@@ -115,3 +116,40 @@ def test_a_mu_that_no_noise_is_for_is_refused():
 def test_labels_only_for_the_logistic_loss():
     with pytest.raises(BadScenario, match="unknown key"):
         parse_learner({**LABELS, "response": 4})
+
+
+def correlated(n, seed):
+    """People whose features are far from the middle, narrow, and nearly the same number."""
+    draw = np.random.default_rng(seed)
+    common = draw.normal(size=n)
+    features = np.zeros((n, 5), dtype=np.float32)
+    features[:, :3] = 0.9 + 0.01 * (common[:, None] + 0.3 * draw.normal(size=(n, 3)))
+    line = 12.0 * (features[:, 0] - features[:, 1]) + 4.0 * (features[:, 2] - 0.9)
+    features[:, 4] = np.clip(0.5 + line + 0.02 * draw.normal(size=n), 0, 1)
+    return Records(features, np.where(features[:, 4] > 0.5, 1, -1).astype(np.int8))
+
+
+@pytest.mark.parametrize("private", ["target", "source"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_whitening_by_the_public_sample_learns_what_narrow_correlated_features_say(private, intercept):
+    own, public, test = correlated(2000, 1), correlated(2000, 2), correlated(2000, 3)
+    settings = {**REGRESSION, "iterations": 600, "private": private, "intercept": intercept, "output": "suffix"}
+    errors = {}
+    for kind in ("none", "public"):
+        found = learned({**settings, "whitening": kind}, own, public)
+        errors[kind] = float(((found.values(test.features) - found.responses(test)) ** 2).mean())
+    assert errors["public"] < 0.003
+    assert errors["none"] > 2.0 * errors["public"]
+
+
+def test_whitening_takes_nothing_from_the_private_side():
+    own, public = correlated(300, 1), correlated(300, 2)
+    shifted = Records(own.features * np.float32(0.5), own.labels)
+    learner = parse_learner({**REGRESSION, "whitening": "public"})
+    assert isinstance(learner, AdaptationLearner)
+    scaling = learner._scaling(public)
+    moved = [learner._side(records, scaling=scaling).features for records in (own, shifted)]
+    assert not np.allclose(*moved)
+    alone = learner._side(Records(own.features[:1], own.labels[:1]), scaling=scaling)
+    assert alone.features[0] == pytest.approx(moved[0][0], rel=1e-12)  # each row by itself
+    assert np.mean(np.linalg.norm(learner._side(public, scaling=scaling).features[:, :3], axis=1) < 1.0) > 0.7

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from common.core.errors import BadFit
 from tandem.estimators import TransferClassifier
-from tandem.estimators.learners import learner_settings
+from tandem.estimators.learners import FewForTeachersWarning, learner_settings, suffice
 from tests.tandem.estimators.people import square
 
 TREES = {"name": "model-agnostic", "teacher": DecisionTreeClassifier(max_depth=3), "chunks": 60}
@@ -46,6 +46,31 @@ def test_a_fit_that_protects_labels_only_says_so_and_takes_real_people_only_if_t
 def test_several_rounds_learn_from_draws():
     assert learner_settings("model-agnostic", 5000, 100, 1)["draws"] is None
     assert learner_settings("model-agnostic", 5000, 100, 3)["draws"] == 500
+
+
+def test_teachers_get_draws_that_suffice_by_labelling_fewer_points():
+    # Three rounds of 10,000 people and 500 points: 692 teachers of 1.4 draws each.
+    points, each = suffice(500, 31, 1000, 3)
+    assert points == 28
+    assert each == pytest.approx(6.1, abs=0.1)
+    assert suffice(500, 31, 10_000, 3)[0] == 500
+    points, each = suffice(500, 31, 1000, 21)
+    assert (points, each < 21) == (84, True)
+    assert suffice(10, 31, 1000, 21)[0] == 10
+    assert suffice(500, 48, 100, 21)[0] == 3  # no more than leaves each teacher a draw
+
+
+@pytest.mark.slow
+def test_by_default_each_teacher_has_two_records_a_weight_or_a_word_is_said():
+    X, y = square(12_000, 1)
+    public = np.random.default_rng(3).uniform(-1, 1, (500, X.shape[1]))
+    model = TransferClassifier(learner="model-agnostic", epsilon=2.0, rounds=2, random_state=0)
+    model.fit(X, y, public=public)
+    settings = model._scenario["curator"]["learner"]
+    assert settings["queries"] < 500
+    assert settings["draws"] / settings["chunks"] >= 1.8 * (X.shape[1] + 1)
+    with pytest.warns(FewForTeachersWarning, match="records for 3 weights"):
+        TransferClassifier(learner="model-agnostic", epsilon=0.5, random_state=0).fit(X[:2000], y[:2000], public=public)
 
 
 @pytest.mark.parametrize(

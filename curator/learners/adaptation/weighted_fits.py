@@ -1,4 +1,4 @@
-"""The two weighted problems that every reweighting method ends in: least squares in a ball, and logistic regression."""
+"""Weighted fits without noise, for public rows and for baselines: least squares and logistic regression in a ball."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from common.core.arrays import Floats
 from curator.learners.adaptation.domains import Side
 
 _NEWTON_STEPS = 50
+_HALVINGS = 24
+"""Of the interval in which the logarithm of a penalty lies."""
 _FLATTEST = 1e-12
 """Ridge, as a share of the largest curvature, that decides between equally good weights."""
 
@@ -84,6 +86,38 @@ def logistic(side: Side, shares: Floats, penalty: float, start: Floats | None = 
                 return weights
         weights, value = weights - length * step, tried
     return weights
+
+
+def logistic_in_ball(side: Side, shares: Floats, penalty: float, radius: float, start: Floats | None = None) -> Floats:
+    """Return the :func:`logistic` fit over ||w|| <= radius, up to a thousandth of the radius.
+
+    Where the fit is longer, the least penalty at which it is not is found by bisection: the length falls in the
+    penalty. That is the minimizer over the ball up to ``penalty ||w||^2/2``, by its Lagrangian.
+
+    Parameters
+    ----------
+    side, shares, penalty, start
+        As of :func:`logistic`.
+    radius
+        Of the ball, positive.
+    """
+    weights = logistic(side, shares, penalty, start)
+    if np.linalg.norm(weights) <= radius:
+        return weights
+    # At the least loss, penalty ||w|| is the size of the gradient, at most that of the greatest row.
+    greatest = float(shares @ np.linalg.norm(side.features, axis=1)) / radius
+    low, high = np.log(penalty), np.log(max(greatest, 2.0 * penalty))
+    inside = logistic(side, shares, float(np.exp(high)), np.zeros_like(weights))
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        found = logistic(side, shares, float(np.exp(middle)), inside)
+        if np.linalg.norm(found) > radius:
+            low = middle
+            continue
+        inside, high = found, middle
+        if np.linalg.norm(inside) > 0.999 * radius:
+            break
+    return inside
 
 
 def _objective(signed: Floats, shares: Floats, penalty: float, weights: Floats) -> float:
