@@ -15,7 +15,7 @@ import polars
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
 from common.people.tables import Number, TableSource
-from tandem.estimators.frames import is_file, is_frame
+from common.people.tables.frames import is_file, is_frame
 
 RESPONSE = "__response__"
 """Column in which the number to predict travels to the parties."""

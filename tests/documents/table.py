@@ -262,6 +262,13 @@ SLOW: tuple[Job, ...] = (
     job(".venv/bin/python examples/estimators/renewals.py", varies=r"[\d.]+(?:e-\d+)?", check=_reweighing_helps),
     job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=_adapting_helps),
     finished("referee run hand-over", check=_both_labels),
+    finished("referee run portfolio", "is shown to be"),
+    Job(
+        (
+            Step("referee plan portfolio --set agents.count=617", ("gap 0.8061",)),
+            Step("referee plan portfolio --set agents.count=600000", ("gap 0.03276",)),
+        )
+    ),
     finished("referee run model-agnostic"),
     finished("referee run model-agnostic-transfer", status="(done|exhausted)"),
     finished("referee run model-agnostic --set data=DIRECTORY", values={"DIRECTORY": data("adult")}),
@@ -336,7 +343,7 @@ PARSED: dict[str, dict[str, str]] = {
     **{
         f"python -m benchmarks.{name}": {}
         for name in (
-            "repair", "tightness [--json]", "adaptive_pair",
+            "repair", "real", "tightness [--json]", "adaptive_pair",
             "adaptation_rates", "adaptation_speed", "private_choice", "worst_choice", "model_agnostic", "synergy",
             "synergy --theorem", "synergy --cost", "frequencies", "heavy_hitters", "adaptation.unconverged",
             "adaptation.clips",
