@@ -1,0 +1,179 @@
+"""The cover of all triples, their profiles and the game's value: against brute force, never below what is reached."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import ndtr
+
+from common.core.arrays import Floats
+from common.privacy.theorems import games
+from common.privacy.theorems.games import Game, Move, Value, knots, move
+from common.privacy.theorems.profiles import step_profile
+from common.privacy.theorems.triple_profiles import triple_profiles
+from common.privacy.theorems.triples import Gram, chi_squared, cover, gram_of
+
+RNG = np.random.default_rng(14)
+
+
+def gram(a: Floats, b: Floats, c: Floats) -> Gram:
+    return float((b - a) @ (b - a)), float((c - a) @ (c - a)), float((b - a) @ (c - a))
+
+
+def triples(count: int) -> list[Gram]:
+    """Return triples of a ball of diameter 1 in space, many on its surface, and the extreme ones."""
+    found = [gram_of(0.0, math.pi / 2), gram_of(0.0, -math.pi / 2), gram_of(math.pi / 3, 0.0), gram_of(math.pi, 0.0)]
+    for _ in range(count):
+        points = RNG.normal(size=(3, RNG.integers(1, 4)))
+        radii = 0.5 * RNG.random((3, 1)) ** RNG.choice([0.0, 0.1, 1.0])
+        points *= radii / np.linalg.norm(points, axis=1, keepdims=True)
+        found.append(gram(*points))
+    return found
+
+
+@pytest.mark.parametrize("ratio", [0.25, 1.0, 2.0])
+def test_each_triple_lies_below_one_of_the_cover_which_is_hardly_dearer_than_the_dearest(ratio: float) -> None:
+    grams = cover(ratio, 0.02)
+    above = np.array(grams)
+    for one in triples(400):
+        x, y, z = (above - np.array(one)).T
+        assert np.any((x >= 0.0) & (y >= 0.0) & (x * y >= z * z)), one
+    square = ratio * ratio
+    assert max(chi_squared(one, square) for one in grams) <= 1.0200001 * math.expm1(square)
+    assert len(grams) < 600
+
+
+def exact(s: float, one: Gram, level: float) -> float:
+    """Return H_a(P || Q) of a triple by integrating over the plane, the inner integral by its sign change."""
+    x, y, z = one
+    size = math.sqrt(x)
+    along = z / size
+    across = math.sqrt(max(y - along * along, 1e-12))
+
+    def inner(t: float) -> float:
+        mine = s * math.exp(size * t - x / 2.0) - (1.0 - s) * (level - 1.0)
+        theirs = s * level * math.exp(along * t - along * along / 2.0)
+        if mine <= 0.0:
+            return 0.0
+        d = (math.log(mine / theirs) + across * across / 2.0) / across
+        return float(mine * ndtr(d) - theirs * ndtr(d - across)) * math.exp(-t * t / 2.0) / math.sqrt(2.0 * math.pi)
+
+    return float(sum(quad(inner, low, low + 3.0, limit=200)[0] for low in range(-9, 12, 3)))
+
+
+@pytest.mark.parametrize(("tv_bound", "ratio"), [(0.01, 1.0), (0.3, 0.5)])
+def test_the_profile_of_a_triple_is_its_integral_and_never_below(tv_bound: float, ratio: float) -> None:
+    square = ratio * ratio
+    for one in (gram_of(0.0, 0.3), gram_of(0.5, -0.4), gram_of(0.0, math.pi / 2 - 0.02)):
+        scaled = (square * one[0], square * one[1], square * one[2])
+        for profile, turned in zip(
+            triple_profiles(tv_bound, scaled), (scaled, (*scaled[1::-1], scaled[2])), strict=True
+        ):
+            losses = tv_bound * np.array([0.0, 0.1, 0.5, 2.0])
+            shown = profile.at(losses)
+            for loss, height in zip(losses, shown, strict=True):
+                truth = exact(tv_bound, turned, math.exp(loss))
+                assert truth * (1.0 - 1e-7) <= height <= 1.004 * truth + 1e-12
+
+
+def test_the_dearest_triple_has_the_envelope_and_more_gram_gives_more_away() -> None:
+    levels = 0.01 * np.array([0.0, 0.2, 1.0, 5.0])
+    forth, _ = triple_profiles(0.01, gram_of(0.0, math.pi / 2))
+    envelope = step_profile(0.01, 1.0).at(levels)
+    assert np.all(forth.at(levels) >= envelope * (1.0 - 1e-7))
+    assert np.all(forth.at(levels) <= 1.003 * envelope)
+    for one in triples(20)[4:]:
+        root = RNG.normal(size=(2, 2)) * 0.3
+        more = root @ root.T
+        greater = (one[0] + more[0, 0], one[1] + more[1, 1], one[2] + more[0, 1])
+        for less, dearer in zip(triple_profiles(0.01, one), triple_profiles(0.01, greater), strict=True):
+            assert np.all(dearer.at(levels) >= 0.995 * less.at(levels) - 1e-12)
+
+
+WIDTH = 0.1
+
+
+def toy(up: float, down: float, places: int = 2) -> Move:
+    """Return a pair of laws with two losses, up and -down places of the grid."""
+    law = np.zeros(2 * places + 1)
+    high, low = round(up), round(down)
+    share = (1.0 - math.exp(-WIDTH * high)) / (math.exp(WIDTH * low) - math.exp(-WIDTH * high))
+    law[places + high], law[places - low] = 1.0 - share, share
+    return Move(law, 0.0, 0.0)
+
+
+MOVES = [toy(1, 2), toy(2, 1)]
+
+
+def brute(moves: list[Move], steps: int, place: int) -> float:
+    @cache
+    def reached(left: int, at: int) -> float:
+        if left == 0:
+            return max(0.0, 1.0 - math.exp(WIDTH * at))
+        return max(
+            sum(mass * reached(left - 1, at - loss) for loss, mass in enumerate(each.law.tolist(), -2))
+            for each in moves
+        )
+
+    return reached(steps, place)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 30])
+def test_the_value_of_a_small_game_is_that_of_all_its_plays(steps: int) -> None:
+    value = Game(MOVES, [toy(2, 2)], WIDTH, (-20.0, 20.0)).value(steps, 1.0, 1e-3)
+    for place in (0, 3, 10):
+        truth = brute(MOVES, steps, place)
+        found = value.delta(WIDTH * place)
+        assert truth * (1.0 - 1e-12) <= found <= truth + 1e-9
+        assert found >= max(brute([each], steps, place) for each in MOVES) * (1.0 - 1e-12)
+    assert steps < 30 or brute(MOVES, steps, 2) > max(brute([each], steps, 2) for each in MOVES)
+
+
+def test_leaders_that_make_many_steps_at_once_never_show_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = [brute(MOVES, 60, place) for place in range(0, 40, 4)]
+    monkeypatch.setattr(games, "WORK", 0)
+    for leaders in ([toy(2, 2)], [MOVES[0], toy(2, 2)], [MOVES[1], MOVES[0], toy(2, 2)]):
+        for aim in (0.5, 2.0):
+            value = Game(MOVES, leaders, WIDTH, (-25.0, 25.0)).value(
+                60, aim, max(1e-6, brute(MOVES, 60, round(10 * aim)))
+            )
+            for place, least in zip(range(0, 40, 4), truth, strict=True):
+                assert value.delta(WIDTH * place) >= least * (1.0 - 1e-12)
+
+
+def test_a_grid_that_ends_early_only_adds() -> None:
+    wide = Game(MOVES, [toy(2, 2)], WIDTH, (-20.0, 20.0)).value(30, 1.0, 1e-3)
+    for span in ((-1.0, 2.5), (-0.3, 1.5)):
+        short = Game(MOVES, [toy(2, 2)], WIDTH, span).value(30, 1.0, 1e-3)
+        assert all(short.delta(WIDTH * place) >= wide.delta(WIDTH * place) - 1e-12 for place in range(12))
+
+
+def test_a_move_is_a_pair_whose_profile_lies_above_the_bounds() -> None:
+    profiles = triple_profiles(0.02, (1.0, 0.2, 0.1))
+    places = knots(400)
+    made = move(profiles, places, 2e-3)
+    assert made is not None
+    assert places[0] == 0
+    assert places[-1] >= 400
+    assert all(0 < b - a <= max(1, a // 20) for a, b in pairwise(places))
+    assert made.law.sum() + made.failure == pytest.approx(1.0, abs=1e-12)
+    losses = 2e-3 * np.arange(-places[-1], places[-1] + 1)
+    for level in (0.0, 1e-3, 0.0137, 0.05, 0.3):
+        ahead = float(made.law @ np.maximum(-np.expm1(level - losses), 0.0)) + made.failure
+        assert ahead >= float(profiles[0].at(np.array([level]))[0]) - made.shortfall
+        behind = float(made.law @ np.maximum(np.exp(-losses) - np.exp(level), 0.0))
+        assert behind >= float(profiles[1].at(np.array([level]))[0]) - float(profiles[1].at(losses[-1:])[0]) - 1e-13
+
+
+def test_chords_between_losses_lie_above() -> None:
+    losses = np.array([0.0, 1.0])
+    value = Value(losses, np.array([0.5, 0.1]))
+    assert value.delta(0.0) == pytest.approx(0.5)
+    assert value.delta(0.5) == pytest.approx(0.5 - 0.4 * math.expm1(0.5) / math.expm1(1.0))
+    assert value.delta(7.0) == pytest.approx(0.1)
+    assert value.delta(-1.0) == 1.0
