@@ -8,6 +8,8 @@ from functools import lru_cache
 
 from common.numerics.bisection import between
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
+from common.privacy.accountants.comparison import ComparisonAccountant
+from common.privacy.accountants.rdp import RenyiAccountant
 from common.privacy.events import Event, NoEvent, SubsampledSteps
 from common.privacy.profiles import leading, profile_of
 from common.privacy.rounding import MAX_EPSILON
@@ -15,7 +17,6 @@ from common.privacy.theorems.games import Game, Move, Value, knots, move
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.loss_grids import reach
 from common.privacy.theorems.profiles import step_profile
-from common.privacy.theorems.renyi import ORDERS, epsilon_at, step_rdp
 from common.privacy.theorems.triple_profiles import triple_profiles
 from common.privacy.theorems.triples import cover
 
@@ -60,7 +61,7 @@ class GameAccountant(Accountant):
         return math.isfinite(square) and 0.0 < square < 100.0 and epsilon_of(math.sqrt(square), delta) < epsilon
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the epsilon where the game's value is delta; what Renyi divergences show where that takes long."""
+        """Return the epsilon where the game's value is delta; what quick accountants show where that takes long."""
         if all(isinstance(event, NoEvent) for event, _ in plan):
             return 0.0
         kind = _kind(plan)
@@ -107,8 +108,9 @@ def _width(tv_bound: float, ratio: float) -> float:
 
 @lru_cache(maxsize=8)
 def _epsilon(tv_bound: float, ratio: float, steps: int, delta: float) -> float:
-    shown = min(epsilon_at(k, steps * step_rdp(k, tv_bound, ratio), delta) for k in ORDERS)
-    found = value_of_game(tv_bound, ratio, steps, delta, max(0.05, shown)) if 0.0 < shown < MAX_EPSILON else None
+    plan = [(SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=ratio), 1)]
+    shown = min(kind().epsilon(plan, delta) for kind in (RenyiAccountant, ComparisonAccountant))
+    found = value_of_game(tv_bound, ratio, steps, delta, shown) if 0.0 < shown < MAX_EPSILON else None
     if found is None or found.delta(shown) > delta:
         return shown
     return 0.0 if found.delta(0.0) <= delta else between(shown, 0.0, lambda e: found.delta(e) <= delta, 1e-7)

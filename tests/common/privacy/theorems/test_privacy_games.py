@@ -11,7 +11,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
+from benchmarks.adaptive_pair import value as reached_by_adversary
+from benchmarks.adaptive_pair import ways
+from benchmarks.tightness import epsilon_of_pair
 from common.core.arrays import Floats
+from common.privacy.accountants.game import GameAccountant
+from common.privacy.events import Gaussian, SubsampledSteps
 from common.privacy.theorems import games
 from common.privacy.theorems.games import Game, Move, Value, knots, move
 from common.privacy.theorems.profiles import step_profile
@@ -177,3 +182,40 @@ def test_chords_between_losses_lie_above() -> None:
     assert value.delta(0.5) == pytest.approx(0.5 - 0.4 * math.expm1(0.5) / math.expm1(1.0))
     assert value.delta(7.0) == pytest.approx(0.1)
     assert value.delta(-1.0) == 1.0
+
+
+def shown(tv_bound: float, ratio: float, steps: int, delta: float = 1e-5) -> float:
+    event = SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=ratio)
+    return GameAccountant().epsilon([(event, 1)], delta)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tv_bound", "ratio", "steps", "width"), [(0.01, 1.0, 1000, 0.004), (0.05, 0.25, 2000, 0.005)])
+def test_steps_cost_no_less_than_any_known_adversary_reaches_and_hardly_more(
+    tv_bound: float, ratio: float, steps: int, width: float
+) -> None:
+    claimed = shown(tv_bound, ratio, steps)
+    truth = epsilon_of_pair(tv_bound, ratio, steps, 1e-5)
+    assert truth is not None
+    assert truth <= claimed <= 1.035 * truth
+    assert reached_by_adversary(tv_bound, ways(ratio)["adaptive"], steps, claimed, width) <= 1e-5
+
+
+@pytest.mark.slow
+def test_more_noise_smaller_draws_and_fewer_steps_cost_no_more() -> None:
+    base = shown(0.05, 0.25, 400)
+    for less in ((0.045, 0.25, 400), (0.05, 0.22, 400), (0.05, 0.25, 350)):
+        assert shown(*less) < base
+    assert shown(0.05, 0.25, 400, 1e-6) > base
+
+
+def test_only_steps_of_one_kind_are_worth_a_game() -> None:
+    accountant = GameAccountant()
+    one, other = (SubsampledSteps(count=1000, tv_bound=s, ratio=0.25) for s in (0.05, 0.04))
+    assert accountant.worth([(one, 2)], 1e-5, 3.0)
+    assert not accountant.worth([(one, 2)], 1e-5, 1.0)
+    assert not accountant.worth([(one, 1), (other, 1)], 1e-5, 3.0)
+    assert accountant.epsilon([(one, 1), (other, 1)], 1e-5) == math.inf
+    assert not accountant.covers(Gaussian(mu=0.1))
+    filter_of_two = accountant.budget_filter([(one, 1), (other, 1)], 100.0, 1e-5)
+    assert filter_of_two.amount(one) is None
