@@ -2,7 +2,7 @@
 
     python -m benchmarks.tightness [--output FILE] [--json]
 
-Takes two minutes. Each row is a plan of noisy steps on draws (:class:`common.privacy.events.SubsampledSteps`).
+Takes ten minutes. Each row is a plan of noisy steps on draws (:class:`common.privacy.events.SubsampledSteps`).
 *Pair* is the numerical epsilon at delta of one explicit pair of neighbours, means at the ends of a diameter: no
 accountant can show less (computed on a fine grid, to a part in a thousand, not rounded to a side). *Limit* is the
 Gaussian that the steps tend to. *Measured* is what an audit shows of the same pair (:mod:`common.privacy.auditing`):

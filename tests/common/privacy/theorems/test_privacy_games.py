@@ -19,9 +19,9 @@ from common.privacy.accountants.game import GameAccountant
 from common.privacy.events import Gaussian, SubsampledSteps
 from common.privacy.theorems import games
 from common.privacy.theorems.games import Game, Move, Value, knots, move
-from common.privacy.theorems.profiles import step_profile
+from common.privacy.theorems.profiles import Profile, step_profile
 from common.privacy.theorems.triple_profiles import triple_profiles
-from common.privacy.theorems.triples import Gram, chi_squared, cover, gram_of
+from common.privacy.theorems.triples import Gram, _above, chi_squared, cover, gram_of
 
 RNG = np.random.default_rng(14)
 
@@ -51,6 +51,19 @@ def test_each_triple_lies_below_one_of_the_cover_which_is_hardly_dearer_than_the
     square = ratio * ratio
     assert max(chi_squared(one, square) for one in grams) <= 1.0200001 * math.expm1(square)
     assert len(grams) < 600
+
+
+def test_what_stands_for_a_cell_lies_above_all_of_it() -> None:
+    for _ in range(60):
+        psi, phi = RNG.uniform(0.0, math.pi), RNG.uniform(-1.5, 1.5)
+        sides = RNG.choice([1e-6, 0.02, 0.3, 1.0], size=2)
+        above, _, _ = _above(psi, psi + sides[0], phi, phi + sides[1], RNG.choice([0.05, 1.0, 4.0]))
+        for x, y in [*RNG.random((20, 2)), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]:
+            inside = gram_of(psi + x * sides[0], phi + y * sides[1])
+            first, second, product = (one - other for one, other in zip(above, inside, strict=True))
+            assert first > 0.0
+            assert second > 0.0
+            assert first * second >= product * product
 
 
 def exact(s: float, one: Gram, level: float) -> float:
@@ -140,22 +153,40 @@ def test_the_value_of_a_small_game_is_that_of_all_its_plays(steps: int) -> None:
 
 
 def test_leaders_that_make_many_steps_at_once_never_show_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    truth = [brute(MOVES, 60, place) for place in range(0, 40, 4)]
+    truth = [brute(MOVES, 25, place) for place in range(0, 40, 4)]
     monkeypatch.setattr(games, "WORK", 0)
     for leaders in ([toy(2, 2)], [MOVES[0], toy(2, 2)], [MOVES[1], MOVES[0], toy(2, 2)]):
         for aim in (0.5, 2.0):
             value = Game(MOVES, leaders, WIDTH, (-25.0, 25.0)).value(
-                60, aim, max(1e-6, brute(MOVES, 60, round(10 * aim)))
+                25, aim, max(1e-6, brute(MOVES, 25, round(10 * aim)))
             )
             for place, least in zip(range(0, 40, 4), truth, strict=True):
                 assert value.delta(WIDTH * place) >= least * (1.0 - 1e-12)
 
 
+def test_a_leader_that_is_too_cheap_pays_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(games, "WORK", 0)
+    monkeypatch.setattr(games, "SLACK", 1e3)  # with an aim that is far away, anything may lead
+    idle = Move(np.array([0.0, 0.0, 1.0, 0.0, 0.0]), 0.0, 0.0)
+    for cheap in (idle, toy(1, 1), MOVES[0]):
+        value = Game(MOVES, [cheap, toy(2, 2)], WIDTH, (-25.0, 25.0)).value(20, 3.5, 1e-9)
+        for place in range(0, 40, 4):
+            assert value.delta(WIDTH * place) >= brute(MOVES, 20, place) * (1.0 - 1e-12)
+
+
+def test_what_is_infinite_and_what_falls_short_is_added_for_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = [Move(each.law * (1.0 - 1e-3), 1e-3, 2e-3) for each in MOVES]
+    for work in (0, games.WORK):
+        monkeypatch.setattr(games, "WORK", work)
+        value = Game(failing, [toy(2, 2)], WIDTH, (-20.0, 20.0)).value(10, 1.0, 1e-3)
+        assert value.delta(1.9) >= 10 * 2e-3 + (1.0 - (1.0 - 1e-3) ** 10)
+
+
 def test_a_grid_that_ends_early_only_adds() -> None:
     wide = Game(MOVES, [toy(2, 2)], WIDTH, (-20.0, 20.0)).value(30, 1.0, 1e-3)
-    for span in ((-1.0, 2.5), (-0.3, 1.5)):
+    for span in ((-1.0, 2.5), (-0.3, 1.5), (-2.0, 0.5)):
         short = Game(MOVES, [toy(2, 2)], WIDTH, span).value(30, 1.0, 1e-3)
-        assert all(short.delta(WIDTH * place) >= wide.delta(WIDTH * place) - 1e-12 for place in range(12))
+        assert all(short.delta(WIDTH * place) >= wide.delta(WIDTH * place) - 1e-12 for place in range(5))
 
 
 def test_a_move_is_a_pair_whose_profile_lies_above_the_bounds() -> None:
@@ -173,6 +204,17 @@ def test_a_move_is_a_pair_whose_profile_lies_above_the_bounds() -> None:
         assert ahead >= float(profiles[0].at(np.array([level]))[0]) - made.shortfall
         behind = float(made.law @ np.maximum(np.exp(-losses) - np.exp(level), 0.0))
         assert behind >= float(profiles[1].at(np.array([level]))[0]) - float(profiles[1].at(losses[-1:])[0]) - 1e-13
+
+
+def test_both_directions_of_a_move_agree_at_level_1() -> None:
+    def convex(height: float) -> Profile:
+        return Profile(lambda levels: height * np.maximum(1.0 - levels / 0.4, 0.0) ** 2, math.inf)
+
+    made = move((convex(0.01), convex(0.02)), range(6), WIDTH)
+    assert made is not None
+    losses = WIDTH * np.arange(-5, 6)
+    assert float(made.law @ np.maximum(-np.expm1(-losses), 0.0)) >= 0.02 * (1.0 - 1e-12)
+    assert float(made.law @ np.exp(-losses)) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_chords_between_losses_lie_above() -> None:
