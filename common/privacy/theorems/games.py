@@ -54,6 +54,9 @@ SLACK = 0.01
 WORK = 1 << 29
 """So many points, of all moves in all rounds, are spent on T itself."""
 
+ROUNDS = 400
+"""Most rounds of T."""
+
 Spectra = NDArray[np.complex128]
 
 
@@ -142,7 +145,7 @@ class Game:
         """Return bounds for so many steps: valid everywhere, and good near epsilon if V is about delta there."""
         theta, growths = self._tilt(steps, epsilon)
         reached, lost, log_weight, done = self._stopped.copy(), 0.0, -math.inf, 0
-        allowed, work = SLACK * delta / steps, WORK // (self._points * len(self._laws))
+        allowed, work = SLACK * delta / steps, min(ROUNDS, WORK // (self._points * len(self._laws)))
         most, top = float(growths[: self._moves].max()), float(self._losses[-1])
         while done < steps:
             lost += _exp(log_weight - theta * top)
