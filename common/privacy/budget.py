@@ -15,6 +15,9 @@ from common.privacy.sampling_error import delta_left, error_paid, payable, sampl
 GAIN = 1.02
 """An accountant that takes seconds is asked only where it might show so many times less than the quick ones."""
 
+FAR = 1.3
+"""A patient accountant is not asked about what costs more than so many times the budget by all others."""
+
 
 class Budget:
     """A budget filter: all admitted events together keep to the guarantee, however adaptively they are chosen.
@@ -111,11 +114,16 @@ class Budget:
         return self._spent
 
 
-def cost(plan: Plan, delta: float) -> float:
-    """Return the smallest epsilon that any accountant can show for the plan at ``delta``, rounded up.
+def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
+    """Return the smallest epsilon that accountants can show for the plan at ``delta``, rounded up.
 
     Infinite if no accountant covers every event of the plan. What the noise may differ from its exact law is paid for
     out of delta (:mod:`common.privacy.sampling_error`).
+
+    Parameters
+    ----------
+    enough
+        Patient accountants are asked where the others show more than this: by default nowhere; everywhere for 0.
 
     Raises
     ------
@@ -127,7 +135,7 @@ def cost(plan: Plan, delta: float) -> float:
     error, left = error_paid(plan), delta
     while True:
         # A little less delta costs a little more epsilon, for which a little less is left: until both agree.
-        requested = _cheapest(plan, left)[2]
+        requested = _cheapest(plan, left, enough)[2]
         remaining = delta_left(delta, requested, error)
         if remaining >= left:
             return requested
@@ -185,19 +193,24 @@ def _used(epsilon: float, delta: float, error: Fraction) -> float:
     return epsilon if delta_left(delta, epsilon, error) >= 0.0 else payable(delta, error)
 
 
-def certify(plan: Plan, delta: float) -> Certificate | None:
-    """Return a certificate of the least epsilon that any accountant shows for a plan; None if none shows any.
+def certify(plan: Plan, delta: float, enough: float = math.inf) -> Certificate | None:
+    """Return a certificate of the least epsilon that accountants show for a plan; None if none shows any.
+
+    Parameters
+    ----------
+    enough
+        As for :func:`cost`.
 
     Raises
     ------
     BadInput
         If delta is not in [0, 1).
     """
-    epsilon = cost(plan, delta)
+    epsilon = cost(plan, delta, enough)
     if not math.isfinite(epsilon):
         return None
     error = error_paid(plan)
-    name, accountant, found = _cheapest(plan, delta_left(delta, epsilon, error))
+    name, accountant, found = _cheapest(plan, delta_left(delta, epsilon, error), enough)
     return certificate_of(name, accountant, plan, max(epsilon, found), delta, error)
 
 
@@ -220,7 +233,7 @@ def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bo
     return any(
         accountant.worth(plan, delta, min(epsilon, least / GAIN)) and accountant.epsilon(plan, delta) <= epsilon
         for _, accountant in _covering(plan)
-        if not accountant.quick
+        if not accountant.quick and not accountant.patient
     )
 
 
@@ -254,14 +267,19 @@ def _holding(plan: Plan, epsilon: float, delta: float) -> tuple[str, Accountant,
     """
     quick = [(n, a, a.epsilon(plan, delta)) for n, a in _covering(plan) if a.quick]
     best = min(quick, key=lambda found: found[2])
-    return best if best[2] <= epsilon else _cheapest(plan, delta)
+    return best if best[2] <= epsilon else _cheapest(plan, delta, epsilon)
 
 
-def _cheapest(plan: Plan, delta: float) -> tuple[str, Accountant, float]:
+def _cheapest(plan: Plan, delta: float, enough: float = math.inf) -> tuple[str, Accountant, float]:
+    """Return the accountant that shows the least; patient ones are asked last, and where the others show too much."""
     covering = _covering(plan)
     best = min(((n, a, a.epsilon(plan, delta)) for n, a in covering if a.quick), key=lambda found: found[2])
     for name, accountant in covering:
-        if not accountant.quick and accountant.worth(plan, delta, best[2] / GAIN):
+        if not accountant.quick and not accountant.patient and accountant.worth(plan, delta, best[2] / GAIN):
+            best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
+    for name, accountant in covering:
+        hopeful = enough < best[2] and (enough == 0.0 or best[2] <= FAR * enough)
+        if accountant.patient and hopeful and accountant.worth(plan, delta, enough or best[2]):
             best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
     return best
 

@@ -40,8 +40,8 @@ class Certificate(Value):
         Name of the accountant that found the bound.
     numbers
         Where it found it: ``order`` (rdp); ``pad`` and ``rate`` (comparison); ``width``, ``tilt``, ``points``,
-        ``beyond`` (pld: the grid, the transform, and what of delta was added for everything outside of it); none for
-        the others.
+        ``beyond`` (pld: the grid, the transform, and what of delta was added for everything outside of it); ``width``
+        (game); none for the others.
     distance
         Bound on the total variation between all that is drawn and what is priced
         (:mod:`common.privacy.sampling_error`). The accountant was given delta - (1 + e^epsilon) distance.

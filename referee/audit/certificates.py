@@ -11,6 +11,7 @@ samples; H(a) = sup P(E) - a Q(E); s = tv_bound; u = ratio.
     releases    randomized response with failure delta;   of m draws: (m ln(1 + s(e^eps - 1)), ...)
     gaussian    G(a; mu) = Phi(mu/2 - ln(a)/mu) - a Phi(-mu/2 - ln(a)/mu)
     selected    the best of a secret number of runs: referee/audit/private_choices.py
+    game        adversaries that choose neighbours anew before each step: referee/audit/games.py
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from scipy.special import gammaln, log_ndtr, logsumexp
 
 from common.core import canonical
 from common.core.errors import AuditFailed
+from referee.audit.games import delta_of_game
 from referee.audit.private_choices import delta_of_choice, divergence_of_choice
 
 TOLERANCE = 0.01
@@ -310,6 +312,18 @@ def by_selection(rows: list[Row], epsilon: float, delta: float, numbers: dict[st
     return delta_of_choice(float(rows[0][0]["mu"]), rows[0][0]["law"], epsilon)
 
 
+def by_game(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
+    """Play with neighbours that are chosen anew before each of the steps, all of one kind: referee/audit/games.py."""
+    kinds = {(event["kind"], float(event["tv_bound"]), float(event["ratio"])) for event, _ in rows}
+    steps, width = sum(releases(event, count) for event, count in rows), float(numbers["width"])
+    if len(kinds) != 1 or next(iter(kinds))[0] != "subsampled-steps":
+        raise AuditFailed("a certificate of a game is about steps of one kind alone")
+    _, s, u = kinds.pop()
+    if not 0.01 * s * u < width < s * math.exp(u * u):
+        raise AuditFailed("the privacy certificate's grid is none")
+    return delta_of_game(s, u, steps, epsilon, width)
+
+
 METHODS: dict[str, Callable[[list[Row], float, float, dict[str, float]], float]] = {
     "gdp": by_gaussians,
     "comparison": by_comparison,
@@ -317,4 +331,5 @@ METHODS: dict[str, Callable[[list[Row], float, float, dict[str, float]], float]]
     "rdp": by_renyi,
     "kov": by_optimal_composition,
     "selection": by_selection,
+    "game": by_game,
 }

@@ -77,7 +77,7 @@ def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
     if terms is None or not terms.guarantee.private:
         return None
     epsilon, delta = terms.guarantee.pair
-    certificate = certify(grouped(events), delta)
+    certificate = certify(grouped(events), delta, epsilon)
     spent = math.inf if certificate is None else certificate.epsilon
     if certificate is None or spent > epsilon:
         raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {epsilon:g}")

@@ -96,8 +96,11 @@ class Accountant(ABC):
     ----------
     quick
         Whether it costs little to ask. The others are asked last, and only where it is worth it.
+    patient
+        Whether it takes so long that no search asks it: only a plan that all others refuse is worth its time.
     """
 
+    patient: ClassVar[bool] = False
     quick: ClassVar[bool] = True
 
     @abstractmethod

@@ -70,24 +70,43 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
     if last > MAX_CELLS:
         return None
     losses = width * np.arange(last + 1, dtype=np.float64)
-    levels = np.exp(losses)
-    heights = profile.at(losses)
-    gaps = levels[:-1] * np.expm1(width)
-    slopes = np.append(np.diff(heights) / gaps, 0.0)
-    falling = np.maximum(np.diff(slopes), 0.0)
-    # What the floats amount to: slopes and heights summed up again from the far end.
-    steepness = np.cumsum(falling[::-1])[::-1]
-    reached = heights[-1] + np.append(np.cumsum((steepness * gaps)[::-1])[::-1], 0.0)
-    error = 8.0 * (last + 16.0 + losses[-1]) * UNIT * float(reached[0])
-    shortfall = max(0.0, float(np.max(heights - reached))) + error
-    rising = falling * levels[1:] * (1.0 + 8.0 * (1.0 + losses[-1]) * UNIT)
-    excess = float(rising.sum() + falling.sum() + heights[-1]) - 1.0
+    rising, falling, failure, shortfall = masses(losses, profile.at(losses), width)
+    excess = float(rising.sum() + falling.sum() + failure) - 1.0
     if excess > ROUNDED:  # no law: bounds above the truth may leave no mass at 0
         return None
     if excess > 0.0:  # the law has no mass at 0, and slopes on narrow cells are rounded: what is taken off is short
         rising, falling = rising * (1.0 - excess), falling * (1.0 - excess)
         shortfall += 2.0 * excess
-    return LossGrid(rising, falling, float(heights[-1]), shortfall)
+    return LossGrid(rising, falling, failure, shortfall)
+
+
+def masses(losses: Floats, heights: Floats, steps: Floats | float) -> tuple[Floats, Floats, float, float]:
+    """Return the pair whose profile are the chords between heights at levels e^loss, as floating-point numbers.
+
+    Parameters
+    ----------
+    losses
+        0 and up, ascending.
+    heights
+        Of a convex function of the level.
+    steps
+        From each loss to the next.
+
+    Returns
+    -------
+    The first law's masses at all losses but 0, the second's there, the first's at infinity, and the shortfall.
+    """
+    levels = np.exp(losses)
+    gaps = levels[:-1] * np.expm1(steps)
+    slopes = np.append(np.diff(heights) / gaps, 0.0)
+    falling = np.maximum(np.diff(slopes), 0.0)
+    # What the floats amount to: slopes and heights summed up again from the far end.
+    steepness = np.cumsum(falling[::-1])[::-1]
+    reached = heights[-1] + np.append(np.cumsum((steepness * gaps)[::-1])[::-1], 0.0)
+    error = 8.0 * (len(losses) - 1 + 16.0 + losses[-1]) * UNIT * float(reached[0])
+    shortfall = max(0.0, float(np.max(heights - reached))) + error
+    rising = falling * levels[1:] * (1.0 + 8.0 * (1.0 + losses[-1]) * UNIT)
+    return rising, falling, float(heights[-1]), shortfall
 
 
 def reach(profile: Profile, cut: float) -> float:

@@ -31,7 +31,12 @@ EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PUR
 DELTA = 1e-6
 
 
-@pytest.fixture(params=ACCOUNTANTS.names())
+EACH = [
+    pytest.param(name, marks=pytest.mark.slow if kind.patient else ()) for name, kind in ACCOUNTANTS.items()
+]  # those that take seconds are patient
+
+
+@pytest.fixture(params=EACH)
 def accountant(request: pytest.FixtureRequest) -> Accountant:
     return ACCOUNTANTS[request.param]()
 

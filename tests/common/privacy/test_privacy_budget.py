@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.privacy.accountants.base import ACCOUNTANTS
-from common.privacy.budget import Budget, cost, open_budget
+from common.privacy.accountants.base import ACCOUNTANTS, Plan
+from common.privacy.accountants.game import GameAccountant
+from common.privacy.budget import Budget, certify, cost, fits, open_budget
 from common.privacy.events import Event, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.sampling_error import error_paid
 from common.privacy.theorems.renyi import ORDERS, rho_allowed, step_rdp
@@ -50,7 +51,7 @@ def test_a_refusal_names_spent_and_requested_and_changes_nothing() -> None:
 def test_a_plan_that_does_not_fit_is_refused_at_the_start() -> None:
     needed = cost([(STEPS, 50)], DELTA)
     with pytest.raises(BudgetExceeded) as refusal:
-        open_budget(0.99 * needed, DELTA, [STEPS] * 50)
+        open_budget(0.9 * needed, DELTA, [STEPS] * 50)
     assert refusal.value.members["requested"] == needed
     with pytest.raises(BudgetExceeded) as refusal:
         open_budget(10.0, DELTA, [STEPS, NonPrivate()])
@@ -159,3 +160,37 @@ def test_a_cost_needs_a_delta_in_range() -> None:
         cost([(STEPS, 1)], 1.0)
     assert cost([(STEPS, 1), (NonPrivate(), 1)], DELTA) == math.inf
     assert cost([(STEPS, 1)], DELTA) <= cost([(STEPS, 1), (RELEASE, 1)], DELTA) < math.inf
+
+
+def test_a_patient_accountant_is_asked_only_about_plans_that_all_others_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan: Plan = [(STEPS, 50)]
+    needed, asked = cost(plan, DELTA), []
+
+    def shown(accountant: GameAccountant, plan: Plan, delta: float) -> float:
+        asked.append(plan)
+        return 0.96 * needed
+
+    monkeypatch.setattr(GameAccountant, "epsilon", shown)
+    assert cost(plan, DELTA) == needed
+    assert not fits(plan, 0.97 * needed, DELTA)
+    open_budget(needed, DELTA, [STEPS] * 50)
+    for share in (0.5, 0.9):  # far away, and below the limit
+        with pytest.raises(BudgetExceeded):
+            open_budget(share * needed, DELTA, [STEPS] * 50)
+    assert certify(plan, DELTA, needed) is not None
+    assert not asked
+    budget = open_budget(0.97 * needed, DELTA, [STEPS] * 50)
+    assert asked
+    assert budget.accountant == "game"
+    assert budget.certificate is not None
+    assert budget.certificate.accountant == "game"
+    for dearer in ({"tv_bound": 1.01e-4}, {"ratio": 0.45}, {"count": 1001}):
+        with pytest.raises(BudgetExceeded):
+            budget.admit([STEPS] * 49, STEPS.model_copy(update=dearer))
+    budget.admit([STEPS] * 49, STEPS.model_copy(update={"tv_bound": 0.9e-4, "ratio": 0.4}))
+    with pytest.raises(BudgetExceeded):
+        budget.admit([STEPS] * 50, STEPS.model_copy(update={"count": 1}))
+    assert cost(plan, DELTA, 0.97 * needed) == cost(plan, DELTA, 0.0) == pytest.approx(0.96 * needed)
+    found = certify(plan, DELTA, 0.97 * needed)
+    assert found is not None
+    assert found.accountant == "game"

@@ -190,3 +190,35 @@ def test_the_check_loads_no_accountant_and_no_theorem() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+GAME = SubsampledSteps(count=400, tv_bound=0.05, ratio=0.25)
+
+
+@pytest.mark.slow
+def test_a_certificate_of_a_game_passes_and_one_that_claims_less_is_refused() -> None:
+    certificate = claim("game", [(GAME, 5)])
+    epsilon, events = certificate["epsilon"], record([(GAME, 5)])
+    assert 0.5 * DELTA < recheck(certificate, events, epsilon, DELTA) <= 1.01 * DELTA
+    for share in (0.9, 0.97):
+        with pytest.raises(AuditFailed, match="recomputed it is"):
+            recheck({**certificate, "epsilon": share * epsilon}, events, epsilon, DELTA)
+    with pytest.raises(AuditFailed, match="recomputed it is"):
+        recheck({**certificate, "delta": 0.7 * DELTA}, events, epsilon, DELTA)
+    for change in ({"ratio": 0.23}, {"count": 360}, {"tv_bound": 0.046}):
+        forged = claim("game", [(GAME.model_copy(update=change), 5)])
+        with pytest.raises(AuditFailed, match="other events"):
+            recheck(forged, events, 100.0, DELTA)
+        with pytest.raises(AuditFailed, match="recomputed it is"):
+            recheck({**forged, "events": certificate["events"]}, events, 100.0, DELTA)
+    for width in (0.0, 1e-9, 10.0):
+        with pytest.raises(AuditFailed, match="grid"):
+            recheck({**certificate, "numbers": {"width": width}}, events, epsilon, DELTA)
+
+
+def test_a_game_is_about_steps_of_one_kind_alone() -> None:
+    plan: Plan = [(GAME, 1), (GAME.model_copy(update={"ratio": 0.2}), 1)]
+    events = record(plan)
+    forged = claim("pld", plan) | {"accountant": "game", "numbers": {"width": 1e-3}}
+    with pytest.raises(AuditFailed, match="one kind"):
+        recheck(forged, events, 100.0, DELTA)
