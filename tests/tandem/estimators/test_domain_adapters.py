@@ -106,8 +106,11 @@ class TestRegressor:
         model.fit(frames[1], "y", public=frames[0], population=frames[2])
         assert model.hypothesis_ == regressor.hypothesis_
         schema = {"features": [{"kind": "number", "column": name, "low": -1, "high": 1} for name in "abcd"]}
-        model.set_params(schema=schema).fit(frames[1], "y", public=frames[0], population=frames[2])
-        assert model.hypothesis_ == regressor.hypothesis_
+        declared = DomainAdapterRegressor(**model.get_params()).set_params(bounds=(-1.0, 1.0))
+        declared.fit(frames[1], "y", public=frames[0], population=frames[2])
+        model.set_params(bounds=(-1.0, 1.0), schema=schema)
+        model.fit(frames[1], "y", public=frames[0], population=frames[2])
+        assert model.hypothesis_ == declared.hypothesis_
 
 
 class TestChoice:

@@ -70,6 +70,7 @@ def test_features_of_the_public_sample_beyond_declared_bounds_are_told():
     assert all(0.4 < share < 0.6 for share in model.public_clipped_.values())
 
 
+@pytest.mark.slow
 def test_a_good_public_source_is_kept_by_the_defaults():
     # 60 people at epsilon 1: nothing of their own can be heard.
     public, mine, others = far(4000, 1), far(60, 2), far(2000, 3)
