@@ -21,6 +21,7 @@ from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule
 from common.scenario.resolved import ResolvedScenario
+from common.vocabulary.cells import TILT_PARTS, ScoreCells, Tilt
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.linear import Linear
@@ -104,6 +105,27 @@ def projection_case() -> Case:
     """The cap is reached: a little less than s would be a false claim already."""
     twins = {"no cap": draws(None)}
     return Case("a draw, capped", 0.0, BOOLEANS, draws(KAPPA), 100_000, delta=claimed_sampling(), twins=twins)
+
+
+def raked(kappa: float | None) -> Subject:
+    """One draw a run after rakes that give the replaced record all the weight that they can."""
+    cells = ScoreCells(hypothesis=AGAINST_BOOLEANS, cuts=(0.0,))
+    tilt = Tilt(cells=cells, parts=(TILT_PARTS, TILT_PARTS, 0, 0))
+
+    def subject(replaced: tuple[int, int, int], runs: int, source: RandomSource) -> AnyArray:
+        weights, sample = Reweighing(N, kappa, ETA), LocalSample.of(booleans(replaced))
+        for _ in range(REWEIGHS):
+            weights.update(sample, tilt)
+        drawn = weights.sampler(sample).draws(runs, source)
+        return np.asarray(drawn.features @ np.array([1, 2, 2]))
+
+    return subject
+
+
+def raking_case() -> Case:
+    """A tilt moves weights as a loss does, so the same cap holds."""
+    twins = {"no cap": raked(None)}
+    return Case("a draw, raked", 0.0, BOOLEANS, raked(KAPPA), 100_000, delta=claimed_sampling(), twins=twins)
 
 
 class Overwritten(Reweighing):
@@ -339,6 +361,6 @@ def run_case() -> Case:
 def cases() -> list[Case]:
     """Return every case of the curator's side."""
     return [
-        projection_case(), lazy_case(), second_task_case(), sgd_case(), single_case(), exponential_case(),
-        retry_case(), run_case(),
+        projection_case(), raking_case(), lazy_case(), second_task_case(), sgd_case(), single_case(),
+        exponential_case(), retry_case(), run_case(),
     ]  # fmt: skip

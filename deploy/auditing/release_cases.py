@@ -16,10 +16,13 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.klnrs import rates
+from common.vocabulary.cells import ScoreCells
+from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations.base import Operation
 from common.vocabulary.operations.count import Count, NoisyCount
 from common.vocabulary.operations.head import CountedHead, HeadList
+from common.vocabulary.operations.margins import Margins, NoisyMargins
 from common.vocabulary.operations.parities import BlockParities, LearnParities
 from common.vocabulary.operations.select import Select, SelectedFeature
 from common.vocabulary.records import Records
@@ -28,6 +31,7 @@ from curator.mechanisms import counts as counting
 from curator.mechanisms import parities, sums
 from curator.mechanisms.counts import NoisyHistogram
 from curator.mechanisms.exponential import choose_level
+from curator.mechanisms.geometric import noisy_counts
 from curator.mechanisms.head import NoisyHead
 from curator.mechanisms.parities import RankParities
 from curator.mechanisms.sums import ClippedSum
@@ -106,6 +110,22 @@ def count_case() -> Case:
     }
     inputs = people([[1]]), people([[0]])
     return Case("a count", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
+
+
+def margins_case() -> Case:
+    """One person, who is in the one bin of a score or in the other: two counts change."""
+    cells = ScoreCells(hypothesis=Stump(feature=0, threshold=0.5, sign=1), cuts=(0.0,))
+    operation = Margins(cells=cells, epsilon=1.0)
+
+    def number(told: NoisyMargins) -> float:
+        return float(told.counts[3] - told.counts[1])
+
+    whole = released(
+        operation, number, (counting, "noisy_counts"), lambda sums, e, source: noisy_counts(sums, 2.0 * e, source)
+    )
+    inputs, twins = (people([[1]]), people([[0]])), {"all of epsilon in every cell": whole}
+    name = "counts by score and label"
+    return Case(name, claimed(operation), inputs, released(operation, number), 8000, twins=twins, least=0.4)
 
 
 # Mechanisms that plug-ins use -----------------------------------------------------------------------------------------
@@ -231,4 +251,7 @@ def head_case() -> Case:
 
 def cases() -> list[Case]:
     """Return every case of a release."""
-    return [select_case(), count_case(), histogram_case(), sum_case(), block_case(), blocks_case(), head_case()]
+    return [
+        select_case(), count_case(), margins_case(), histogram_case(), sum_case(), block_case(), blocks_case(),
+        head_case(),
+    ]  # fmt: skip
