@@ -21,6 +21,7 @@ from common.people.spec import open_records
 from common.planning.plan import resolve
 from common.scenario.resolved import ResolvedScenario, settled
 from common.scenario.scenario import Scenario, parse
+from common.vocabulary.demands.base import demands_of
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.parity import Parity
@@ -95,7 +96,9 @@ def run_baselines(
 
 def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
     """Spend the curator's whole budget on one round: a private learner on the biased sample, no reweighing."""
-    alone = resolve(_changed(asked, {"curator": {"rounds": 1}}))
+    # A portfolio of one round is still repaired and judged by agents: here the curator learns, and that is all.
+    once = {"protocol": "learn-and-test", "portfolio": None} if demands_of(asked.protocol).portfolio else {}
+    alone = resolve(_changed(asked, {"curator": {"rounds": 1}, **once}))
     note = "one round on the curator's sample, nothing reweighed; planned noise spends the whole budget on it"
     return _loss_of(alone, seed, place), note
 

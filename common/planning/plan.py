@@ -163,6 +163,8 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
     task = Task(scenario, paper, calls, dense, eta.value, int(sample.value))
     learner, n = planning.settle(task)
     answers, clear = _answers(scenario, paper, calls)
+    if judged:
+        portfolio.check_margins(scenario, calls)
     agents = portfolio.agents(scenario, int(answers.value)) if judged else _agents(scenario, calls, answers)
     gap = {"gap": portfolio.gap(scenario, calls, int(agents.value))} if judged else {}
     return Plan(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from common.core.errors import BadInput
+from common.core.errors import BadInput, BadScenario
 from common.planning import formulas
 from common.planning.planned_values import PlannedValue, fixed, follow
 from common.scenario.portfolio import Portfolio
@@ -13,6 +13,7 @@ from common.scenario.scenario import Scenario
 from common.statistics.intervals import estimate
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.open_values import PLAN
+from common.vocabulary.operations.margins import LEAST_EPSILON
 
 SOURCE = "docs/portfolio.md"
 LEARNT = 1
@@ -74,6 +75,22 @@ def _least(enough: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def check_margins(scenario: Scenario, calls: int) -> None:
+    """Refuse counts that would be noise alone.
+
+    Raises
+    ------
+    BadScenario
+        Naming what to raise.
+    """
+    counts = calls + scenario.reweighs_before
+    if scenario.margins_epsilon < counts * LEAST_EPSILON:
+        raise BadScenario(
+            f"portfolio.margins: {counts} counts of the curator's people share epsilon = {scenario.margins_epsilon:g}, "
+            f"and none can have less than {LEAST_EPSILON:g}: raise margins or curator.epsilon"
+        )
 
 
 def rounds(scenario: Scenario) -> PlannedValue:

@@ -11,6 +11,9 @@ from common.vocabulary.cells import ScoreCells
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.operations.base import OPERATIONS, Operation, Result, Whole
 
+LEAST_EPSILON = 0.0025
+"""Half of it, which is for each of two cells, is still more than the least of geometric noise."""
+
 
 class NoisyMargins(Result):
     """One count an item (:class:`~common.vocabulary.cells.ScoreCells`), with noise: it may be negative."""
@@ -27,13 +30,13 @@ class Margins(Operation[NoisyMargins]):
     cells
         The items.
     epsilon
-        What this costs, in [0.002, 30].
+        What this costs, in [0.0025, 30].
     """
 
     result: ClassVar = NoisyMargins
     kind: Literal["margins"] = "margins"
     cells: ScoreCells
-    epsilon: float = Field(ge=0.002, le=30.0)
+    epsilon: float = Field(ge=LEAST_EPSILON, le=30.0)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:

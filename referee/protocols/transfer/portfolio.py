@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import Floats
+from common.core.errors import BadScenario
 from common.planning.portfolio import judges
 from common.scenario.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario
@@ -73,6 +74,12 @@ class PortfolioProtocol(Protocol):
         judging = judges(scenario.agents.count, settings)
         telling = math.floor(settings.labels * (scenario.agents.count - judging))
         repairing = (scenario.agents.count - judging - telling) // rounds
+        _ = scenario.agents.bit_mechanism  # refused before the curator spends anything
+        if min(telling, repairing) < 1 or judging < 2 + 2 * rounds:
+            raise BadScenario(
+                f"agents.count: {scenario.agents.count} agents are too few for a portfolio of {rounds} models: some "
+                "tell their label, some recalibrate each model, and each candidate has a judge"
+            )
         candidates: list[tuple[str, Hypothesis]] = [("constant -1", _MINUS), ("constant +1", _PLUS)]
         told = yield AskAgents(LossQuery(hypothesis=_PLUS, loss=scenario.agents.loss), telling)
         labels = _share(scenario, told)

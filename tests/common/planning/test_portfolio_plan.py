@@ -73,6 +73,11 @@ def test_more_agents_tell_smaller_gaps_apart_and_planning_asks_for_as_many_as_al
     assert plan(light("agents.count=617", NOISE)).settings["gap"].value > 0.3
 
 
+def test_counts_that_would_be_noise_alone_are_refused_beforehand():
+    with pytest.raises(BadScenario, match=r"2 counts of the curator's people share epsilon = 0\.003"):
+        plan(light("curator.epsilon=0.03", NOISE))
+
+
 def test_settings_of_a_portfolio_are_for_it_alone():
     with pytest.raises(BadScenario, match="portfolio is for protocol portfolio"):
         load("ball", ["portfolio.repair=0.3"])

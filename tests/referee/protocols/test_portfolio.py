@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import AuditFailed, PolicyRefused
+from common.core.errors import AuditFailed, BadScenario, PolicyRefused
 from common.numerics.randomness import subseed
 from common.people.spec import open_records
 from common.planning.plan import resolve
@@ -25,9 +25,11 @@ from common.vocabulary.operations.rake import Rake
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
 from curator.engine.engine import Engine
 from curator.sample.local import LocalSample
+from deploy.attempts import Attempts
+from deploy.baselines import run_baselines
 from deploy.checking import checked
 from deploy.simulation import SimulatedAgents, conduct, local_curator
-from deploy.truth import loss
+from deploy.truth import evaluation_source, loss
 from referee.audit.audit import audit
 from referee.protocols.base import Outcome, Step, protocol_of
 from tests.support import Bench, leave_folder
@@ -39,6 +41,10 @@ SMALL = (
     "curator.learner.noise=1",
     "agents.mechanism.epsilon=3",
 )
+
+
+def quiet(text: str, numbers: dict[str, float]) -> None:
+    """Take progress, and say nothing."""
 
 
 def small(*changes: str) -> Scenario:
@@ -87,6 +93,21 @@ def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():
     assert "judges tell no finer, alpha is 0.01: enlarge agents.count" in outcome.reason
     assert outcome.gap is not None
     assert outcome.gap > 0.3
+
+
+def test_the_curator_alone_is_neither_repaired_nor_judged(tmp_path):
+    """Its baseline is the model of a sample that nobody has raked, not a portfolio of one round."""
+    asked = small("baselines=[curator-only]")
+    found = run_baselines(asked, {"agents": {"asked": 1}}, 1, tmp_path, Attempts(quiet), quiet)
+    seed = subseed(1, "baseline curator-only") % (1 << 31)
+    once = resolve(small("protocol=learn-and-test", "curator.rounds=1", "agents.count=100"))
+    alone = conduct(once, seed, lambda round_, hypothesis: None).hypothesis
+    assert found["curator-only"]["loss_on_target"] == loss(alone, evaluation_source(asked, seed))
+
+
+def test_fewer_agents_than_candidates_are_refused_before_anything_is_spent():
+    with pytest.raises(BadScenario, match="5 agents are too few for a portfolio of 1 models"):
+        run("agents.count=5")
 
 
 def test_nobody_answers():
