@@ -95,6 +95,13 @@ class Scenario(Value):
     agents: AgentsSection
     baselines: tuple[Literal["curator-only", "agents-only", "agents-once", "optimum"], ...] = ()
 
+    def wire(self) -> dict[str, Any]:
+        """Return the JSON form: without settings of a portfolio that it does not have, as before there were any."""
+        wire = super().wire()
+        if self.portfolio is None:
+            del wire["portfolio"]
+        return wire
+
     @property
     def anything_open(self) -> bool:
         """Whether a number is left at ``plan``."""

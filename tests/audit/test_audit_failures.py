@@ -12,12 +12,14 @@ from common.core.errors import BadData
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.conjunction import Conjunction
+from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.hypotheses.trees import Trees
 from common.vocabulary.losses import Loss, count, grain
 from common.vocabulary.queries.gradient import GradientQuery
 from common.vocabulary.records import Records
+from common.vocabulary.weighing import HypothesisLoss
 from curator.learners.base import learn_from, parse_learner
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
@@ -53,7 +55,7 @@ def test_no_record_makes_a_learner_fail(settings: dict[str, Any], record: tuple[
     records = sample(record)
     held, mistakes = LocalSample.of(records), np.zeros(N, dtype=np.uint8)
     mistakes[N // 2] = 8
-    weights = Reweighing.restore(held, 0.26, 5.0, ["zero-one"] * 8, [mistakes])
+    weights = Reweighing.restore(held, 0.26, 5.0, [HypothesisLoss(Constant(label=1))] * 8, [mistakes])
     learned = learn_from(parse_learner(settings), weights.sampler(held), RandomSource.seeded(1), None)
     assert set(learned.predict(records.features)) <= {-1, 1}
 
