@@ -69,6 +69,7 @@ def test_scikit_learn_is_content(estimator, check, monkeypatch):
     check(estimator)
 
 
+@pytest.mark.filterwarnings("ignore::tandem.estimators.clipping.PublicClippingWarning")
 @pytest.mark.parametrize(
     "check", thinned(["check_estimators_pickle", "check_fit_idempotent", "check_{kind}s_train"], 1)
 )
