@@ -96,8 +96,8 @@ METHODS: dict[str, Method] = {
     "curator-alone": partial(_run, protocol="learn-and-test"),
     "agents-alone": _agents_alone,
     "str": partial(_run, protocol="subsample-test-reweigh", curator={"rounds": 4, "kappa": 0.25, "eta": 0.5}),
-    "portfolio": partial(_run, protocol="portfolio", portfolio={"raking": False}),
-    "portfolio-raking": partial(_run, protocol="portfolio"),
+    "portfolio": partial(_run, protocol="portfolio"),
+    "portfolio-raking": partial(_run, protocol="portfolio", portfolio={"raking": True}),
     "private-optimum": _private_optimum,
     "optimum": _optimum,
 }

@@ -18,7 +18,8 @@ class Portfolio(Value):
     margins
         Share of the curator's epsilon that pays for counts of its people by score, group and label.
     raking
-        Whether the sample is given the population's share of labels before the curator learns from it.
+        Whether the sample is given the population's share of labels before the curator learns from it. It repairs
+        shifts of label shares and may harm where the shift is another one: then no model of the plain sample competes.
     repair
         Share of the agents who tell what to repair: their label alone, then score, group and label. The others judge
         the candidates.
@@ -31,7 +32,7 @@ class Portfolio(Value):
     """
 
     margins: float = Field(default=0.1, gt=0, lt=1)
-    raking: bool = True
+    raking: bool = False
     repair: float = Field(default=0.4, gt=0, lt=1)
     labels: float = Field(default=0.4, gt=0, lt=1)
     bins: Annotated[int, Field(ge=2, le=64)] = 8

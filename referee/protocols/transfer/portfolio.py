@@ -44,9 +44,9 @@ _FIRST = 4
 class PortfolioProtocol(Protocol):
     """Learn, repair, judge. The answer is, up to a stated gap, the best of everything that was tried.
 
-    1. Some of the agents say their label. The curator counts its own people's labels, privately, and its weights are
-       raked until they have the agents' share: most real shifts are of label shares.
-    2. The curator learns a model of its raked sample, privately.
+    1. Some of the agents say their label. With ``portfolio.raking`` the curator counts its own people's labels,
+       privately, and its weights are raked until they have the agents' share.
+    2. The curator learns a model of its sample, privately.
     3. Others of the agents say in which bin of the model's score they are, and their label: one bit each, of a Hadamard
        code. What they say recalibrates the model: a threshold, or an intercept for each public group
        (:mod:`common.statistics.calibration`). The curator pays only for the counts by which bins are chosen.

@@ -28,12 +28,12 @@ def light(*changes: str) -> Scenario:
 
 
 @pytest.mark.slow  # searches for the least noise
-@pytest.mark.parametrize("changes", [[], ["portfolio.raking=false"], ["curator.rounds=2"]])
+@pytest.mark.parametrize("changes", [[], ["portfolio.raking=true"], ["curator.rounds=2"]])
 def test_the_models_and_the_counts_together_fit_the_budget(changes):
     """A call after raking may see a record twice as often as one before it: planning must not think it is the first."""
     chosen = resolve(light(*changes))
     section, before = chosen.curator, chosen.reweighs_before
-    assert before == (0 if "portfolio.raking=false" in changes else 1)
+    assert before == int("portfolio.raking=true" in changes)
     learner = parse_learner(section.learner)
     events = planned_events(learner, None, section.n, section.kappa, section.eta, section.rounds, before)
     bounds = sampling_schedule(section.n, section.kappa, section.eta, section.rounds + before)[before:]
@@ -75,7 +75,7 @@ def test_more_agents_tell_smaller_gaps_apart_and_planning_asks_for_as_many_as_al
 
 def test_counts_that_would_be_noise_alone_are_refused_beforehand():
     with pytest.raises(BadScenario, match=r"2 counts of the curator's people share epsilon = 0\.003"):
-        plan(light("curator.epsilon=0.03", NOISE))
+        plan(light("curator.epsilon=0.03", NOISE, "portfolio.raking=true"))
 
 
 def test_settings_of_a_portfolio_are_for_it_alone():

@@ -80,7 +80,7 @@ def test_a_run_is_done_and_audited_and_its_answer_is_within_the_gap_of_the_best(
 
 def test_a_model_whose_threshold_is_wrong_for_the_population_is_repaired():
     """Four of five people of T are inside the ball, of S a third: the model says outside much too often."""
-    outcome = run("portfolio.raking=false", "target.distribution.inside=0.8")
+    outcome = run("target.distribution.inside=0.8")
     found = {judged.name: judged.estimate for judged in outcome.judged}
     assert outcome.status == "done"
     assert outcome.answer == {judged.name: judged.hypothesis for judged in outcome.judged}["model, recalibrated"]
@@ -147,7 +147,7 @@ def conduct_without_agents(scenario: ResolvedScenario) -> Callable[[Step], Any]:
 
 
 def test_the_curator_takes_as_many_counts_as_the_protocol_has_and_no_more():
-    scenario = resolve(small())
+    scenario = resolve(small("portfolio.raking=true"))
     reply = conduct_without_agents(scenario)
     script = protocol_of(scenario).script(scenario, 1)
     step, counted = next(script), []
@@ -165,7 +165,7 @@ def test_the_curator_takes_as_many_counts_as_the_protocol_has_and_no_more():
 
 def test_labels_are_raked_to_the_populations_share():
     """T has .6 inside the ball, S .4 or so: the tilt that is sent makes the labels' weights those of T."""
-    scenario = resolve(small())
+    scenario = resolve(small("portfolio.raking=true"))
     script = protocol_of(scenario).script(scenario, 1)
     engine, agents, number = curator_of(scenario), SimulatedAgents(scenario, 1), itertools.count()
     step = next(script)
