@@ -61,7 +61,7 @@ class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return True
 
 
-class ColumnFeatures(TransformerMixin, _Released):  # type: ignore[misc]
+class ColumnFeatures(TransformerMixin, _Released):  # type: ignore[misc]  # scikit-learn has no types
     """Raw rows to features: numbers scaled by public bounds, categories one-hot, long rows shortened."""
 
     def transform(self, X: Any) -> Singles:
@@ -91,7 +91,7 @@ def _probable(step: Any) -> bool:
     return True
 
 
-class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]
+class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # scikit-learn has no types
     """Features to labels as the table spells them; ``coef_`` and ``intercept_`` where the model is a half-space."""
 
     @property
@@ -114,12 +114,12 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]
         """Return the labels of rows of features, shape (n,)."""
         return predictions(self.model, np.asarray(X, dtype=np.float32))
 
-    @available_if(lambda step: not isinstance(step.model.hypothesis, Argmax))  # type: ignore[untyped-decorator]
+    @available_if(lambda step: not isinstance(step.model.hypothesis, Argmax))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def decision_function(self, X: Any) -> Singles:
         """Return how far each row is on the positive side, shape (n,)."""
         return self.model.hypothesis.margins(np.asarray(X, dtype=np.float32))
 
-    @available_if(_probable)  # type: ignore[untyped-decorator]
+    @available_if(_probable)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of both labels, shape (n, 2); :func:`.predicting.calibration` says their worth."""
         positive = self.model.hypothesis.probabilities(np.asarray(X, dtype=np.float32))
@@ -133,7 +133,7 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]
         return found
 
 
-class ReleasedRegressor(RegressorMixin, _Released):  # type: ignore[misc]
+class ReleasedRegressor(RegressorMixin, _Released):  # type: ignore[misc]  # scikit-learn has no types
     """Features to a number in the column's own unit."""
 
     def predict(self, X: Any) -> Floats:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import Floats
-from common.core.errors import BadScenario
+from common.core.errors import BadMessage, BadScenario
 from common.planning.portfolio import judges
 from common.scenario.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario
@@ -93,9 +93,13 @@ class PortfolioProtocol(Protocol):
                 yield Progress(f"round {t}: a model of kind {hypothesis.kind} has no score to repair", {})
                 break
             found = yield from _survey(scenario, settings, hypothesis, repairing, public + t * _APART, labels)
-            repaired = recalibrated(hypothesis, found.fit.slope, found.fit.intercepts, settings.groups)
-            candidates.append((f"{candidates[-1][0]}, recalibrated", repaired))
-            yield Progress(f"round {t}: {repairing:,} agents recalibrate the model", {})
+            try:
+                repaired = recalibrated(hypothesis, found.fit.slope, found.fit.intercepts, settings.groups)
+            except BadMessage:  # the curator's weights are so large that no multiple of them can be sent
+                yield Progress(f"round {t}: the model's weights are too large to be recalibrated", {})
+            else:
+                candidates.append((f"{candidates[-1][0]}, recalibrated", repaired))
+                yield Progress(f"round {t}: {repairing:,} agents recalibrate the model", {})
             if t < rounds:
                 yield from ask(Rake(tilt=found.tilt(scenario.curator.eta)))
         return (yield from _judge(scenario, candidates, judging, told))
@@ -227,7 +231,7 @@ def _ended(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]],
     how = f"shown to be within {race.gap:.4f} of the best" if race.gap else "shown to be the best"
     reason = f"{name!r} is {how} of {len(candidates)} candidates"
     if not sure:
-        reason += f"; {sum(race.counts):,} judges tell no finer, alpha is {scenario.alpha:g}: enlarge agents.count"
+        reason += f"; {sum(race.counts[1:]):,} judges tell no finer, alpha is {scenario.alpha:g}: enlarge agents.count"
     rounds = scenario.curator.rounds
     return Outcome(
         "done" if sure else "exhausted",

@@ -10,22 +10,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import AuditFailed, BadScenario, PolicyRefused
-from common.numerics.randomness import subseed
+from common.core.errors import AuditFailed, BadScenario, BudgetExceeded, PolicyRefused
+from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import open_records
 from common.planning.plan import resolve
+from common.privacy.events import NoEvent
 from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.vocabulary.cells import Tilt
+from common.vocabulary.cells import ScoreCells, Tilt
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.operations.margins import Margins
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.operations.learn import Learn, Learned
+from common.vocabulary.operations.margins import Margins, NoisyMargins
 from common.vocabulary.operations.rake import Rake
 from common.vocabulary.steps import Answers, AskAgents, AskCurator
 from curator.engine.engine import Engine
 from curator.sample.local import LocalSample
+from curator.service.curator import Curator
 from deploy.attempts import Attempts
+from deploy.auditing.office import office
 from deploy.baselines import run_baselines
 from deploy.checking import checked
 from deploy.simulation import SimulatedAgents, conduct, local_curator
@@ -161,6 +166,43 @@ def test_the_curator_takes_as_many_counts_as_the_protocol_has_and_no_more():
     assert len(counted) == 2
     with pytest.raises(PolicyRefused, match="2 'margins' operations are done"):
         reply(AskCurator(counted[0]))
+
+
+def test_a_model_with_enormous_weights_is_judged_and_not_recalibrated():
+    """A curator may release any half-space that can be sent: the run must neither fail nor believe it."""
+    scenario = resolve(small())
+    huge = Linear(weights=(1e30,) * 8, threshold=1e30)
+    agents, step, script = SimulatedAgents(scenario, 1), None, protocol_of(scenario).script(scenario, 1)
+    reply: Any = None
+    try:
+        while True:
+            step = script.send(reply)
+            reply = None
+            if isinstance(step, AskAgents):
+                reply = agents.answer(step.query, step.count)
+            elif isinstance(step, AskCurator):
+                counts = isinstance(step.operation, Margins)
+                reply = NoisyMargins(counts=(0,) * 62 + (9,) * 2) if counts else Learned(hypothesis=huge)
+    except StopIteration as end:
+        outcome: Outcome = end.value
+    assert outcome.answer != huge
+    assert [judged.name for judged in outcome.judged] == ["constant -1", "constant +1", "model"]
+
+
+def test_a_referee_that_rakes_where_no_raking_was_planned_gets_no_model(tmp_path):
+    """After a rake a record may be drawn more often, so the planned noise no longer fits the budget."""
+    scenario = resolve(small("curator.epsilon=2", "curator.learner.steps=2000", "curator.learner.noise=1.5"))
+    people = open_records(scenario.source, None, subseed(1, "source"), scenario.curator.n)
+    sample = people.records(np.arange(len(people)))
+    cells = ScoreCells(hypothesis=Constant(label=1), cuts=(0.0,))
+    tilt = Tilt(cells=cells, parts=(0, 0, 1024, 0))
+    with office(Curator, scenario, sample, tmp_path / "honest", RandomSource.seeded(3)) as desk:
+        assert "hypothesis" in desk.ask(Learn(round=1).wire())[0]
+    with office(Curator, scenario, sample, tmp_path / "raked", RandomSource.seeded(3)) as desk:
+        desk.ask(Rake(tilt=tilt).wire())
+        with pytest.raises(BudgetExceeded, match="asks for"):
+            desk.ask(Learn(round=1).wire())
+        assert [charge.event for charge in desk._curator._ledger] == [NoEvent()]
 
 
 def test_labels_are_raked_to_the_populations_share():
