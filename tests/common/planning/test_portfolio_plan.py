@@ -81,3 +81,9 @@ def test_counts_that_would_be_noise_alone_are_refused_beforehand():
 def test_settings_of_a_portfolio_are_for_it_alone():
     with pytest.raises(BadScenario, match="portfolio is for protocol portfolio"):
         load("ball", ["portfolio.repair=0.3"])
+
+
+def test_the_shipped_portfolio_has_agents_who_are_sure_to_tell_its_alpha() -> None:
+    """A run of it that ends without its answer would be chance, and the page that shows it says ``done``."""
+    shipped = light(NOISE)
+    assert plan(shipped).settings["gap"].value <= shipped.alpha
