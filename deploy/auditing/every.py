@@ -20,6 +20,7 @@ from deploy.auditing.case import Case
 BY_NAME: Mapping[str, tuple[str, ...]] = {
     "learners chosen": ("chosen", "a choice"),
     "learners cnvx-adap": ("CnvxAdap", "CnvxAdap, private source", "the discrepancy"),
+    "learners discriminant": ("class moments",),
     "learners exponential": ("exponential", "exponential, on draws"),
     "learners model-agnostic": ("noisy votes", "votes by content", "a sparse vector", "votes, on draws"),
     "learners ncnvx-adap": ("NCnvxAdap",),

@@ -28,14 +28,15 @@ from common.vocabulary.operations.select import Select, SelectedFeature
 from common.vocabulary.records import Records
 from curator.engine.workspace import Workspace
 from curator.mechanisms import counts as counting
-from curator.mechanisms import parities, sums
+from curator.mechanisms import moments, parities, sums
 from curator.mechanisms.counts import NoisyHistogram
 from curator.mechanisms.exponential import choose_level
 from curator.mechanisms.geometric import noisy_counts
 from curator.mechanisms.head import NoisyHead
+from curator.mechanisms.moments import ClassMoments, Moments
 from curator.mechanisms.parities import RankParities
 from curator.mechanisms.sums import ClippedSum
-from curator.numerics.gaussian_noise import fine_normals
+from curator.numerics.gaussian_noise import fine_normals, whole_normals
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from deploy.auditing.case import Case, Safeguard, without
@@ -181,6 +182,30 @@ def sum_case() -> Case:
     return Case("a clipped sum", claim, inputs, applied(mechanism, number), 4000, delta=delta, twins=twins, least=0.6)
 
 
+def moments_case() -> Case:
+    """One person, whose features are far beyond the norm, one way or the other; the number is the best test's."""
+    mechanism, delta = ClassMoments(norm=2.0, width=2, second=0.3, mu=1.0), 0.01
+    one, other = (Records(np.full((1, 2), far, dtype=np.float32), np.ones(1, dtype=np.int8)) for far in (1e20, -1e20))
+    plain, square = mechanism.deviations
+
+    def number(told: Moments) -> float:
+        """The likelihood ratio's statistic: twice the product of constant and feature is in the vector twice."""
+        return float(told.first[1, 1] / plain**2 + told.second[1, 0, 1] / square**2)
+
+    twins = {
+        "half the noise": applied(
+            mechanism,
+            number,
+            (moments, "whole_normals"),
+            lambda deviation, count, source: whole_normals(deviation, count, source) // 2,
+        )
+    }
+    claim = cost([(mechanism.price, 1)], delta)
+    return Case(
+        "class moments", claim, (one, other), applied(mechanism, number), 4000, delta=delta, twins=twins, least=0.6
+    )
+
+
 # Parities ------------------------------------------------------------------------------------------------------------
 
 
@@ -252,6 +277,6 @@ def head_case() -> Case:
 def cases() -> list[Case]:
     """Return every case of a release."""
     return [
-        select_case(), count_case(), margins_case(), histogram_case(), sum_case(), block_case(), blocks_case(),
-        head_case(),
+        select_case(), count_case(), margins_case(), histogram_case(), sum_case(), moments_case(),
+        block_case(), blocks_case(), head_case(),
     ]  # fmt: skip

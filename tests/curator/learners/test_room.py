@@ -28,6 +28,7 @@ TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 2}}
 VOTING = {"chunks": 200, "teacher": TREE, "student": TREE, "aggregation": {"name": "gnmax", "noise": 60.0}}
 CASES: dict[str, dict[str, Any]] = {
     "sgd": {"name": "sgd", "steps": 200_000, "diameter": 1.0, "clip": 1.0, "noise": 1.0},
+    "discriminant": {"name": "discriminant", "mu": 1.0, "norm": 5.0},
     "parity": {"name": "parity", "epsilon": 1.0, "blocks": 2},
     "stumps": {"name": "exponential", "hypotheses": "stumps", "draws": 2 * N, "epsilon": 1.0},
     "conjunctions": {"name": "exponential", "hypotheses": "conjunctions", "draws": 2 * N, "epsilon": 1.0},
