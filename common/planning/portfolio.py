@@ -85,7 +85,7 @@ def check_margins(scenario: Scenario, calls: int) -> None:
     BadScenario
         Naming what to raise.
     """
-    counts = calls + scenario.reweighs_before
+    counts = calls + 1
     if scenario.margins_epsilon < counts * LEAST_EPSILON:
         raise BadScenario(
             f"portfolio.margins: {counts} counts of the curator's people share epsilon = {scenario.margins_epsilon:g}, "

@@ -62,8 +62,8 @@ class ResolvedScenario(Scenario):
 
     @property
     def planned_margins(self) -> tuple[Release, ...]:
-        """What a portfolio's counts of the curator's people cost: one in every round, and one of labels to rake by."""
-        counts = self.curator.rounds + self.reweighs_before
+        """What a portfolio's counts of the curator's people cost: one of labels, and one in every round."""
+        counts = 1 + self.curator.rounds
         return counts * (Release(epsilon=down(self.margins_epsilon / counts)),) if self.margins_epsilon else ()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from common.core.arrays import Floats
+from common.statistics.curves import chances
 
 _QUARTERS = (1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429)
 """2^(k/4): a library's powers may differ between machines."""
@@ -55,12 +57,78 @@ def coarser(people: Floats, most: int) -> list[int]:
     return sorted(cuts)
 
 
-def means(people: Floats, cuts: list[int], values: Floats) -> Floats:
-    """Return the mean of the fine bins' values over the people of each coarse bin; the plain mean where nobody is."""
-    edges = [0, *(cut + 1 for cut in cuts), len(people)]
-    found = []
-    for begin, end in itertools.pairwise(edges):
-        held = np.maximum(people[begin:end], 0.0)
-        weights = held if held.sum() > 0.0 else np.ones(end - begin)
-        found.append(math.fsum((weights * values[begin:end]).tolist()) / math.fsum(weights.tolist()))
-    return np.array(found)
+def cleared(people: Floats, total: float) -> Floats:
+    """Return the nearest numbers of people that are not negative and have the given sum, shape (k,).
+
+    The projection takes the same number from each count and cuts at 0, so it clears empty bins of noise; cutting alone
+    would leave half of it there (Duchi, Shalev-Shwartz, Singer and Chandra 2008).
+
+    Parameters
+    ----------
+    people
+        Shape (k,): noisy numbers.
+    total
+        Positive.
+    """
+    falling = sorted(people.tolist(), reverse=True)
+    held, level = 0.0, 0.0
+    for place, count in enumerate(falling, 1):
+        held += count
+        if count - (held - total) / place <= 0.0:
+            break
+        level = (held - total) / place
+    cleaned: Floats = np.maximum(people - level, 0.0)
+    return cleaned
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """How people are believed to lie inside coarse bins: those of a sample, by its fine ones.
+
+    Attributes
+    ----------
+    starts
+        The first fine bin of each coarse one, ascending, the first 0.
+    scores, weights
+        Shape (fine bins,): a score that stands for each, and its part of its coarse bin's people.
+    """
+
+    starts: tuple[int, ...]
+    scores: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, people: Floats, cuts: list[int], values: Floats) -> Within:
+        """Return them from noisy numbers of people in the fine bins; where nobody is, all fine bins count alike.
+
+        Parameters
+        ----------
+        people, values
+            Shape (fine bins,): people, and the score that stands for each bin.
+        cuts
+            As :func:`coarser` gives them.
+        """
+        starts = (0, *(cut + 1 for cut in cuts))
+        weights = np.maximum(people, 0.0)
+        for begin, end in itertools.pairwise((*starts, len(people))):
+            total = math.fsum(weights[begin:end].tolist())
+            weights[begin:end] = weights[begin:end] / total if total > 0.0 else 1.0 / (end - begin)
+        return cls(starts, values, weights)
+
+    @property
+    def middles(self) -> Floats:
+        """The mean score of each coarse bin, shape (bins,)."""
+        middles: Floats = self._means(self.scores[None, :])[0]
+        return middles
+
+    def means(self, slope: float, intercepts: Floats) -> Floats:
+        """Return the mean of 1/(1 + e^-(slope * score + intercept)) over each coarse bin, shape (intercepts, bins)."""
+        return self._means(chances(slope * self.scores[None, :] + intercepts[:, None]))
+
+    def _means(self, values: Floats) -> Floats:
+        found = np.zeros((len(values), len(self.starts)))
+        ends = (*self.starts[1:], len(self.scores))
+        for place, (begin, end) in enumerate(zip(self.starts, ends, strict=True)):
+            for fine in range(begin, end):
+                found[:, place] = found[:, place] + self.weights[fine] * values[:, fine]
+        return found

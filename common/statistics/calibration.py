@@ -6,20 +6,26 @@ which an audit asks again.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from common.core.arrays import Floats
-from common.numerics.elementary import exp, log
-from common.statistics.bins import octave_quarter
+from common.numerics.elementary import exp
+from common.statistics.bins import Within, octave_quarter
+from common.statistics.curves import ordered
 
-_STEPS = range(-24, 25)
+_STEPS = np.arange(-24, 25)
 """Slopes are quarters of octaves apart: errors of a few percent in the slope move no threshold."""
 _OCTAVE = 0.6931471805599453
 _NEAR = 0.5
 """Standard deviation of the prior of a group's intercept around the common one."""
-_MOST = 16.0
+_MOST = 16
+_FINE = 16
+"""Intercepts are searched among sixteenths, then among 1024ths."""
+_KEPT = 0.05
+"""Standard deviation, beforehand, of the population's share of a bin from the sample's."""
 
 
 @dataclass(frozen=True)
@@ -41,98 +47,177 @@ class Prior:
     intercept
         The mean of the common intercept.
     steep, far
-        Standard deviations.
+        Standard deviations, of ln(slope) and of the intercept.
     """
 
-    step: int = 0
+    step: float = 0.0
     intercept: float = 0.0
     steep: float = 1.5
     far: float = 4.0
+
+    def shifted(self, by: float, steep: float, far: float) -> Prior:
+        """Return the prior for other people, whose curve differs by independent Gaussians and whose intercept by more.
+
+        Parameters
+        ----------
+        by
+            Is added to the intercept.
+        steep, far
+            Standard deviations of the differences.
+        """
+        return Prior(self.step, self.intercept + by, math.hypot(self.steep, steep), math.hypot(self.far, far))
 
 
 VAGUE = Prior()
 
 
-def calibrate(shares: Floats, scores: Floats, precision: float, prior: Prior = VAGUE) -> Calibration:
-    """Fit a logistic curve to estimated shares of people.
+@dataclass(frozen=True)
+class Told:
+    """What people said about their label alone: the share of +1, with its standard error."""
 
-    The slope and the intercepts maximize::
+    share: float
+    error: float
 
-        precision * sum_items share * ln P(label | score, group) + ln prior
 
-    which is linear in the shares: noise of mean 0 in them is noise of mean 0 in what is maximized, also where a share
-    comes out negative, so they are taken as they are. The prior decides where the shares say
-    little; a group's intercept has a standard deviation of 1/2 around the common one.
+@dataclass(frozen=True, eq=False)
+class Masses:
+    """The share of each bin, positive, sum 1, and 1 over the variance of each; both of shape (bins,)."""
+
+    shares: Floats
+    precision: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Estimated shares of people by group, bin of the score and label.
+
+    Attributes
+    ----------
+    items
+        Shape (groups, bins, 2): of labels -1, then +1. They may be negative.
+    precision
+        Shape (bins,): 1 over the variance of a share.
+    within
+        How people are believed to lie inside the bins.
+    """
+
+    items: Floats
+    precision: Floats
+    within: Within
+
+    @property
+    def together(self) -> Floats:
+        """All groups as one, shape (bins, 2)."""
+        return ordered(np.moveaxis(self.items, 0, -1))
+
+    def masses(self, sample: Floats) -> Masses:
+        """Return each bin's share, as these shares say it and a sample's.
+
+        Parameters
+        ----------
+        sample
+            Shape (bins,): the sample's, from which the population's is believed to be .05 away.
+        """
+        groups = float(len(self.items))
+        said, believed = self.precision / (2.0 * groups), 1.0 / (_KEPT * _KEPT)
+        both = self.together
+        mixed = np.maximum((said * (both[:, 0] + both[:, 1]) + believed * sample) / (said + believed), 2.0**-20)
+        return Masses(np.asarray(mixed / math.fsum(mixed.tolist())), said + believed)
+
+
+def calibrate(
+    shares: Shares, prior: Prior = VAGUE, told: Told | None = None, masses: Masses | None = None
+) -> Calibration:
+    """Fit a logistic curve to estimated shares of people, whose noise has the same variance in rare and in full bins.
+
+    With p the curve's chance of +1 in a bin, both shares of the bin are (m (1 - p), m p) and noise of one variance, so
+    what the bin says of p is how far they are from that line, whatever m is::
+
+        (share_+ (1 - p) - share_- p)^2 / (p^2 + (1 - p)^2)
+
+    Slope and intercepts minimize half of its sum over bins, times the precision, and half of the squared distance, in
+    standard errors, of the people's mean p from what they told of their label; less the logarithm of the prior. The
+    first term is the least-squares line through the origin when both coordinates are noisy; the logarithm of the
+    shares' likelihood, as if they were counts of people, would trust each of them by as much as bins are rare. A
+    group's intercept has a standard deviation of 1/2 around the common one.
 
     Parameters
     ----------
-    shares
-        Shape (groups, bins, 2): of people by group, bin of the score and label (-1, then +1). They may be negative.
-    scores
-        Shape (bins,): a score that stands for each bin.
-    precision
-        1 over the variance of a share.
+    told, masses
+        What people said about their label alone, and the share of each bin, shape (bins,).
 
     Returns
     -------
     The slope is one of a grid from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
     """
-    step, _, each = _fit(shares, scores, precision, prior)
-    return Calibration(octave_quarter(step), each)
+    values, wide = _surface(shares, prior, told, masses)
+    if len(shares.items) == 1:
+        step, place = divmod(int(np.argmax(values)), len(wide))
+        slope = octave_quarter(int(_STEPS[step]))
+        fine = wide[place] + np.arange(-64, 65) / (64.0 * _FINE)
+        local = _value(shares.together, shares.precision, shares.within.means(slope, fine), told, masses)
+        apart = (fine - prior.intercept) / prior.far
+        return Calibration(slope, (float(fine[int(np.argmax(local - 0.5 * apart * apart))]),))
+    found = [_apart(shares, octave_quarter(step), row, wide) for step, row in zip(_STEPS.tolist(), values, strict=True)]
+    best = int(np.argmax([value for value, _ in found]))
+    return Calibration(octave_quarter(int(_STEPS[best])), found[best][1])
 
 
-def believed(shares: Floats, scores: Floats, precision: float, steep: float, far: float) -> Prior:
-    """Return the prior that a fit of other shares gives, of people who may differ from those that are asked about."""
-    step, common, _ = _fit(shares, scores, precision, VAGUE)
-    return Prior(step, common, steep, far)
+def _apart(shares: Shares, slope: float, together: Floats, wide: Floats) -> tuple[float, tuple[float, ...]]:
+    """Return each group's best intercept at a slope, and the logarithm of what is to be maximized over slopes.
 
-
-def _fit(shares: Floats, scores: Floats, precision: float, prior: Prior) -> tuple[int, float, tuple[float, ...]]:
-    """Return the best slope, in quarters of octaves, with the common intercept and each group's."""
-    steps = np.array(_STEPS)
-    odds = np.array([octave_quarter(step) for step in _STEPS])[:, None] * scores
-    common = _intercepts(
-        _ordered(np.moveaxis(shares, 0, -1)), odds, precision, np.full(len(steps), prior.intercept), prior.far
-    )
-    each = [common] if len(shares) == 1 else [_intercepts(group, odds, precision, common, _NEAR) for group in shares]
-    steep, far = (steps - prior.step) * (_OCTAVE / 4.0) / prior.steep, (common - prior.intercept) / prior.far
-    value = -0.5 * (steep * steep + far * far)
-    for group, intercepts in zip(shares, each, strict=True):
-        near = (intercepts - common) / _NEAR
-        value = value + precision * _likelihoods(group, odds + intercepts[:, None]) - 0.5 * near * near
-    best = int(np.argmax(value))
-    return int(steps[best]), float(common[best]), tuple(float(intercepts[best]) for intercepts in each)
-
-
-def chances(scores: Floats) -> Floats:
-    """Return 1/(1 + e^-s) of each score, elementwise."""
-    return np.asarray(1.0 / (1.0 + exp(-scores)))
-
-
-def _ordered(terms: Floats) -> Floats:
-    """Return the sums over the last axis, one term after the other: the same on every machine."""
-    total = np.zeros(terms.shape[:-1])
-    for place in range(terms.shape[-1]):
-        total = total + terms[..., place]
-    return total
-
-
-def _intercepts(shares: Floats, odds: Floats, precision: float, middles: Floats, spread: float) -> Floats:
-    """Return, for each slope, the intercept at which the curve has as many +1 as the shares say.
-
-    It is pulled towards ``middles``, shape (slopes,), as the prior's spread says; ``odds`` is of shape (slopes, bins).
+    The common intercept is the best of all groups together; what the pooled shares say beyond the prior is said once,
+    by the groups.
     """
-    positive, both = shares[:, 1], shares[:, 0] + shares[:, 1]
-    low, high = np.full(len(odds), -_MOST), np.full(len(odds), _MOST)
-    for _ in range(48):
-        between = 0.5 * (low + high)
-        wanted = positive - both * chances(odds + between[:, None])
-        more = precision * _ordered(wanted) - (between - middles) / (spread * spread) > 0.0
-        low, high = np.where(more, between, low), np.where(more, high, between)
-    return np.asarray(0.5 * (low + high))
+    place = int(np.argmax(together))
+    common = float(wide[place])
+    pooled = _value(shares.together, shares.precision / len(shares.items), shares.within.means(slope, wide[[place]]))
+    near = common + np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / (8.0 * _FINE)
+    chance, pulled = shares.within.means(slope, near), (near - common) / _NEAR
+    each = [_value(group, shares.precision, chance) - 0.5 * pulled * pulled for group in shares.items]
+    value = float(together[place] - pooled[0]) + math.fsum(float(values.max()) for values in each)
+    return value, tuple(float(near[int(np.argmax(values))]) for values in each)
 
 
-def _likelihoods(shares: Floats, odds: Floats) -> Floats:
-    """Return the mean logarithm of the chance of what the shares say, for each slope."""
-    chance = np.clip(chances(odds), 2.0**-60, 1.0 - 2.0**-53)
-    return _ordered(shares[:, 1] * log(chance) + shares[:, 0] * log(1.0 - chance))
+def believed(shares: Shares, prior: Prior = VAGUE) -> Prior:
+    """Return means and standard deviations of ln(slope) and the intercept, given shares: a prior for other people."""
+    values, wide = _surface(shares, prior, None, None)
+    weights = exp(values - values.max())
+    total = math.fsum(weights.ravel().tolist())
+    slopes = [math.fsum(row) / total for row in weights.tolist()]
+    intercepts = [math.fsum(column) / total for column in weights.T.tolist()]
+    step, steep = _moments(slopes, _STEPS.astype(np.float64))
+    intercept, far = _moments(intercepts, wide)
+    return Prior(step, intercept, steep * (_OCTAVE / 4.0), far)
+
+
+def _moments(weights: list[float], places: Floats) -> tuple[float, float]:
+    mean = math.fsum(weight * place for weight, place in zip(weights, places.tolist(), strict=True))
+    square = math.fsum(weight * (place - mean) ** 2 for weight, place in zip(weights, places.tolist(), strict=True))
+    return mean, math.sqrt(max(square, 0.0))
+
+
+def _surface(shares: Shares, prior: Prior, told: Told | None, masses: Masses | None) -> tuple[Floats, Floats]:
+    """Return the logarithm of the posterior for all slopes and intercepts of the grid, and these intercepts."""
+    wide = np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / float(_FINE)
+    found = []
+    for step in _STEPS.tolist():
+        steep = (step - prior.step) * (_OCTAVE / 4.0) / prior.steep
+        far = (wide - prior.intercept) / prior.far
+        chance = shares.within.means(octave_quarter(step), wide)
+        value = _value(shares.together, shares.precision / len(shares.items), chance, told, masses)
+        found.append(value - 0.5 * (steep * steep + far * far))
+    return np.array(found), wide
+
+
+def _value(
+    both: Floats, precision: Floats, chance: Floats, told: Told | None = None, masses: Masses | None = None
+) -> Floats:
+    """Return the logarithm of the likelihood for each row of chances, shape (intercepts, bins)."""
+    other = 1.0 - chance
+    off = both[:, 1] * other - both[:, 0] * chance
+    value = -0.5 * ordered(precision * (off * off) / (chance * chance + other * other))
+    if told is not None and masses is not None:
+        apart = ordered(masses.shares * chance) - told.share
+        value = value - 0.5 * apart * apart / (told.error * told.error + ordered(chance * chance / masses.precision))
+    return np.asarray(value)

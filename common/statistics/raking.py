@@ -11,13 +11,14 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.numerics.elementary import exp, log
-from common.statistics.calibration import Calibration, chances
+from common.statistics.calibration import Calibration
+from common.statistics.curves import chances
 
 _LEAST = 0.1
 """A bin of the population is not believed to be rarer than so many times the sample's."""
 
 
-def label_ratios(target: float, error: float, sample: float) -> tuple[float, float]:
+def label_ratios(target: float, error: float, sample: float, noise: float = 0.0) -> tuple[float, float]:
     """Return the factors for labels -1 and +1 that give a sample the population's share of +1, as far as it is known.
 
     The difference of the logarithms of the odds is shrunk by max(0, 1 - (its standard error)^2/(difference)^2), so that
@@ -27,13 +28,13 @@ def label_ratios(target: float, error: float, sample: float) -> tuple[float, flo
     ----------
     target, error
         Estimated share of +1 in the population, and its standard error.
-    sample
-        That of the sample.
+    sample, noise
+        That of the sample, and its standard error.
     """
     known, held = (min(max(share, 0.005), 0.995) for share in (target, sample))
     apart = float(log(np.array(known / (1.0 - known))) - log(np.array(held / (1.0 - held))))
-    noise = error / (known * (1.0 - known))
-    kept = max(0.0, 1.0 - (noise / apart) * (noise / apart)) if apart else 0.0
+    variance = (error / (known * (1.0 - known))) ** 2 + (noise / (held * (1.0 - held))) ** 2
+    kept = max(0.0, 1.0 - variance / (apart * apart)) if apart else 0.0
     factor = float(exp(np.array(kept * apart)))
     share = held * factor / (held * factor + 1.0 - held)
     return (1.0 - share) / (1.0 - held), share / held

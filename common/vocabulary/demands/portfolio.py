@@ -11,7 +11,8 @@ DEMANDS.register("portfolio")(
     Demands(
         sequence(
             agents("loss"),
-            maybe(sequence(curator("margins"), curator("rake"))),
+            curator("margins"),
+            maybe(curator("rake")),
             _REPAIRED,
             many(sequence(curator("rake"), _REPAIRED)),
             many(agents("loss")),

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from common.core.arrays import Floats
+from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadMessage, BadScenario
 from common.planning.portfolio import judges
 from common.scenario.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics import bins, raking
-from common.statistics.calibration import Calibration, believed, calibrate
+from common.statistics.calibration import Calibration, Prior, Shares, Told, believed, calibrate
 from common.statistics.codes import signed_shares
 from common.statistics.intervals import tally
 from common.statistics.race import Race
@@ -84,15 +84,16 @@ class PortfolioProtocol(Protocol):
         told = yield AskAgents(LossQuery(hypothesis=_PLUS, loss=scenario.agents.loss), telling)
         labels = _share(scenario, told)
         yield Progress(f"{telling:,} agents told their label: a share of {labels[0]:.3f} has +1", {})
+        ratios = yield from _count_labels(scenario, labels)
         if settings.raking:
-            yield from _rake_labels(scenario, labels)
+            yield from _rake_labels(scenario, ratios)
         for t in range(1, rounds + 1):
             hypothesis = (yield from ask(Learn(round=t))).hypothesis
             candidates.append(("model" if t == 1 else f"model {t}, raked by scores", hypothesis))
             if hypothesis.kind not in plain_kinds() or isinstance(hypothesis, Constant):
                 yield Progress(f"round {t}: a model of kind {hypothesis.kind} has no score to repair", {})
                 break
-            found = yield from _survey(scenario, settings, hypothesis, repairing, public + t * _APART, labels)
+            found = yield from _survey(scenario, settings, hypothesis, repairing, public + t * _APART, labels, ratios)
             try:
                 repaired = recalibrated(hypothesis, found.fit.slope, found.fit.intercepts, settings.groups)
             except BadMessage:  # the curator's weights are so large that no multiple of them can be sent
@@ -108,8 +109,10 @@ class PortfolioProtocol(Protocol):
 _MINUS, _PLUS = Constant(label=-1), Constant(label=1)
 _APART = 1 << 32
 """Public randomness of one round's questions is so far from the next one's."""
+_MODEL = Prior(steep=0.5, far=0.3)
+"""What is believed of any model on its own sample: its score is about the logarithm of the odds."""
 _STEEP, _FAR = 0.35, 0.5
-"""Standard deviations, beforehand, of the population's calibration from the sample's; of the slope's logarithm."""
+"""Standard deviations, beforehand, of the population's ln(slope) and intercept from those of the sample."""
 
 
 def _share(scenario: ResolvedScenario, told: Answers) -> tuple[float, float]:
@@ -122,13 +125,29 @@ def _share(scenario: ResolvedScenario, told: Answers) -> tuple[float, float]:
     return positive, math.sqrt(mechanism.variance(min(max(positive, 0.0), 1.0)) / heard)
 
 
-def _rake_labels(scenario: ResolvedScenario, labels: tuple[float, float]) -> Generator[Any, Any, None]:
+_BY_LABEL = ScoreCells(hypothesis=_PLUS, cuts=(0.0,))
+"""Everybody's score is on one side of 0, so that the items are the labels."""
+
+
+def _count_labels(scenario: ResolvedScenario, told: tuple[float, float]) -> Generator[Any, Any, tuple[float, float]]:
+    """Have the curator count its people's labels; return the ratios of shares, of T's to the sample's, -1 first."""
+    counts = (yield from ask(Margins(cells=_BY_LABEL, epsilon=scenario.planned_margins[0].epsilon))).counts
+    n = scenario.curator.n
+    held = 0.5 * (counts[1] + counts[3] + n - counts[0] - counts[2]) / n
+    noise = math.sqrt(_variance(scenario)) / n
+    return raking.label_ratios(*told, held, noise)
+
+
+def _rake_labels(scenario: ResolvedScenario, ratios: tuple[float, float]) -> Generator[Any, Any, None]:
     """Have the curator's weights raked until labels have the shares that agents told."""
-    cells = ScoreCells(hypothesis=_PLUS, cuts=(0.0,))
-    counts = (yield from ask(Margins(cells=cells, epsilon=scenario.planned_margins[0].epsilon))).counts
-    ratios = raking.label_ratios(*labels, counts[3] / scenario.curator.n)
     parts = raking.tilts(np.array(ratios * 2), np.ones(4), scenario.curator.eta, TILT_PARTS)
-    yield from ask(Rake(tilt=Tilt(cells=cells, parts=tuple(parts))))
+    yield from ask(Rake(tilt=Tilt(cells=_BY_LABEL, parts=tuple(parts))))
+
+
+def _variance(scenario: ResolvedScenario) -> float:
+    """Return the variance of a count's noise."""
+    kept = math.exp(-scenario.planned_margins[0].epsilon / 2.0)
+    return 2.0 * kept / (1.0 - kept) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,27 +175,36 @@ def _survey(
     count: int,
     public: int,
     labels: tuple[float, float],
+    ratios: tuple[float, float],
 ) -> Generator[Any, Any, _Found]:
     """Have the curator count its people by score, choose bins, and have agents say where they are."""
     fine = ScoreCells(hypothesis=hypothesis, cuts=bins.FINE_CUTS, groups=settings.groups)
     counts = (yield from ask(Margins(cells=fine, epsilon=scenario.planned_margins[0].epsilon))).counts
     counted = np.array(counts, dtype=np.float64).reshape(number_of(settings.groups), fine.bins, 2)
-    people = counted.sum(axis=(0, 2))
+    people = bins.cleared(counted.sum(axis=(0, 2)), float(scenario.curator.n))
     mechanism = scenario.agents.bit_mechanism
     clear = (2.0 * mechanism.truth - 1.0) ** 2
     most = min(settings.bins, max(2, math.isqrt(int(count * clear)) // 8))
     chosen = bins.coarser(people, most)
     cells = ScoreCells(hypothesis=hypothesis, cuts=tuple(fine.cuts[cut] for cut in chosen), groups=settings.groups)
-    scores = bins.means(people, chosen, bins.middles(fine.cuts))
-    edges = np.array([0, *(cut + 1 for cut in chosen)])
-    sample = np.add.reduceat(counted, edges, axis=1) / scenario.curator.n
+    within = bins.Within.of(people, chosen, bins.middles(fine.cuts))
+    sample = np.add.reduceat(counted, list(within.starts), axis=1) / scenario.curator.n
     asked = yield from ask_coded(ScoreQuery(cells=cells, public=public), count)
     shares = signed_shares(asked, mechanism)[: cells.items].reshape(sample.shape)
     heard = sum(len(answers.values) for _, answers in asked)
     precision = max(1.0, heard * clear)
-    ratios = raking.label_ratios(*labels, math.fsum(sample[:, :, 1].ravel().tolist()))
-    prior = believed(sample * np.array(ratios), scores, float(scenario.curator.n), _STEEP, _FAR)
-    return _Found(cells, shares, sample, scores, calibrate(shares, scores, precision, prior), precision)
+    held = Shares(sample, _certainty(scenario, sample, np.diff([*within.starts, fine.bins])), within)
+    said = Shares(shares, np.full(len(within.starts), precision), within)
+    prior = believed(held, _MODEL).shifted(math.log(ratios[1] / ratios[0]), _STEEP, _FAR)
+    fit = calibrate(said, prior, Told(*labels), said.masses(held.together.sum(axis=1)))
+    return _Found(cells, shares, sample, within.middles, fit, precision)
+
+
+def _certainty(scenario: ResolvedScenario, sample: Floats, merged: AnyArray) -> Floats:
+    """Return 1 over the variance of the sample's share of each bin: by the counts' noise, and by who is in it."""
+    n = scenario.curator.n
+    people = np.maximum(sample, 0.0).mean(axis=(0, 2)) / n
+    return np.asarray(1.0 / (merged * _variance(scenario) / (n * n) + people))
 
 
 def _judge(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], judging: int, told: Answers) -> Script:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from common.statistics import raking
-from common.statistics.calibration import Calibration, chances
+from common.statistics.calibration import Calibration
+from common.statistics.curves import chances
 
 SCORES = np.array([-2.0, -0.5, 1.0, 2.5])
 
@@ -38,6 +39,7 @@ def test_labels_get_the_populations_share_if_it_is_known_and_stay_where_noise_ex
     assert (0.93 * minus, 0.07 * plus) == pytest.approx((0.75, 0.25), abs=1e-4)
     assert raking.label_ratios(0.25, 0.3, 0.24) == pytest.approx((1.0, 1.0))
     assert raking.label_ratios(0.25, 0.01, 0.25) == pytest.approx((1.0, 1.0))
+    assert raking.label_ratios(0.25, 1e-6, 0.24, 0.05) == pytest.approx((1.0, 1.0))  # the sample's own noise, too
     for share in (-0.2, 0.0, 1.0, 1.7):  # estimates may lie outside [0, 1]
         assert all(0.0 < ratio < 250.0 for ratio in raking.label_ratios(share, 0.01, 0.5))
 

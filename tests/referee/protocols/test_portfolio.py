@@ -18,6 +18,7 @@ from common.privacy.events import NoEvent
 from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.statistics.calibration import Calibration
 from common.vocabulary.cells import ScoreCells, Tilt
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.hypotheses.constant import Constant
@@ -37,6 +38,7 @@ from deploy.simulation import SimulatedAgents, conduct, local_curator
 from deploy.truth import evaluation_source, loss
 from referee.audit.audit import audit
 from referee.protocols.base import Outcome, Step, protocol_of
+from referee.protocols.transfer import portfolio
 from tests.support import Bench, leave_folder
 
 SMALL = (
@@ -163,15 +165,16 @@ def test_the_curator_takes_as_many_counts_as_the_protocol_has_and_no_more():
             step = script.send(reply(step))
     except StopIteration:
         pass
-    assert len(counted) == 2
+    assert len(counted) == 2  # of labels, then by score
     with pytest.raises(PolicyRefused, match="2 'margins' operations are done"):
         reply(AskCurator(counted[0]))
 
 
-def test_a_model_with_enormous_weights_is_judged_and_not_recalibrated():
+def test_a_model_with_enormous_weights_is_judged_and_not_recalibrated(monkeypatch):
     """A curator may release any half-space that can be sent: the run must neither fail nor believe it."""
+    monkeypatch.setattr(portfolio, "calibrate", lambda *given: Calibration(2.0, (0.0,)))
     scenario = resolve(small())
-    huge = Linear(weights=(1e30,) * 8, threshold=1e30)
+    huge = Linear(weights=(1e30,) * 8, threshold=-1e30)
     agents, step, script = SimulatedAgents(scenario, 1), None, protocol_of(scenario).script(scenario, 1)
     reply: Any = None
     try:
@@ -181,8 +184,9 @@ def test_a_model_with_enormous_weights_is_judged_and_not_recalibrated():
             if isinstance(step, AskAgents):
                 reply = agents.answer(step.query, step.count)
             elif isinstance(step, AskCurator):
-                counts = isinstance(step.operation, Margins)
-                reply = NoisyMargins(counts=(0,) * 62 + (9,) * 2) if counts else Learned(hypothesis=huge)
+                reply = Learned(hypothesis=huge)
+                if isinstance(step.operation, Margins):
+                    reply = NoisyMargins(counts=(9,) * step.operation.cells.items)
     except StopIteration as end:
         outcome: Outcome = end.value
     assert outcome.answer != huge
