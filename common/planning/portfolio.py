@@ -25,9 +25,9 @@ STEP = math.log(64.0)
 _MOST = 1 << 40
 
 
-def candidates(rounds: int) -> int:
-    """Return how many candidates there are: both constants, and each model as it is and recalibrated."""
-    return 2 + 2 * rounds
+def candidates(rounds: int, portfolio: Portfolio) -> int:
+    """Return how many candidates there are: constants, the agents' own, and each model as it is and recalibrated."""
+    return 2 + int(portfolio.alone > 0.0) + 2 * rounds
 
 
 def judges(agents: int, portfolio: Portfolio) -> int:
@@ -110,7 +110,7 @@ def eta(scenario: Scenario) -> PlannedValue:
 
 def answers(scenario: Scenario, calls: int) -> PlannedValue:
     """Plan how many agents judge, in all."""
-    rivals = candidates(calls)
+    rivals = candidates(calls, scenario.portfolio or Portfolio())
     text = f"width of an interval <= alpha, {rivals} candidates"
     return fixed(judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta), text, SOURCE)
 
@@ -129,6 +129,7 @@ def agents(scenario: Scenario, judging: int) -> PlannedValue:
 def gap(scenario: Scenario, calls: int, enrolled: int) -> PlannedValue:
     """Plan the gap that the enrolled agents are sure to tell."""
     count = enrolled if scenario.agents.count == PLAN else int(scenario.agents.count)
-    heard = math.floor(judges(count, scenario.portfolio or Portfolio()) * (1.0 - scenario.agents.dropout))
-    told = told_apart(scenario.agents.value_mechanism, heard, candidates(calls), scenario.beta)
+    settings = scenario.portfolio or Portfolio()
+    heard = math.floor(judges(count, settings) * (1.0 - scenario.agents.dropout))
+    told = told_apart(scenario.agents.value_mechanism, heard, candidates(calls, settings), scenario.beta)
     return fixed(told, "what these agents are sure to tell apart, in loss", SOURCE)

@@ -25,6 +25,9 @@ class Portfolio(Value):
         the candidates.
     labels
         Share of those agents who tell their label alone.
+    alone
+        Share of those agents from whose answers alone a further candidate is learned (:mod:`referee.protocols.local`,
+        local averages); the more features there are, the more agents that takes.
     bins
         Into how many bins scores are divided, at most; fewer where few agents tell.
     groups
@@ -35,5 +38,6 @@ class Portfolio(Value):
     raking: bool = False
     repair: float = Field(default=0.4, gt=0, lt=1)
     labels: float = Field(default=0.4, gt=0, lt=1)
+    alone: float = Field(default=0.0, ge=0, lt=0.5)
     bins: Annotated[int, Field(ge=2, le=64)] = 8
     groups: Groups = ()

@@ -11,6 +11,7 @@ DEMANDS.register("portfolio")(
     Demands(
         sequence(
             agents("loss"),
+            maybe(agents("moment")),
             curator("margins"),
             maybe(curator("rake")),
             _REPAIRED,

@@ -11,6 +11,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadMessage, BadScenario
+from common.planning.portfolio import candidates as rivals
 from common.planning.portfolio import judges
 from common.scenario.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario
@@ -30,11 +31,13 @@ from common.vocabulary.operations.learn import Learn
 from common.vocabulary.operations.margins import Margins
 from common.vocabulary.operations.rake import Rake
 from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.queries.moment import MomentQuery
 from common.vocabulary.queries.score import ScoreQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
-from referee.protocols.asking import ask, ask_coded
+from referee.protocols.asking import ask, ask_coded, at_once
 from referee.protocols.base import PROTOCOLS, Judged, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
+from referee.protocols.local.local_averages import averages, discriminant
 
 _FIRST = 4
 """Part of the judges who answer in the first heat."""
@@ -50,6 +53,7 @@ class PortfolioProtocol(Protocol):
     3. Others of the agents say in which bin of the model's score they are, and their label: one bit each, of a Hadamard
        code. What they say recalibrates the model: a threshold, or an intercept for each public group
        (:mod:`common.statistics.calibration`). The curator pays only for the counts by which bins are chosen.
+       With ``portfolio.alone`` some agents learn a model among themselves before (local averages), a candidate, too.
     4. With ``curator.rounds`` above 1 its weights are raked until its sample has the agents' shares of scores and
        labels (:mod:`common.statistics.raking`), and it learns again.
     5. Agents who were not asked before judge all models, their recalibrations and both constants, in heats from which
@@ -66,24 +70,29 @@ class PortfolioProtocol(Protocol):
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
         """Return a small scenario about a ball."""
-        return (small_ball("protocol=portfolio", "curator.rounds=2"),)
+        return (small_ball("protocol=portfolio", "curator.rounds=2", "portfolio.alone=0.2"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn and repair ``curator.rounds`` times, then judge."""
         settings, rounds = scenario.portfolio or Portfolio(), scenario.curator.rounds
         judging = judges(scenario.agents.count, settings)
         telling = math.floor(settings.labels * (scenario.agents.count - judging))
-        repairing = (scenario.agents.count - judging - telling) // rounds
+        alone = math.floor(settings.alone * (scenario.agents.count - judging))
+        repairing = (scenario.agents.count - judging - telling - alone) // rounds
         _ = scenario.agents.bit_mechanism  # refused before the curator spends anything
-        if min(telling, repairing) < 1 or judging < 2 + 2 * rounds:
+        if min(telling, repairing) < 1 or judging < rivals(rounds, settings) or (settings.alone > 0 and alone < 1):
             raise BadScenario(
                 f"agents.count: {scenario.agents.count} agents are too few for a portfolio of {rounds} models: some "
                 "tell their label, some recalibrate each model, and each candidate has a judge"
             )
+        if alone and not math.isfinite(scenario.target.norm):
+            raise BadScenario("portfolio.alone: averages of agents need records of bounded norm: give the target one")
         candidates: list[tuple[str, Hypothesis]] = [("constant -1", _MINUS), ("constant +1", _PLUS)]
         told = yield AskAgents(LossQuery(hypothesis=_PLUS, loss=scenario.agents.loss), telling)
         labels = _share(scenario, told)
         yield Progress(f"{telling:,} agents told their label: a share of {labels[0]:.3f} has +1", {})
+        if alone:
+            candidates.append(("agents alone", (yield from _learn_from_agents(scenario, alone))))
         ratios = yield from _count_labels(scenario, labels)
         if settings.raking:
             yield from _rake_labels(scenario, ratios)
@@ -136,6 +145,15 @@ def _count_labels(scenario: ResolvedScenario, told: tuple[float, float]) -> Gene
     held = 0.5 * (counts[1] + counts[3] + n - counts[0] - counts[2]) / n
     noise = math.sqrt(_variance(scenario)) / n
     return raking.label_ratios(*told, held, noise)
+
+
+def _learn_from_agents(scenario: ResolvedScenario, count: int) -> Generator[Any, Any, Hypothesis]:
+    """Return the discriminant of what agents say of their own moments, one bit each: the curator has no part in it."""
+    target = scenario.target
+    query = MomentQuery(dimension=target.dimension, bound=target.coordinate, norm=target.norm)
+    answers = yield AskAgents(query, at_once(count))
+    yield Progress(f"{answers.asked:,} agents told a moment of their record: a model of theirs alone", {})
+    return discriminant(*averages(query, answers, scenario.agents.value_mechanism))
 
 
 def _rake_labels(scenario: ResolvedScenario, ratios: tuple[float, float]) -> Generator[Any, Any, None]:

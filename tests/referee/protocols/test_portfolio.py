@@ -13,7 +13,7 @@ import pytest
 from common.core.errors import AuditFailed, BadScenario, BudgetExceeded, PolicyRefused
 from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import open_records
-from common.planning.plan import resolve
+from common.planning.plan import plan, resolve
 from common.privacy.events import NoEvent
 from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
@@ -92,6 +92,16 @@ def test_a_model_whose_threshold_is_wrong_for_the_population_is_repaired():
     assert outcome.status == "done"
     assert outcome.answer == {judged.name: judged.hypothesis for judged in outcome.judged}["model, recalibrated"]
     assert found["model, recalibrated"].high < found["model"].low - 0.1
+
+
+def test_agents_alone_may_contribute_a_model():
+    """The people are two balls of which averages tell little; what matters is that theirs competes, and is planned."""
+    outcome = run("portfolio.alone=0.3")
+    assert [judged.name for judged in outcome.judged][2] == "agents alone"
+    assert outcome.judged[2].hypothesis.kind == "linear"
+    assert outcome.judged[2].asked > 100
+    gaps = [plan(small(*more)).settings["gap"].value for more in ((), ("portfolio.alone=0.3",))]
+    assert gaps[1] > gaps[0]  # one rival more
 
 
 def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():
