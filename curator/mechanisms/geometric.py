@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -63,3 +64,9 @@ class FineNoise(Laplace):
 
     finer_words: ClassVar[int] = 2
     epsilon: float = Field(ge=FINEST, le=30.0)
+
+
+@lru_cache(maxsize=64)
+def fine_noise(epsilon: float) -> FineNoise:
+    """Return the noise, whose chances are worked out once."""
+    return FineNoise(epsilon=epsilon)
