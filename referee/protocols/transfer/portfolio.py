@@ -125,8 +125,8 @@ def _share(scenario: ResolvedScenario, told: Answers) -> tuple[float, float]:
 def _rake_labels(scenario: ResolvedScenario, labels: tuple[float, float]) -> Generator[Any, Any, None]:
     """Have the curator's weights raked until labels have the shares that agents told."""
     cells = ScoreCells(hypothesis=_PLUS, cuts=(0.0,))
-    counts = (yield from ask(Margins(cells=cells, epsilon=scenario.planned_margins[0].epsilon))).counts
-    ratios = raking.label_ratios(*labels, counts[3] / scenario.curator.n)
+    held = (yield from ask(Margins(cells=cells, epsilon=scenario.planned_margins[0].epsilon))).fractions
+    ratios = raking.label_ratios(*labels, float(held[3]))
     parts = raking.tilts(np.array(ratios * 2), np.ones(4), scenario.curator.eta, TILT_PARTS)
     yield from ask(Rake(tilt=Tilt(cells=cells, parts=tuple(parts))))
 
@@ -157,11 +157,11 @@ def _survey(
     public: int,
     labels: tuple[float, float],
 ) -> Generator[Any, Any, _Found]:
-    """Have the curator count its people by score, choose bins, and have agents say where they are."""
+    """Ask the curator for shares of scores in its people as they weigh now, choose bins, and ask agents for theirs."""
     fine = ScoreCells(hypothesis=hypothesis, cuts=bins.FINE_CUTS, groups=settings.groups)
-    counts = (yield from ask(Margins(cells=fine, epsilon=scenario.planned_margins[0].epsilon))).counts
-    counted = np.array(counts, dtype=np.float64).reshape(number_of(settings.groups), fine.bins, 2)
-    people = counted.sum(axis=(0, 2))
+    told = (yield from ask(Margins(cells=fine, epsilon=scenario.planned_margins[0].epsilon))).fractions
+    held = told.reshape(number_of(settings.groups), fine.bins, 2)
+    people = held.sum(axis=(0, 2))
     mechanism = scenario.agents.bit_mechanism
     clear = (2.0 * mechanism.truth - 1.0) ** 2
     most = min(settings.bins, max(2, math.isqrt(int(count * clear)) // 8))
@@ -169,7 +169,7 @@ def _survey(
     cells = ScoreCells(hypothesis=hypothesis, cuts=tuple(fine.cuts[cut] for cut in chosen), groups=settings.groups)
     scores = bins.means(people, chosen, bins.middles(fine.cuts))
     edges = np.array([0, *(cut + 1 for cut in chosen)])
-    sample = np.add.reduceat(counted, edges, axis=1) / scenario.curator.n
+    sample = np.add.reduceat(held, edges, axis=1)
     asked = yield from ask_coded(ScoreQuery(cells=cells, public=public), count)
     shares = signed_shares(asked, mechanism)[: cells.items].reshape(sample.shape)
     heard = sum(len(answers.values) for _, answers in asked)
