@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from common.core.errors import ConfigurationMismatch, PolicyRefused
-from common.vocabulary.hypotheses.base import HYPOTHESES, hypothesis_kind, ordinary_kinds
+from common.vocabulary.hypotheses.base import HYPOTHESES, hypothesis_kinds, ordinary_kinds
 from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
 from common.vocabulary.queries.base import QUERIES, Query
 from common.wire import messages
@@ -70,8 +70,7 @@ class Policy:
         agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee))
         form = messages.assignment_of(assignment.kind)
         message = verify(assignment, form.KIND, self.referee)
-        hypothesis = hypothesis_kind(message.get("query"))
-        if hypothesis is not None and hypothesis not in self.hypotheses:
+        for hypothesis in sorted(hypothesis_kinds(message.get("query")) - self.hypotheses):
             # Before it is parsed: parsing is what this agent has not agreed to.
             raise PolicyRefused(
                 f"hypothesis kind {hypothesis!r} is not accepted; accepted: {', '.join(sorted(self.hypotheses))}"

@@ -16,7 +16,7 @@ class Portfolio(Value):
     Attributes
     ----------
     margins
-        Share of the curator's epsilon that pays for counts of its people by score, group and label.
+        Share of the curator's epsilon that pays for shares of its people by score, group and label.
     raking
         Whether the sample is given the population's share of labels before the curator learns from it. It repairs
         shifts of label shares and may harm where the shift is another one: then no model of the plain sample competes.

@@ -110,7 +110,7 @@ def _bits(truth: float, ones: float, count: int, miss: float) -> tuple[float, fl
         return mixture - _log_likelihood(ones, zeros, q) < bar
 
     mean = ones / count
-    ends = (_edge(covered, mean, 0.0), mean, _edge(covered, mean, 1.0))
+    ends = (edge(covered, mean, 0.0), mean, edge(covered, mean, 1.0))
     low, middle, high = ((q - (1.0 - truth)) / (2.0 * truth - 1.0) for q in ends)
     return middle, low, high
 
@@ -137,7 +137,7 @@ def _reals(mechanism: Mechanism, total: float, count: int, miss: float) -> tuple
         return max(_log_sum(ups), _log_sum(downs)) - slack < bar
 
     mean = total / count
-    return mean, _edge(covered, mean, min(mean, 0.0)), _edge(covered, mean, max(mean, 1.0))
+    return mean, edge(covered, mean, min(mean, 0.0)), edge(covered, mean, max(mean, 1.0))
 
 
 def _log_sum(terms: list[float]) -> float:
@@ -145,7 +145,7 @@ def _log_sum(terms: list[float]) -> float:
     return largest + math.log(math.fsum(math.exp(term - largest) for term in terms))
 
 
-def _edge(covered: Callable[[float], bool], inside: float, outside: float) -> float:
+def edge(covered: Callable[[float], bool], inside: float, outside: float) -> float:
     """Bisect for the border of an interval; return a point just outside (``outside`` if all is covered)."""
     if covered(outside):
         return outside

@@ -9,7 +9,7 @@ from typing import Any
 from common.core.errors import BadData, PolicyRefused
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.demands.base import demands_of, pattern_of
-from common.vocabulary.hypotheses.base import hypothesis_kind, ordinary_kinds
+from common.vocabulary.hypotheses.base import hypothesis_kinds, ordinary_kinds
 from common.vocabulary.operations.base import Operation, parse_operation
 from common.vocabulary.records import Records
 from curator.learners.base import Learner, Sizes, parse_learner
@@ -103,9 +103,8 @@ class Policy:
         BadMessage
             If it is no operation.
         """
-        kind = hypothesis_kind(wire)
         by_choice = frozenset() if self.learner is None else self.learner.by_choice
-        if kind is not None and kind not in ordinary_kinds() | by_choice:
+        for kind in sorted(hypothesis_kinds(wire) - ordinary_kinds() - by_choice):
             # Before it is parsed: parsing is what this curator has not agreed to.
             raise PolicyRefused(f"this curator's learner gives no hypothesis of kind {kind!r}, so it takes none")
         operation = parse_operation(wire)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import ClassVar
+
 import numpy as np
+from pydantic import Field
 
 from common.core.arrays import Indices
 from common.numerics.randomness import RandomSource
@@ -37,3 +41,32 @@ def noisy_counts(counts: Indices, epsilon: float, source: RandomSource) -> Indic
     """
     noisy: Indices = np.clip(counts + geometric_noise(len(counts), epsilon, source), -int(LIMIT), int(LIMIT))
     return noisy
+
+
+FINEST = 2.0**-30
+"""Least epsilon of :class:`FineNoise`."""
+
+
+class FineNoise(Laplace):
+    """The same noise for less epsilon a unit: what is hidden is so many units that each may have but little of it.
+
+    What :class:`~common.vocabulary.mechanisms.laplace.Laplace` needs of its epsilon is that rounding a chance up, by
+    2^-128 of odds that may be as small as 2^-104 epsilon, makes no number more likely than the one before it: epsilon^2
+    above 2^-24. Chances of 192 bits leave epsilon^2 above 2^-88. The digits still end below 2^38, a quarter of the
+    flat part, and 2^-66, what is beyond +-LIMIT at the least, is above 2^-105/epsilon, a cell of the flat part times
+    e^epsilon/(e^epsilon - 1).
+
+    Attributes
+    ----------
+    epsilon
+        In [2^-30, 30].
+    """
+
+    finer_words: ClassVar[int] = 2
+    epsilon: float = Field(ge=FINEST, le=30.0)
+
+
+@lru_cache(maxsize=64)
+def fine_noise(epsilon: float) -> FineNoise:
+    """Return the noise, whose chances are worked out once."""
+    return FineNoise(epsilon=epsilon)

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from common.core.arrays import AnyArray, Floats
+from common.core.arrays import AnyArray, Floats, Indices
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, PrivateSelection
 from common.vocabulary.records import Records
@@ -15,6 +15,7 @@ from common.vocabulary.tasks import Task
 from curator.mechanisms.base import CENTRAL, Mechanism
 from curator.mechanisms.clipped_steps import ClippedSteps
 from curator.mechanisms.random_stopping import choose
+from curator.mechanisms.shares import NoisyShares
 from curator.metering.meter import Meter, Overdrawn
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Distinct, Sampler
@@ -39,10 +40,11 @@ class Access:
     """What one charged event pays for. The engine makes one for each operation, from the event that it has charged.
 
     Records stay behind it. :meth:`release` gives a central mechanism what ``of`` makes of each record, and returns what
-    the mechanism releases; :meth:`descend` makes noisy gradient steps; :meth:`choose` makes a private selection. Each
-    is paid from the event first (:class:`~curator.metering.meter.Meter`), and what the event does not pay for raises
-    :class:`~curator.metering.meter.Overdrawn`: then nothing of the operation is released, whatever its code does with
-    that error, and the charge stays. Only an event that promises nothing (NonPrivate) shows records themselves.
+    the mechanism releases; :meth:`shares` releases weighted shares, :meth:`descend` makes noisy gradient steps, and
+    :meth:`choose` a private selection. Each is paid from the event first (:class:`~curator.metering.meter.Meter`), and
+    what the event does not pay for raises :class:`~curator.metering.meter.Overdrawn`: then nothing of the operation is
+    released, whatever its code does with that error, and the charge stays. Only an event that promises nothing
+    (NonPrivate) shows records themselves.
 
     What this cannot hold: ``of`` sees records, a block at a time. Python code that stores them there and puts them into
     a later answer, or that reaches into private attributes, is stopped by no object in the same process. Nor does
@@ -142,6 +144,35 @@ class Access:
             return mechanism.apply(map(of, blocks), source)
         except Exception:
             self._meter.spoilt = True  # whether ``of`` fails may depend on a record: whoever catches it gains nothing
+            raise
+
+    def shares(self, epsilon: float, items: int, of: Callable[[Records], Indices]) -> tuple[Indices, int]:
+        """Return the mu-weighted share of every item in whole units, with noise, and how many units make 1.
+
+        :class:`~curator.mechanisms.shares.NoisyShares`; for how much noise that takes, the weights' own bound is taken.
+
+        Parameters
+        ----------
+        epsilon
+            What it costs, pure.
+        items
+            How many, K.
+        of
+            Makes of a block of records the item of each, shape (k,): of each record by itself.
+
+        Raises
+        ------
+        Overdrawn
+            If the event does not pay for that.
+        """
+        mechanism = NoisyShares(epsilon, items, self._sampler.share_bound)
+        self._meter.everybody()
+        self._meter.mechanism(mechanism.price)
+        values = ((of(records), weights) for records, weights in self._sampler.weighted())
+        try:
+            return mechanism.apply(values, self._fresh()), mechanism.whole
+        except Exception:
+            self._meter.spoilt = True  # as in :meth:`release`
             raise
 
     def descend(self, steps: ClippedSteps, first: Floats) -> Floats:

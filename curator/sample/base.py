@@ -150,6 +150,12 @@ class Sample(ABC):
             for begin in range(0, count, size):
                 yield from self.ask(Shard.block, {shard: (begin, min(begin + size, count))})
 
+    def scored_blocks(self, size: int) -> Iterator[tuple[Records, AnyArray]]:
+        """Yield the same, with the records' scores."""
+        for shard, count in enumerate(self.sizes):
+            for begin in range(0, count, size):
+                yield from self.ask(Shard.scored_block, {shard: (begin, min(begin + size, count))})
+
     def take(self, rows: Indices) -> Records:
         """Return the records with the given numbers, which ascend (a copy)."""
         ends = np.searchsorted(rows, np.cumsum(self.sizes))

@@ -13,6 +13,7 @@ from common.core.errors import BadInput, BadScenario
 from common.numerics.elementary_compiled import exp, log
 from common.numerics.kernels import njit
 from common.privacy.calibration import MIN_SUPPORT, sampling_schedule
+from common.privacy.rounding import up
 from common.vocabulary.records import Records
 from common.vocabulary.weighing import Weighing
 from curator.sample.base import Sample
@@ -158,7 +159,7 @@ class Reweighing:
     def sampler(self, sample: Sample | Records) -> Sampler:
         """Return draws from mu over the sample that was reweighed; records alone are one that never was."""
         held = LocalSample.of(sample) if isinstance(sample, Records) else sample
-        return Sampler(held, self.density())
+        return Sampler(held, self.density(), self.share_bound())
 
     def sampling_bound(self) -> float:
         """Return s, a bound (rounded up) on the total variation between mu and mu' of neighbouring samples.
@@ -172,6 +173,23 @@ class Reweighing:
         if self._updates >= len(self._schedule):
             self._schedule = sampling_schedule(self.n, self.kappa, self.eta, 2 * self._updates + 1)
         return self._schedule[self._updates]
+
+    def share_bound(self) -> float:
+        """Return half of a bound on sum_i abs(mu_i - mu'_i) for the laws as doubles, over neighbouring samples.
+
+        ``s + 2 (g + e)`` with s from :meth:`sampling_bound`. The law is a function of the number ln c, at which it is
+        cut, and moves by 2 g in L1 norm, at most, where ln c is off by g: each min(c w_i, 1) then changes by a factor
+        of e^g at most, all in one direction. It moves by 2 e where its weights are off by a factor of 1 + e. For
+        neighbouring samples that is 4 (g + e) together, half of it 2 (g + e).
+
+        In units of 2^-52, for L scores (L <= t parts + 1, and L <= n) and exponents up to eta t: the sum of
+        :func:`project` errs by 4 a score and by its exponents; its logarithm, below 64, by as much; subtracting scores
+        and multiplying by eta by 2 eta t, the exponential by 1. So g + e is below 4 L + 4 eta t + 300; twice that and
+        more is taken. A weight whose exponent is below -700 is 0, or as good as that.
+        """
+        scores = min(self._updates * self._parts + 1, self.n)
+        error = (8.0 * (scores + self.eta * self._updates) + 1024.0) * 2.0**-52
+        return min(up(self.sampling_bound() + 2.0 * error), 1.0)
 
 
 @njit

@@ -156,6 +156,8 @@ class Sampler:
         The private sample, n records with their scores.
     density
         mu, over the same n records. Done with the sampler before the next reweigh.
+    share_bound
+        See :meth:`curator.weights.reweighing.Reweighing.share_bound`; 1 is good for all laws.
 
     Raises
     ------
@@ -163,11 +165,12 @@ class Sampler:
         If there are not as many records as the density has.
     """
 
-    def __init__(self, sample: Sample, density: Density) -> None:
+    def __init__(self, sample: Sample, density: Density, share_bound: float = 1.0) -> None:
         if len(density) != len(sample):
             raise BadData(f"{len(density)} weights do not belong to {len(sample)} records")
         self._sample = sample
         self._density = density
+        self.share_bound = share_bound
 
     def __repr__(self) -> str:
         return f"Sampler({self._sample!r})"
@@ -232,6 +235,14 @@ class Sampler:
         and the weights have no part in it.
         """
         return self._sample.blocks(BLOCK)
+
+    def weighted(self) -> Iterator[tuple[Records, Floats]]:
+        """Yield the sample in blocks with a weight a record, in [0, 1], to which mu is proportional; the largest is 1.
+
+        Deterministic: the same doubles on every machine, however the sample is split.
+        """
+        for records, scores in self._sample.scored_blocks(BLOCK):
+            yield records, self._density.relative(scores.astype(np.int64))
 
     def _picked(self, count: int, source: RandomSource, *, gather: bool) -> Iterator[Picked]:
         """Yield batches of accepted proposals until there are ``count`` or a few more."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from common.core.arrays import Indices, Singles
+from common.core.arrays import Floats, Indices, Singles
 from common.numerics.randomness import RandomSource
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
@@ -24,20 +24,20 @@ class TaskSampler(Sampler):
 
     Parameters
     ----------
-    sample, density
+    sample, density, share_bound
         As for :class:`~curator.weights.sampling.Sampler`.
     task
         What the learner gets to see.
     """
 
-    def __init__(self, sample: Sample, density: Density, task: Task) -> None:
-        super().__init__(sample, density)
+    def __init__(self, sample: Sample, density: Density, task: Task, share_bound: float = 1.0) -> None:
+        super().__init__(sample, density, share_bound)
         self._task = task
 
     @classmethod
     def of(cls, sampler: Sampler, task: Task) -> Self:
         """Return what a task sees of a sampler's draws."""
-        return cls(sampler._sample, sampler._density, task)
+        return cls(sampler._sample, sampler._density, task, sampler.share_bound)
 
     @property
     def dimension(self) -> int:
@@ -60,6 +60,10 @@ class TaskSampler(Sampler):
     def everybody(self) -> Iterator[Records]:
         """Yield the sample as it is, seen through the task."""
         return map(self._task.of, super().everybody())
+
+    def weighted(self) -> Iterator[tuple[Records, Floats]]:
+        """Yield the sample, seen through the task, with its weights."""
+        return ((self._task.of(records), weights) for records, weights in super().weighted())
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -20,12 +20,15 @@ from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.people.spec import TableRecordSource
 from common.privacy.auditing import Subject
+from common.privacy.theorems.randomized_response import k_ary_response_probability
+from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms import base, krr, olh
 from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 from common.vocabulary.packing import unpack_answers
 from common.vocabulary.queries.base import Query
+from common.vocabulary.queries.compare import CompareQuery
 from common.vocabulary.queries.gradient import GradientQuery
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.queries.loss import LossQuery
@@ -183,6 +186,18 @@ def item_cases() -> list[Case]:
     ]
 
 
+def compare_case() -> Case:
+    """One person, on whom only the first of two constants is wrong, or only the second."""
+    query = CompareQuery(first=Constant(label=1), second=Constant(label=-1))
+    two = {(krr, "k_ary_response_probability"): lambda epsilon, symbols: k_ary_response_probability(epsilon, 2)}
+    bare = {(krr, "respond"): lambda symbols, *_: symbols}
+    twins = {
+        "the truth as often as of two outcomes": hosted(query, mechanism="krr", replaced=two),
+        "an outcome told as it is": hosted(query, mechanism="krr", replaced=bare),
+    }
+    return case("a paired comparison", ORDINARY, hosted(query, mechanism="krr"), 0.9, twins=twins)
+
+
 def cases() -> list[Case]:
     """Return every case of the agents' side."""
     loss = LossQuery(hypothesis=Linear(weights=(1.0, 1.0), threshold=0.0))
@@ -207,5 +222,6 @@ def cases() -> list[Case]:
         case("great weights, real value", EXTREME, hosted(steep), 0.0),
         case("the greatest slot", EXTREME, hosted(steep, slots=(1 << 32) - 1), 0.0),
         case("one agent alone", ORDINARY, single(loss, warner), 0.6, runs=5000),
+        compare_case(),
         *item_cases(),
     ]

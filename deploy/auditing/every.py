@@ -30,7 +30,7 @@ BY_NAME: Mapping[str, tuple[str, ...]] = {
     "operations head": ("a head list",),
     "operations label": ("labels of public points",),
     "operations learn": ("a repeated request", "a whole run", "a protocol's transcript"),
-    "operations margins": ("counts by score and label",),
+    "operations margins": ("weighted shares by score and label",),
     "operations parities": ("parities of a block", "parities by blocks"),
     "operations rake": ("a draw, raked",),
     "operations reweigh": ("a draw, capped", "a whole run"),

@@ -16,22 +16,21 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.klnrs import rates
-from common.vocabulary.cells import ScoreCells
+from common.vocabulary.cells import TILT_PARTS, ScoreCells, Tilt
 from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations.base import Operation
 from common.vocabulary.operations.count import Count, NoisyCount
 from common.vocabulary.operations.head import CountedHead, HeadList
-from common.vocabulary.operations.margins import Margins, NoisyMargins
+from common.vocabulary.operations.margins import Margins
 from common.vocabulary.operations.parities import BlockParities, LearnParities
 from common.vocabulary.operations.select import Select, SelectedFeature
 from common.vocabulary.records import Records
 from curator.engine.workspace import Workspace
 from curator.mechanisms import counts as counting
-from curator.mechanisms import moments, parities, sums
+from curator.mechanisms import moments, parities, shares, sums
 from curator.mechanisms.counts import NoisyHistogram
 from curator.mechanisms.exponential import choose_level
-from curator.mechanisms.geometric import noisy_counts
 from curator.mechanisms.head import NoisyHead
 from curator.mechanisms.moments import ClassMoments, Moments
 from curator.mechanisms.parities import RankParities
@@ -113,20 +112,33 @@ def count_case() -> Case:
     return Case("a count", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
 
 
+HEAVY = Margins(cells=ScoreCells(hypothesis=Stump(feature=0, threshold=0.5, sign=1), cuts=(0.0,)), epsilon=1.0)
+
+
+def raked_margins(replaced: Records, runs: int, source: RandomSource) -> AnyArray:
+    """Weighted shares, released once a run, after a rake that gives the first person all the weight that it can.
+
+    That person has label +1 and is in the one bin or the other, and the rest have label -1: all that the one share
+    loses, the other one gains.
+    """
+    sample = LocalSample.of(replaced)
+    weights = Reweighing(len(replaced), 0.25, 5.0)
+    weights.update(sample, Tilt(cells=HEAVY.cells, parts=(0, TILT_PARTS, 0, TILT_PARTS)))
+    desk, found = Workspace(sample, weights, None), []
+    for run in range(runs):
+        told = desk.perform(HEAVY, source.derive(run)).fractions
+        found.append(float(told[3] >= weights.sampling_bound() and told[1] <= 0.0))
+    return np.array(found)
+
+
 def margins_case() -> Case:
-    """One person, who is in the one bin of a score or in the other: two counts change."""
-    cells = ScoreCells(hypothesis=Stump(feature=0, threshold=0.5, sign=1), cuts=(0.0,))
-    operation = Margins(cells=cells, epsilon=1.0)
-
-    def number(told: NoisyMargins) -> float:
-        return float(told.counts[3] - told.counts[1])
-
-    whole = released(
-        operation, number, (counting, "noisy_counts"), lambda sums, e, source: noisy_counts(sums, 2.0 * e, source)
-    )
-    inputs, twins = (people([[1]]), people([[0]])), {"all of epsilon in every cell": whole}
-    name = "counts by score and label"
-    return Case(name, claimed(operation), inputs, released(operation, number), 8000, twins=twins, least=0.4)
+    """One of 44 people, who weighs as much as four and is in the one bin of a score or in the other."""
+    inputs = tuple(people([[bin_], *[[0]] * 43], [1] + 43 * [0]) for bin_ in (1, 0))
+    plain = without((Reweighing, "share_bound"), lambda weights: 1.0 / weights.n, raked_margins)
+    whole = without((shares, "down"), lambda each: 2.0 * each, raked_margins)
+    twins = {"noise for a weight of 1/n": plain, "noise for one item": whole}
+    name = "weighted shares by score and label"
+    return Case(name, claimed(HEAVY), (inputs[0], inputs[1]), raked_margins, 2500, twins=twins, least=0.4)
 
 
 # Mechanisms that plug-ins use -----------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ HARD = (
     "labels of public points",
     "parities by blocks",
     "a selection",
+    "weighted shares by score and label",
 )
 """Cases whose twins are caught only in runs that take seconds: the slow tier has them."""
 

@@ -26,8 +26,15 @@ def test_by_default_graphs_are_refused_unparsed(monkeypatch):
 
     monkeypatch.setattr("common.vocabulary.hypotheses.onnx.read_graph", never)
     for hypothesis in (GRAPH["hypothesis"], {"kind": "onnx", "model": "****"}):
-        with pytest.raises(PolicyRefused, match="kind 'onnx' is not accepted; accepted: argmax, conjunction, constant"):
-            check(POLICY, {"kind": "loss", "hypothesis": hypothesis})
+        constant = {"kind": "constant", "label": 1}
+        for query in (
+            {"kind": "loss", "hypothesis": hypothesis},
+            {"kind": "compare", "first": hypothesis, "second": constant},
+            {"kind": "compare", "first": constant, "second": hypothesis},
+        ):
+            refused = "kind 'onnx' is not accepted; accepted: argmax, conjunction, constant"
+            with pytest.raises(PolicyRefused, match="hypothesis " + refused):
+                check(POLICY, query)
 
 
 def test_who_accepts_graphs_gets_them_checked_in_full():

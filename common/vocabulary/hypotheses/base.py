@@ -142,13 +142,14 @@ PlainHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(_plain)]
 """A field of a hypothesis that holds another one."""
 
 
-def hypothesis_kind(wire: Any) -> str | None:
-    """Return the kind of the hypothesis in a query's or operation's JSON form; None if it names none that exists.
+def hypothesis_kinds(wire: Any) -> frozenset[str]:
+    """Return the kinds of all hypotheses in a query's or operation's JSON form: only those that exist.
 
-    Of those about cells of its scores it is that of the cells. Looks at nothing else: it comes before anything is
-    parsed.
+    They are found under whatever name, also in a value of the message, as in cells of scores. What a hypothesis is
+    made of is its own kind's business. Nothing else is looked at: this comes before anything is parsed.
     """
-    holder = wire.get("cells", wire) if isinstance(wire, dict) else None
-    hypothesis = holder.get("hypothesis") if isinstance(holder, dict) else None
-    kind = hypothesis.get("kind") if isinstance(hypothesis, dict) else None
-    return kind if kind in HYPOTHESES.names() else None
+    found: set[str] = set()
+    for value in wire.values() if isinstance(wire, dict) else ():
+        kind = value.get("kind") if isinstance(value, dict) else None
+        found |= {kind} if isinstance(kind, str) and kind in HYPOTHESES.names() else hypothesis_kinds(value)
+    return frozenset(found)

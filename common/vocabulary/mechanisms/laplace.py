@@ -51,7 +51,9 @@ class Laplace(Mechanism):
 
     name: Literal["laplace"] = "laplace"
     flat_words: ClassVar[int] = 1
-    """A draw is flat with probability 2^-64 to this power; chances have one word more."""
+    """A draw is flat with probability 2^-64 to this power."""
+    finer_words: ClassVar[int] = 1
+    """By so many words of 64 bits chances are finer than that."""
     answers: ClassVar[Literal["bit", "real"]] = "real"
     epsilon: float = Field(ge=0.001, le=30.0)
 
@@ -72,8 +74,13 @@ class Laplace(Mechanism):
 
     @property
     def one(self) -> int:
-        """The whole number that stands for certainty: 2^128, or more where a flat draw is rarer."""
-        return int(_WORD ** (self.flat_words + 1))
+        """The whole number that stands for certainty: 2^128, or more where a flat draw is rarer or chances finer."""
+        return int(_WORD**self._words)
+
+    @property
+    def _words(self) -> int:
+        """Words that each coin takes."""
+        return self.flat_words + self.finer_words
 
     @property
     def flat_chance(self) -> Fraction:
@@ -110,14 +117,14 @@ class Laplace(Mechanism):
         What is released of an integer and Z must be cut to +-:data:`LIMIT`.
         """
         sign = 1.0 - 2.0 * (source.words(count) & np.uint64(1))
-        other = _coins(self.chances[0], self.flat_words + 1, count, source)
+        other = _coins(self.chances[0], self._words, count, source)
         return np.asarray(other * sign * (1.0 + self.successes(count, source)), dtype=np.float64)
 
     def successes(self, count: int, source: RandomSource) -> Floats:
         """Draw ``count`` independent numbers of successes of coins with bias q before the first failure, by digits."""
         number = np.zeros(count, dtype=np.float64)
         for digit, chance in enumerate(self.chances[1:]):
-            number += 2.0**digit * _coins(chance, self.flat_words + 1, count, source)
+            number += 2.0**digit * _coins(chance, self._words, count, source)
         flat = source.words(count) == 0
         for _ in range(self.flat_words - 1):
             flat &= source.words(count) == 0

@@ -13,6 +13,7 @@ from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadMessage, BadScenario
 from common.planning.portfolio import candidates as rivals
 from common.planning.portfolio import judges
+from common.privacy.calibration import sampling_schedule
 from common.scenario.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
@@ -102,7 +103,10 @@ class PortfolioProtocol(Protocol):
             if hypothesis.kind not in plain_kinds() or isinstance(hypothesis, Constant):
                 yield Progress(f"round {t}: a model of kind {hypothesis.kind} has no score to repair", {})
                 break
-            found = yield from _survey(scenario, settings, hypothesis, repairing, public + t * _APART, labels, ratios)
+            public += _APART
+            reweighs = int(settings.raking) + t - 1
+            shift = 0.0 if reweighs else math.log(ratios[1] / ratios[0])
+            found = yield from _survey(scenario, hypothesis, reweighs, repairing, public, labels, shift)
             try:
                 repaired = recalibrated(hypothesis, found.fit.slope, found.fit.intercepts, settings.groups)
             except BadMessage:  # the curator's weights are so large that no multiple of them can be sent
@@ -139,12 +143,10 @@ _BY_LABEL = ScoreCells(hypothesis=_PLUS, cuts=(0.0,))
 
 
 def _count_labels(scenario: ResolvedScenario, told: tuple[float, float]) -> Generator[Any, Any, tuple[float, float]]:
-    """Have the curator count its people's labels; return the ratios of shares, of T's to the sample's, -1 first."""
-    counts = (yield from ask(Margins(cells=_BY_LABEL, epsilon=scenario.planned_margins[0].epsilon))).counts
-    n = scenario.curator.n
-    held = 0.5 * (counts[1] + counts[3] + n - counts[0] - counts[2]) / n
-    noise = math.sqrt(_variance(scenario)) / n
-    return raking.label_ratios(*told, held, noise)
+    """Ask the curator for its people's labels; return the ratios of shares, of T's to the sample's, -1 first."""
+    shares = (yield from ask(Margins(cells=_BY_LABEL, epsilon=scenario.planned_margins[0].epsilon))).fractions.tolist()
+    held = 0.5 * (shares[1] + shares[3] + 1.0 - shares[0] - shares[2])
+    return raking.label_ratios(*told, held, _deviation(scenario, 0))
 
 
 def _learn_from_agents(scenario: ResolvedScenario, count: int) -> Generator[Any, Any, Hypothesis]:
@@ -162,10 +164,13 @@ def _rake_labels(scenario: ResolvedScenario, ratios: tuple[float, float]) -> Gen
     yield from ask(Rake(tilt=Tilt(cells=_BY_LABEL, parts=tuple(parts))))
 
 
-def _variance(scenario: ResolvedScenario) -> float:
-    """Return the variance of a count's noise."""
-    kept = math.exp(-scenario.planned_margins[0].epsilon / 2.0)
-    return 2.0 * kept / (1.0 - kept) ** 2
+def _deviation(scenario: ResolvedScenario, reweighs: int) -> float:
+    """Return about the standard deviation of the noise on a share that the curator releases after so many reweighs."""
+    curator = scenario.curator
+    bound = 1.0 / curator.n
+    if reweighs and curator.kappa is not None:
+        bound = sampling_schedule(curator.n, curator.kappa, curator.eta, 1, reweighs)[0]
+    return math.sqrt(2.0) * 2.0 * bound / scenario.planned_margins[0].epsilon
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,41 +193,42 @@ class _Found:
 
 def _survey(
     scenario: ResolvedScenario,
-    settings: Portfolio,
     hypothesis: Hypothesis,
+    reweighs: int,
     count: int,
     public: int,
     labels: tuple[float, float],
-    ratios: tuple[float, float],
+    shift: float,
 ) -> Generator[Any, Any, _Found]:
-    """Have the curator count its people by score, choose bins, and have agents say where they are."""
+    """Ask the curator for shares of scores in its people as they weigh now, choose bins, and ask agents for theirs."""
+    settings = scenario.portfolio or Portfolio()
     fine = ScoreCells(hypothesis=hypothesis, cuts=bins.FINE_CUTS, groups=settings.groups)
-    counts = (yield from ask(Margins(cells=fine, epsilon=scenario.planned_margins[0].epsilon))).counts
-    counted = np.array(counts, dtype=np.float64).reshape(number_of(settings.groups), fine.bins, 2)
-    people = bins.cleared(counted.sum(axis=(0, 2)), float(scenario.curator.n))
+    told = (yield from ask(Margins(cells=fine, epsilon=scenario.planned_margins[0].epsilon))).fractions
+    known = told.reshape(number_of(settings.groups), fine.bins, 2)
+    people = bins.cleared(known.sum(axis=(0, 2)), 1.0)
     mechanism = scenario.agents.bit_mechanism
     clear = (2.0 * mechanism.truth - 1.0) ** 2
     most = min(settings.bins, max(2, math.isqrt(int(count * clear)) // 8))
     chosen = bins.coarser(people, most)
     cells = ScoreCells(hypothesis=hypothesis, cuts=tuple(fine.cuts[cut] for cut in chosen), groups=settings.groups)
     within = bins.Within.of(people, chosen, bins.middles(fine.cuts))
-    sample = np.add.reduceat(counted, list(within.starts), axis=1) / scenario.curator.n
+    sample = np.add.reduceat(known, list(within.starts), axis=1)
     asked = yield from ask_coded(ScoreQuery(cells=cells, public=public), count)
     shares = signed_shares(asked, mechanism)[: cells.items].reshape(sample.shape)
     heard = sum(len(answers.values) for _, answers in asked)
     precision = max(1.0, heard * clear)
-    held = Shares(sample, _certainty(scenario, sample, np.diff([*within.starts, fine.bins])), within)
+    merged = np.diff([*within.starts, fine.bins])
+    held = Shares(sample, _certainty(scenario, sample, merged, reweighs), within)
     said = Shares(shares, np.full(len(within.starts), precision), within)
-    prior = believed(held, _MODEL).shifted(math.log(ratios[1] / ratios[0]), _STEEP, _FAR)
+    prior = believed(held, _MODEL).shifted(shift, _STEEP, _FAR)
     fit = calibrate(said, prior, Told(*labels), said.masses(held.together.sum(axis=1)))
     return _Found(cells, shares, sample, within.middles, fit, precision)
 
 
-def _certainty(scenario: ResolvedScenario, sample: Floats, merged: AnyArray) -> Floats:
-    """Return 1 over the variance of the sample's share of each bin: by the counts' noise, and by who is in it."""
-    n = scenario.curator.n
-    people = np.maximum(sample, 0.0).mean(axis=(0, 2)) / n
-    return np.asarray(1.0 / (merged * _variance(scenario) / (n * n) + people))
+def _certainty(scenario: ResolvedScenario, sample: Floats, merged: AnyArray, reweighs: int) -> Floats:
+    """Return 1 over the variance of the sample's share of each bin: by the release's noise, and by who is in it."""
+    people = np.maximum(sample, 0.0).mean(axis=(0, 2)) / scenario.curator.n
+    return np.asarray(1.0 / (merged * _deviation(scenario, reweighs) ** 2 + people))
 
 
 def _judge(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], judging: int, told: Answers) -> Script:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Release
 from common.vocabulary.learners.aggregation import GnMax
 from curator.mechanisms.base import Mechanism
+from curator.mechanisms.shares import NoisyShares
 from curator.metering.access import Access, as_it_is
 from curator.metering.meter import Overdrawn
 
@@ -48,6 +51,9 @@ class Honest:
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.choose(candidates, fit, score, held)
 
+    def shares(self, epsilon: float, items: int, of: Any) -> Any:
+        return self.access.shares(epsilon, items, of)
+
 
 class OneMoreDraw(Honest):
     """Draws once more than it declared, or makes one more step; where it draws nothing, releases a second time."""
@@ -65,6 +71,10 @@ class OneMoreDraw(Honest):
         self.access.choose(candidates, fit, score, held)
         return self.access.choose(candidates, fit, score, held)
 
+    def shares(self, epsilon: float, items: int, of: Any) -> Any:
+        self.access.shares(epsilon, items, of)
+        return self.access.shares(epsilon, items, of)
+
 
 class TwiceTheDraws(Honest):
     """Does all of its work twice: twice the draws, twice the steps, two releases."""
@@ -79,6 +89,8 @@ class TwiceTheDraws(Honest):
 
     choose = OneMoreDraw.choose
 
+    shares = OneMoreDraw.shares
+
 
 class LessNoise(Honest):
     """Adds less noise than it declared, by a part in a thousand."""
@@ -92,6 +104,9 @@ class LessNoise(Honest):
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.choose(candidates, lambda c, part: fit(c, LessNoise(part)), score, held)
 
+    def shares(self, epsilon: float, items: int, of: Any) -> Any:
+        return self.access.shares(1.001 * epsilon, items, of)
+
 
 class LargerClip(Honest):
     """Clips later than it declared, at the same noise; where noise follows from the bound, adds less."""
@@ -101,6 +116,8 @@ class LargerClip(Honest):
 
     def descend(self, steps: Any, first: Any) -> Any:
         return self.access.descend(replace(steps, clip=2.0 * steps.clip, noise=steps.noise / 2.0), first)
+
+    shares = LessNoise.shares
 
 
 class Everybody(Honest):
@@ -115,6 +132,9 @@ class Everybody(Honest):
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.records()
 
+    def shares(self, epsilon: float, items: int, of: Any) -> Any:
+        return self.access.records()
+
 
 class OwnMechanism(Everybody):
     """Brings a mechanism along."""
@@ -127,6 +147,9 @@ class OwnMechanism(Everybody):
 
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.release(Homemade())
+
+    def shares(self, epsilon: float, items: int, of: Any) -> Any:
+        return self.access.release(Homemade(), of)
 
 
 class Tinkered(Honest):
@@ -145,6 +168,10 @@ class Tinkered(Honest):
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.choose(candidates, lambda c, part: fit(c, Tinkered(part)), score, held)
 
+    def shares(self, epsilon: float, items: int, of: Any) -> Any:
+        light: Any = NoisyShares(epsilon, items, 1e-9)  # as if nobody weighed anything
+        return self.access.release(light, lambda records: (of(records), np.ones(len(records))))
+
 
 class NoiseInHand(Honest):
     """Asks for the stream that the noise comes from: whoever has it takes the noise away again."""
@@ -157,6 +184,9 @@ class NoiseInHand(Honest):
 
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.coins("count"), self.access.choose(candidates, fit, score, held)
+
+    def shares(self, epsilon: float, items: int, of: Any) -> Any:
+        return self.access.source, self.access.shares(epsilon, items, of)
 
 
 class Quietly(Honest):
@@ -180,6 +210,10 @@ class Quietly(Honest):
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         self._try()
         return self.access.choose(candidates, fit, score, held)
+
+    def shares(self, epsilon: float, items: int, of: Any) -> Any:
+        self._try()
+        return self.access.shares(epsilon, items, of)
 
 
 CHEATS: tuple[type[Honest], ...] = (

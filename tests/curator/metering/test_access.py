@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from typing import Any
 
@@ -16,7 +17,9 @@ from curator.mechanisms.base import CENTRAL, Mechanism, central
 from curator.mechanisms.counts import NoisyCount
 from curator.metering.access import PUBLIC_STREAMS, Access
 from curator.metering.meter import Overdrawn
+from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
+from curator.weights.sampling import Sampler
 from tests.curator.metering.greedy import Homemade
 
 N = 500
@@ -127,3 +130,51 @@ def test_mechanisms_are_trusted_by_their_exact_type_and_only_of_the_curator() ->
 @pytest.mark.parametrize("kind", sorted(CENTRAL, key=str), ids=str)
 def test_mechanisms_are_frozen_so_that_their_price_is_that_of_what_is_applied(kind: type[Mechanism[Any, Any]]) -> None:
     assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+def item(records: Records) -> Any:
+    return (records.labels > 0).astype(np.int64)
+
+
+def test_weighted_shares_are_paid_for_first_and_take_the_noise_of_the_weights() -> None:
+    given = access(Release(epsilon=30.0))
+    shares, whole = given.shares(15.0, 2, item)
+    again, _ = given.shares(15.0, 2, item)
+    np.testing.assert_allclose(shares / whole, np.bincount(item(people())) / N, atol=0.01)
+    assert not np.array_equal(shares, again)
+    with pytest.raises(Overdrawn, match="0 and 0 are left"):
+        given.shares(0.0025, 2, item)
+
+
+def test_shares_with_a_law_of_which_nothing_is_known_have_noise_for_all_of_it() -> None:
+    """A sampler that was told no bound takes 1, which is good for every law."""
+    unknown = Sampler(LocalSample.of(people()), Reweighing(N, 0.5, 0.1).density())
+    known = Reweighing(N, 0.5, 0.1).sampler(people())
+    spread = []
+    for sampler in (known, unknown):
+        shares, whole = Access(Release(epsilon=1.0), sampler, RandomSource.seeded(1)).shares(1.0, 512, item)
+        spread.append(float(np.std(shares[2:] / whole)))
+    # Two-sided geometric noise of scale 2 s has standard deviation sqrt(2) 2 s; 510 of them tell it to a quarter.
+    assert spread == pytest.approx([math.sqrt(8.0) / N, math.sqrt(8.0)], rel=0.25)
+
+
+@pytest.mark.parametrize(
+    "event", [SubsampledRelease(draws=10, tv_bound=0.01, epsilon=1.0), Gaussian(mu=1.0), Release(epsilon=0.5)]
+)
+def test_what_does_not_pay_for_weighted_shares_gets_none(event: Event) -> None:
+    given = access(event)
+    with pytest.raises(Overdrawn):
+        given.shares(1.0, 2, item)
+    with pytest.raises(Overdrawn):
+        given.close()
+
+
+def test_shares_of_items_that_cannot_be_made_release_nothing_later() -> None:
+    def fails(records: Records) -> Any:
+        raise ValueError("one of them")
+
+    given = access(Release(epsilon=2.0))
+    with pytest.raises(ValueError, match="one of them"):
+        given.shares(1.0, 2, fails)
+    with pytest.raises(Overdrawn):
+        given.close()

@@ -131,6 +131,8 @@ class TestEveryRelease:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], type[TandemError], str]] = {
+    "margins that no noise hides": (wire("margins", epsilon=31.0), BadMessage, "epsilon"),
+    "margins with more noise than can be drawn": (wire("margins", epsilon=0.002), BadMessage, "epsilon"),
     "no feature to select": (wire("select", count=0), BadMessage, "count"),
     "a feature before the first": (wire("select", first=-1), BadMessage, "first"),
     "a count that no noise hides": (wire("count", epsilon=31.0), BadMessage, "epsilon"),
@@ -155,7 +157,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_charged(what, local_cur
 
 
 def test_the_least_epsilon_of_every_release_can_be_carried_out(local_curator):
-    for kind, least in {"count": 0.001, "head": 0.0025}.items():
+    for kind, least in {"count": 0.001, "head": 0.0025, "margins": 0.0025}.items():
         open_desk = local_curator()
         assert open_desk.ask(wire(kind, epsilon=least))
         assert len(charged(open_desk)) == 1
@@ -189,6 +191,7 @@ def _crash(*_: object) -> None:
 
 def test_releases_hold_nothing_but_what_they_declare(tmp_path: Path, local_curator):
     named = {"select": {"feature"}, "count": {"count"}, "parities": {"parities"}, "head": {"items", "counts", "people"}}
+    named["margins"] = {"shares", "whole"}
     for kind, keys in named.items():
         (told,) = local_curator().ask(wire(kind))
         assert set(told) == keys | {"event"}

@@ -84,6 +84,7 @@ def reweighed(sample: Any, kappa: float, eta: float, kill: int | None = None) ->
         sampler, source = law.sampler(sample), RandomSource.seeded(k)
         found.append(sampler.indices(3000, source).tolist())
         records = sampler.draws(3000, source)
+        found.append(np.concatenate([weights for _, weights in sampler.weighted()]).tolist())
         found.extend([records.features.tolist(), records.labels.tolist(), law.density().acceptance])
     return [*found, np.concatenate(list(sample.cumulative_losses())).tolist()]
 

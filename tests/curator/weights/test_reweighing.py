@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
 from common.vocabulary.weighing import HypothesisLoss
 from curator.sample.local import LocalSample
-from curator.weights.reweighing import Reweighing, project
+from curator.weights.reweighing import HEADROOM, Reweighing, project
 from tests.curator.given import cumulative_losses, hypothesis, law, losses_of, reweighed
 
 
@@ -112,6 +113,33 @@ def test_neighbouring_samples_move_all_other_people_in_one_direction(seed, binar
     assert moves.min() >= -1e-15 or moves.max() <= 1e-15
     apart = max(moves.clip(0).sum(), (-moves).clip(0).sum(), mus[0][0], mus[1][0])
     assert apart <= weights.sampling_bound() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("kappa", "eta", "rounds"), [(0.1, 0.7, 3), (0.3, 4.0, 4), (None, 2.0, 3), (0.9, 0.05, 2)])
+def test_laws_as_doubles_are_as_near_to_the_exact_ones_as_their_bound_says(kappa, eta, rounds):
+    """In L1 norm, for either of two neighbours, by what :meth:`share_bound` has above the bound of exact laws."""
+    table = grained(np.random.default_rng(7), (rounds, 200))
+    weights, sample = reweighed(table, kappa, eta)
+    chance = law(weights, sample)
+    scores = cumulative_losses(sample).astype(np.int64).tolist()
+    with mpmath.workdps(60):
+        held = [mpmath.exp(mpmath.mpf(eta) * (score - max(scores)) / 1024) for score in scores]
+        if kappa is not None:
+            held = capped(held, mpmath.mpf(min(kappa * 200 * (1.0 + HEADROOM), 200.0)))
+        wanted = [weight / sum(held) for weight in held]
+        total = mpmath.fsum(map(mpmath.mpf, chance.tolist()))
+        apart = sum(abs(mpmath.mpf(p) / total - q) for p, q in zip(chance.tolist(), wanted, strict=True))
+    assert 0.0 < apart <= weights.share_bound() - weights.sampling_bound() < 1e-9
+
+
+def capped(weights, budget):
+    """Return min(c w, 1), c such that these add up to the budget if any c with a weight of 1 does; exactly."""
+    order = sorted(weights)
+    for k in range(len(order)):
+        factor = (budget - k) / sum(order[: len(order) - k])
+        if factor * order[-1 - k] <= 1:
+            return [min(factor * weight, mpmath.mpf(1)) for weight in weights]
+    raise AssertionError("a budget is at most the number of people")
 
 
 def test_reweighing_the_projected_weights_would_break_that():

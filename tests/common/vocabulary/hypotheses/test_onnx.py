@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage
-from common.vocabulary.hypotheses.base import HYPOTHESES, hypothesis_kind, ordinary_kinds, parse_hypothesis
+from common.vocabulary.hypotheses.base import HYPOTHESES, hypothesis_kinds, ordinary_kinds, parse_hypothesis
 from common.vocabulary.hypotheses.onnx import Onnx
 from tests.common.vocabulary.hypotheses.graphs.models import constant, linear, model, node, wire
 
@@ -74,12 +74,15 @@ def test_it_is_the_one_kind_that_is_accepted_by_choice_only():
         ({"hypothesis": {"kind": "unknown"}}, None),
         ({"hypothesis": {"kind": ["onnx"]}}, None),
         ({"hypothesis": "onnx"}, None),
+        ({"cells": {"hypothesis": {"kind": "onnx"}}}, "onnx"),
+        ({"tilt": {"cells": {"hypothesis": {"kind": "onnx"}}}}, "onnx"),
+        ({"kind": "linear", "second": {"kind": "onnx"}}, "onnx"),
         ({}, None),
         ("onnx", None),
     ],
 )
 def test_the_kind_is_read_before_anything_is_parsed(message, kind):
-    assert hypothesis_kind(message) == kind
+    assert hypothesis_kinds(message) == ({kind} if kind else set())
 
 
 def test_a_graph_that_takes_too_long_is_stopped_and_refused_before_it_sees_a_record(monkeypatch):

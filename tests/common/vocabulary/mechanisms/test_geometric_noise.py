@@ -11,45 +11,47 @@ import pytest
 from common.core.arrays import Words
 from common.numerics.randomness import RandomSource
 from common.vocabulary.mechanisms.laplace import FLAT, FLAT_BITS, LIMIT, Laplace
+from curator.mechanisms.geometric import FINEST, FineNoise
 
 EPSILONS = [0.001, 0.01, 0.3, 1.0, 2.5, 8.0, 30.0]
-WORDS = 1 << 128
+FINE = [FineNoise(epsilon=epsilon) for epsilon in (FINEST, 1e-8, 1e-5, 0.001, 1.0, 30.0)]
+NOISE = [*(Laplace(epsilon=epsilon) for epsilon in EPSILONS), *FINE]
 
 
 def digits_law(noise: Laplace, number: int) -> Fraction:
     """Return the probability of a number by its digits and the flat part."""
     law = 1 - Fraction(1, 1 << 64)
     for digit, chance in enumerate(noise.chances[1:]):
-        law *= Fraction(chance if number >> digit & 1 else WORDS - chance, WORDS)
+        law *= Fraction(chance if number >> digit & 1 else noise.one - chance, noise.one)
     return (law if number < 1 << len(noise.chances) - 1 else Fraction(0)) + (FLAT if number < 1 << FLAT_BITS else 0)
 
 
 def law(noise: Laplace, z: int) -> Fraction:
     """Return P(Z = z), exactly."""
-    other = Fraction(noise.chances[0], WORDS)
+    other = Fraction(noise.chances[0], noise.one)
     return 1 - other if z == 0 else other / 2 * digits_law(noise, abs(z) - 1)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_no_two_neighbouring_integers_differ_by_more_than_e_to_the_epsilon(epsilon: float) -> None:
+@pytest.mark.parametrize("noise", NOISE, ids=repr)
+def test_no_two_neighbouring_integers_differ_by_more_than_e_to_the_epsilon(noise: Laplace) -> None:
     """At every carry, and where the digits end: P(z + 1) / P(z) is in [q, 1], which is e^-epsilon or more."""
-    noise = Laplace(epsilon=epsilon)
     q = Fraction(noise.ratio)
     with mpmath.workdps(50):
-        assert mpmath.mpf(q.numerator) / q.denominator >= mpmath.exp(-mpmath.mpf(epsilon))
+        assert mpmath.mpf(q.numerator) / q.denominator >= mpmath.exp(-mpmath.mpf(noise.epsilon))
     end = 1 << len(noise.chances) - 1
     carries = {0, 1, 2, 3, *(1 << j for j in range(len(noise.chances))), *range(end - 3, end + 3)}
     for z in sorted(carries | {z + 1 for z in carries}):
         assert q <= law(noise, z + 1) / law(noise, z) <= 1, z
     assert law(noise, end + 1) == law(noise, 1 << FLAT_BITS) > 0
     flat = law(noise, end + 1)
-    beyond = flat * ((1 << FLAT_BITS) - int(LIMIT))
+    most = 1 << FLAT_BITS - 2  # numbers of up to 2^38 are cut within the flat part
+    beyond = flat * ((1 << FLAT_BITS) - int(LIMIT) - most)
     assert beyond >= flat / (1 / q - 1)
+    assert end <= most
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_law_is_the_geometric_one(epsilon: float) -> None:
-    noise = Laplace(epsilon=epsilon)
+@pytest.mark.parametrize("noise", NOISE, ids=repr)
+def test_the_law_is_the_geometric_one(noise: Laplace) -> None:
     q = Fraction(noise.ratio)
     for z in (0, 1, 2, 5, 17):
         wanted = (1 - q) / (1 + q) * q**z
@@ -68,10 +70,10 @@ class Written(RandomSource):
         return np.full(count, self.word, dtype=np.uint64)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_words_are_consumed_by_epsilon_and_number_alone(epsilon: float) -> None:
+@pytest.mark.parametrize("noise", NOISE, ids=repr)
+def test_words_are_consumed_by_epsilon_and_number_alone(noise: Laplace) -> None:
     """An earlier sampler went on as long as coins came up: at epsilon = 1 its time told Z = 0 in 41% of draws."""
-    noise, used, drawn = Laplace(epsilon=epsilon), [], set()
+    used, drawn = [], set()
     for word in (0, 1, 1 << 62, 1 << 63, (1 << 64) - 1):
         source = Written(word)
         drawn.add(noise.noise(3, source)[0])

@@ -29,7 +29,7 @@ ANSWERED: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     ],
     "reweigh": [({"hypothesis": CONSTANT, "loss": "hinge"}, {})],
     "rake": [({"tilt": {"cells": CELLS, "parts": [0, 1024, 1, 2]}}, {})],
-    "margins": [({"cells": CELLS, "epsilon": 1.0}, {"counts": [5, -1, 0, 7]})],
+    "margins": [({"cells": CELLS, "epsilon": 1.0}, {"shares": [5, -1, 0, 7], "whole": 8})],
     "select": [({"first": 2, "count": 3, "epsilon": 1.0}, {"feature": 4})],
     "count": [({"feature": 5, "epsilon": 1.0}, {"count": -7})],
     "parities": [
