@@ -9,8 +9,9 @@ Both ways weigh the volunteers, and both see the volunteers' records in the clea
   agents from volunteers, and a volunteer weighs the odds of being an agent (Elliott and Valliant 2017).
 
 Neither sees an agent's label beside that agent's features: with these there is nothing to weigh, one learns from them
-at once, which is the row ``optimum``. Neither can repair what the volunteers have nobody for: margins are then matched
-as nearly as the penalty and the cap allow.
+at once, which is the row ``optimum``. Neither can repair what the volunteers have nobody for. A feature that all
+volunteers share is left out of both, and margins are matched only as far as Kish's design effect stays below
+:data:`DESIGN_EFFECT`: otherwise a few volunteers would stand for everybody.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
-from common.core.arrays import Floats, Singles
+from common.core.arrays import AnyArray, Floats, Singles
 from common.vocabulary.records import Records
 
+DESIGN_EFFECT = 10.0
+"""By how much unequal weights may shrink the sample: n sum w^2/(sum w)^2 (Kish 1965)."""
 CAP = 50.0
-"""Nobody weighs more than so many times the average: what survey statisticians call trimming."""
+"""By propensities nobody weighs more than so many times the average: survey statisticians call it trimming."""
+_PENALTIES = (*(10.0 / 4.0**step for step in range(9)), 0.0)
+"""Beyond the margins' variances; features have standard deviation 1. With the first, weights are next to equal."""
 
 
 class Margins(NamedTuple):
@@ -54,8 +59,9 @@ def raked(volunteers: Records, margins: Margins) -> Floats:
     """Return weights of mean 1, shape (volunteers,), with which the volunteers have the margins.
 
     The weights e^{l.x} maximize the entropy less the squared misses, each by its margin's variance; l minimizes the
-    convex dual log mean exp(l.(x - m)) + sum_j (e_j l_j)^2/2. With e = 0 the match would be exact, and for
-    margins that no weights have there would be none.
+    convex dual log mean exp(l.(x - m)) + sum_j (e_j^2 + p) l_j^2/2 with p = 0. Errors of 0 would ask for an exact
+    match, which no weights may have. The penalty p falls to 0 from where weights are next to equal, unless the design
+    effect would pass its bound.
 
     Parameters
     ----------
@@ -64,17 +70,24 @@ def raked(volunteers: Records, margins: Margins) -> Floats:
     margins
         Of as many features as they have, and of the label.
     """
-    away = _columns(volunteers) - margins.means
-    scale = np.maximum(away.std(axis=0), 1e-9)
-    away, errors = away / scale, np.maximum(margins.errors, 1e-3 * scale) / scale
+    columns = _columns(volunteers)
+    scale = columns.std(axis=0)
+    kept = scale > 0
+    away = (columns - margins.means)[:, kept] / scale[kept]
+    errors = np.maximum(margins.errors[kept] / scale[kept], 1e-3)
+    tilt, weights = np.zeros(away.shape[1]), np.ones(len(away))
+    for penalty in _PENALTIES:
+        tilt = _tilt(away, errors**2 + penalty, tilt)
+        tried = len(away) * softmax(away @ tilt)
+        if design_effect(tried) > DESIGN_EFFECT:
+            break
+        weights = tried
+    return weights
 
-    def dual(tilt: Floats) -> tuple[float, Floats]:
-        scores = away @ tilt
-        slope = softmax(scores) @ away + errors**2 * tilt
-        return float(logsumexp(scores)) + float(np.sum((errors * tilt) ** 2)) / 2.0, slope
 
-    fitted = minimize(dual, np.zeros(away.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    return _trimmed(softmax(away @ fitted.x))
+def design_effect(weights: Floats) -> float:
+    """Return Kish's design effect of weights, at least 1: so many times smaller is the sample that they leave."""
+    return float(len(weights) * np.sum(weights**2) / np.sum(weights) ** 2)
 
 
 def odds(volunteers: Singles, agents: Singles) -> Floats:
@@ -85,18 +98,30 @@ def odds(volunteers: Singles, agents: Singles) -> Floats:
     volunteers, agents
         Features, shape (people, d).
     """
-    both = np.concatenate([volunteers, agents])
+    kept = varying(volunteers)
+    both = np.concatenate([volunteers[:, kept], agents[:, kept]])
     side = np.repeat([0, 1], [len(volunteers), len(agents)])
     model = LogisticRegression(max_iter=2000).fit(both, side)
-    chance = expit(model.decision_function(volunteers).astype(np.float64))
-    return _trimmed(chance / np.maximum(1.0 - chance, 1e-12))
+    chance = expit(model.decision_function(volunteers[:, kept]).astype(np.float64))
+    weights = chance / np.maximum(1.0 - chance, 1e-12)
+    weights = np.minimum(weights / weights.mean(), CAP)
+    return np.asarray(weights / weights.mean(), dtype=np.float64)
+
+
+def varying(features: Singles) -> AnyArray:
+    """Say which features not everybody shares, shape (d,)."""
+    return np.asarray(features.min(axis=0) < features.max(axis=0))
+
+
+def _tilt(away: Floats, ridge: Floats, start: Floats) -> Floats:
+    def dual(tilt: Floats) -> tuple[float, Floats]:
+        scores = away @ tilt
+        slope = softmax(scores) @ away + ridge * tilt
+        return float(logsumexp(scores)) + float(ridge @ tilt**2) / 2.0, slope
+
+    fitted = minimize(dual, start, jac=True, method="L-BFGS-B", options={"maxiter": 100})
+    return np.asarray(fitted.x, dtype=np.float64)
 
 
 def _columns(people: Records) -> Floats:
     return np.column_stack([people.features, people.labels > 0]).astype(np.float64)
-
-
-def _trimmed(weights: Floats) -> Floats:
-    """Return weights of mean 1, none of them above the cap by more than the last division makes of it."""
-    weights = np.minimum(weights / weights.mean(), CAP)
-    return np.asarray(weights / weights.mean(), dtype=np.float64)

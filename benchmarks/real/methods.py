@@ -184,9 +184,15 @@ def _constant(split: Split) -> Hypothesis:
 
 
 def logistic(people: Records, weights: Floats | None = None) -> Linear:
-    """Return the half-space of a logistic regression with next to no penalty; weights of shape (people,)."""
-    model = LogisticRegression(C=1e4, max_iter=2000).fit(people.features, people.labels, weights)
-    return Linear(weights=tuple(model.coef_[0].tolist()), threshold=-float(model.intercept_[0]))
+    """Return the half-space of a logistic regression with next to no penalty; weights of shape (people,).
+
+    A feature that all of them share weighs nothing: nothing could be known about others.
+    """
+    kept = balance.varying(people.features)
+    model = LogisticRegression(C=1e4, max_iter=2000).fit(people.features[:, kept], people.labels, weights)
+    weights = np.zeros(people.dimension)
+    weights[kept] = model.coef_[0]
+    return Linear(weights=tuple(weights.tolist()), threshold=-float(model.intercept_[0]))
 
 
 def _raked(split: Split) -> Hypothesis:
@@ -208,9 +214,12 @@ _IDLE: dict[str, Any] = {
 }
 """A curator that stands by with a sample too small to matter, and is never asked."""
 
+_ONE_MODEL: dict[str, Any] = {"curator": {"kappa": 0.5}}
+"""A model of weights that nothing has moved costs the same with any kappa; small samples have none of the plan's."""
+
 METHODS: dict[str, Method] = {
     "constant": Clear("the more frequent label of T for everybody", _constant),
-    "curator-alone": Served("the curator's private model of the volunteers", "learn-and-test"),
+    "curator-alone": Served("the curator's private model of the volunteers", "learn-and-test", _ONE_MODEL),
     "agents-alone": Served("a model learned from the agents' answers only", "local-averages", {"curator": _IDLE}, _few),
     "str": Served(
         "Subsample-Test-Reweigh as in the paper, four rounds",
@@ -222,7 +231,7 @@ METHODS: dict[str, Method] = {
         "the same, of volunteers raked to the agents' labels", "portfolio", {"portfolio": {"raking": True}}
     ),
     "private-optimum": Served(
-        "the curator's learner and budget, on as many people of T", "learn-and-test", curator=_of_target
+        "the curator's learner and budget, on as many people of T", "learn-and-test", _ONE_MODEL, _of_target
     ),
     "balance": Clear("without privacy: volunteers raked to T's margins (entropy balancing)", _raked),
     "balance-propensity": Clear("without privacy: volunteers weighed by their inverse propensity", _propensity),
