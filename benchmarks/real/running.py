@@ -138,8 +138,8 @@ def closed(row: Row, found: list[Found], planning: float) -> Row:
     return {
         **row,
         "mean": statistics.mean(losses) if losses else None,
-        "low": low,
-        "high": high,
+        "low": None if low is None else max(0.0, low),
+        "high": None if high is None else min(1.0, high),
         "splits": len(losses),
         "losses": [round(loss, 6) for loss in losses],
         **({"gap": statistics.mean(gaps)} if gaps else {}),
