@@ -169,11 +169,13 @@ def _demands(rows: list[Row], method: str) -> str:
         return ""
     far = [one for one in found if one.closed is not None]
     near = sum(one.closed is not None and one.closed >= CLOSED for one in far)
+    wide = sum(one.gap > one.best_loss for one in found)
     counts = {relation: sum(one.relation == relation for one in found) for relation in _RELATIONS}
     lines = [
         f"## `{method}` beside two demands, epsilon = {DEMANDED:g}\n",
         f"*Not worse than one side alone, or the constant.* Of {len(found)} shifts it is better in {counts['better']}, equal within "
-        f"its stated gap in {counts['equal']}, and worse in {counts['worse']}.\n",
+        f"its stated gap in {counts['equal']}, and worse in {counts['worse']}. In {wide} of these shifts the stated gap is wider "
+        "than the loss of the best without it: there the agents are too few to vouch for anything, and say so.\n",
         f"*At least {CLOSED:.0%} of the way from the private source model to the private optimum, in half of the shifts where that way is "
         f"longer than {_points(DISTANCE)} points.* It is longer in {len(far)}, and in {near} of these so much is closed.\n",
         "| shift | best without it | loss | its loss | gained, and 95% | stated gap | verdict | way | closed |",

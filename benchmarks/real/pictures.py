@@ -34,7 +34,8 @@ def draw(rows: list[Row], path: Path) -> None:
             axis.minorticks_off()
             axis.set_xlabel("epsilon of both sides")
             axis.set_ylim(_limits(measured))
-            axis.legend(fontsize=7)
+            if axis.has_data():
+                axis.legend(fontsize=7)
         axes[0].set_ylabel("0/1 loss on T")
 
 

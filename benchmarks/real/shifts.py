@@ -152,13 +152,18 @@ def _frame(folder: Path) -> polars.DataFrame:
     return DATASETS[folder.name].read(folder)
 
 
+def rows(shift: Shift, data: Path) -> polars.DataFrame:
+    """Return all rows of a shift's data set, of both sides and of neither."""
+    return _frame(data / shift.data)
+
+
 @cache
 def load(shift: Shift, data: Path) -> Both:
     """Return the records of both sides."""
-    frame, source = _frame(data / shift.data), table(shift)
+    frame, source = rows(shift, data), table(shift)
     sides = []
-    for rows in (shift.source, shift.target):
-        kept = frame.filter(polars.Series(rows(frame)))
+    for side in (shift.source, shift.target):
+        kept = frame.filter(polars.Series(side(frame)))
         positive = kept[source.label.column].is_in(list(source.label.positive)).to_numpy()
         sides.append(Records(encode(kept, source), np.where(positive, np.int8(1), np.int8(-1))).check())
     return Both(*sides)
