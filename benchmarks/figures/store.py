@@ -81,9 +81,7 @@ class JsonLines:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise BadInput(
-                    f"another process writes to {self.path}: wait for it, or draw what is there"
-                ) from None
+                raise BadInput(f"another process writes to {self.path}: wait for it, or draw what is there") from None
             # An unfinished last line: its repetition is measured again.
             os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
 

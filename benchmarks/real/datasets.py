@@ -15,6 +15,7 @@ import polars
 from benchmarks.adaptation.datasets import credit, gas, wind, wine
 from benchmarks.adaptation.datasets.base import found
 
+
 def _number(column: str, low: float, high: float, fill: float | None = None) -> dict[str, Any]:
     return {"kind": "number", "column": column, "low": low, "high": high, "fill": fill}
 
@@ -163,7 +164,9 @@ def _wine(folder: Path) -> polars.DataFrame:
     colours = []
     for colour in ("white", "red"):
         path = found(folder / f"winequality-{colour}.csv")
-        rows = polars.read_csv(path, separator=";", infer_schema_length=None, schema_overrides={"quality": polars.Int64})
+        rows = polars.read_csv(
+            path, separator=";", infer_schema_length=None, schema_overrides={"quality": polars.Int64}
+        )
         rows = rows.with_columns(polars.exclude("quality").cast(polars.Float64), polars.lit(colour).alias("colour"))
         colours.append(rows)
     return polars.concat(colours).with_columns(_text(polars.col("quality") >= GOOD_WINE).alias("good"))

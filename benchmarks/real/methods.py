@@ -86,7 +86,7 @@ class Method(ABC):
 
     @abstractmethod
     def answer(self, split: Split, plan: ResolvedScenario | None) -> Answer:
-        """Return the answer on a split's people; ``plan`` is the resolved scenario, which is the same for all splits."""
+        """Return the answer on a split's people; ``plan`` is the resolved scenario, the same for all splits."""
 
 
 def _volunteers(split: Split) -> Records:
@@ -98,7 +98,7 @@ def _few(split: Split) -> Records:
 
 
 def _of_target(split: Split) -> Records:
-    """Return as many people of T as there are volunteers, drawn from the agents; with replacement where they are fewer."""
+    """Return as many of the agents as there are volunteers, drawn with replacement where they are fewer."""
     n, there = len(split.volunteers), len(split.agents)
     if n <= there:
         return split.agents.take(np.arange(n))

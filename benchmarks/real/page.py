@@ -67,20 +67,21 @@ def text(rows: list[Row], pictures: str) -> str:
 
 _OPENING = """# Real shifts: what to expect for data like yours
 
-People come with volunteers and a population that differs from them. This page shows what each way to an answer was worth where records
-are real: the loss on the population, from {splits} splits of each data set. It is written from
-`benchmarks/results/real.jsonl` by the second of these commands; the first one measures what is missing there (an hour or more), and goes
-on where it was stopped:
+People come with volunteers and a population that differs from them. This page shows what each way to an answer was
+worth where records are real: the loss on the population, from {splits} splits of each data set. It is written from
+`benchmarks/results/real.jsonl` by the second of these commands; the first one measures what is missing there (an
+hour or more), and goes on where it was stopped:
 
     python -m benchmarks.real
     python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real
 
 ## What is compared
 
-Every split draws anew who the volunteers are, and divides T's people: a third are judges, who only tell how good an answer is, and the
-others are the agents. n and N below are how many volunteers and agents the data have. Both sides have the same epsilon; the curator's delta
-is 1e-6, and each agent gives one bit. Intervals are Student's at 95% over splits; splits share people, so an interval is about the draw
-of the split and of the noise, and says nothing about people of another year.
+Every split draws anew who the volunteers are, and divides T's people: a third are judges, who only tell how good an
+answer is, and the others are the agents. n and N below are how many volunteers and agents the data have. Both sides
+have the same epsilon; the curator's delta is 1e-6, and each agent gives one bit. Intervals are Student's at 95%
+over splits; splits share people, so an interval is about the draw of the split and of the noise, and says nothing
+about people of another year.
 
 {shifts}
 
@@ -88,14 +89,18 @@ of the split and of the noise, and says nothing about people of another year.
 |---|---|
 {methods}
 
-* `constant` knows which label is more frequent among the judges. No private answer knows that for sure, so it is a little too good.
-* `private-optimum` is what the same learner and the same budget could do, were the volunteers people of T. Where T has fewer agents than
-  there are volunteers, as many are drawn from them *with replacement*: the noise is that of n people, what can be known about T is that
-  of N people. So the optimum is then a little too bad and the share that is closed a little too large; the tables mark it with *.
-* `balance` sees the volunteers' records and T's margins (the mean of each feature, the share of labels) in the clear; `balance-propensity`
-  sees the features of each agent, too, but no agent's label. Weights are kept from growing so unequal that the sample would shrink by
-  more than ten times (`benchmarks/real/balance.py`). Beside them `optimum` sees all agents' records with their labels.
-* The protocols run by the parties' own code, without messages and ledgers; the people are public data, so nobody's budget is spent.
+* `constant` knows which label is more frequent among the judges. No private answer knows that for sure, so it is a
+  little too good.
+* `private-optimum` is what the same learner and the same budget could do, were the volunteers people of T. Where T
+  has fewer agents than there are volunteers, as many are drawn from them *with replacement*: the noise is that of n
+  people, what can be known about T is that of N people. So the optimum is then a little too bad and the share that
+  is closed a little too large; the tables mark it with *.
+* `balance` sees the volunteers' records and T's margins (the mean of each feature, the share of labels) in the
+  clear; `balance-propensity` sees the features of each agent, too, but no agent's label. Raked weights are kept from
+  growing so unequal that the sample would shrink by more than ten times, the others are trimmed at fifty times the
+  average (`benchmarks/real/balance.py`). `optimum` sees all agents' records with their labels.
+* The protocols run by the parties' own code, without messages and ledgers; the people are public data, so nobody's
+  budget is spent.
 """
 
 
@@ -115,15 +120,16 @@ def _expect(rows: list[Row]) -> str:
     by_shift = {row["shift"]: row for row in rows}
 
     def moved(one: Verdict) -> bool:
-        return abs(by_shift[one.shift]["share_source"] - by_shift[one.shift]["share_target"]) >= LARGE
+        row = by_shift[one.shift]
+        return bool(abs(row["share_source"] - row["share_target"]) >= LARGE)
 
     def few(one: Verdict) -> bool:
         return bool(by_shift[one.shift]["agents"] <= FEW)
 
     lines = [
         "## What to expect\n",
-        f"All of this is about `{SERVICES[0]}` at epsilon = {DEMANDED:g} on both sides, in points of the loss, beside the best of "
-        "curator alone, agents alone and the constant. Find the line that is like your data.\n",
+        f"All of this is about `{SERVICES[0]}` at epsilon = {DEMANDED:g} on both sides, in points of the loss, "
+        "beside the best of curator alone, agents alone and the constant. Find the line that is like your data.\n",
         _group(found, f"label shares of S and T differ by {_points(LARGE)} points or more", moved),
         _group(found, f"label shares differ by less than {_points(LARGE)} points", lambda one: not moved(one)),
         _group(found, f"N is {FEW:,} at most", few),
@@ -131,8 +137,9 @@ def _expect(rows: list[Row]) -> str:
     ]
     lines += ["\nWhich candidate won, over all shifts and splits: " + _chosen(rows) + ".\n"]
     lines += [
-        "A stated gap is what the judges can vouch for, whatever the data are: it depends on N and epsilon. With few agents the gap is "
-        "wide, and the answer may still be good; nobody can know. `referee plan` states it before any budget is spent.\n"
+        "A stated gap is what the judges can vouch for, whatever the data are: it depends on N and epsilon. With few "
+        "agents the gap is wide, and the answer may still be good; nobody can know. `referee plan` states it before "
+        "any budget is spent.\n"
     ]
     return "\n".join(line for line in lines if line)
 
@@ -146,7 +153,8 @@ def _group(found: list[Verdict], words: str, belongs: Callable[[Verdict], bool])
     named = ", ".join(f"`{one.shift}`" for one in group)
     return (
         f"* **{words}** ({named}): {_signed(statistics.mean(gained))} points gained on average, "
-        f"{_signed(min(gained))} at worst, {_signed(max(gained))} at best; the stated gap is {_points(gaps)} on average."
+        f"{_signed(min(gained))} at worst, {_signed(max(gained))} at best; the stated gap is {_points(gaps)} on "
+        "average."
     )
 
 
@@ -173,11 +181,13 @@ def _demands(rows: list[Row], method: str) -> str:
     counts = {relation: sum(one.relation == relation for one in found) for relation in _RELATIONS}
     lines = [
         f"## `{method}` beside two demands, epsilon = {DEMANDED:g}\n",
-        f"*Not worse than one side alone, or the constant.* Of {len(found)} shifts it is better in {counts['better']}, equal within "
-        f"its stated gap in {counts['equal']}, and worse in {counts['worse']}. In {wide} of these shifts the stated gap is wider "
-        "than the loss of the best without it: there the agents are too few to vouch for anything, and say so.\n",
-        f"*At least {CLOSED:.0%} of the way from the private source model to the private optimum, in half of the shifts where that way is "
-        f"longer than {_points(DISTANCE)} points.* It is longer in {len(far)}, and in {near} of these so much is closed.\n",
+        f"*Not worse than one side alone, or the constant.* Of {len(found)} shifts it is better in {counts['better']}, "
+        f"equal within its stated gap in {counts['equal']}, and worse in {counts['worse']}. In {wide} of these shifts "
+        "the stated gap is wider than the loss of the best without it: there the agents are too few to vouch for "
+        "anything, and say so.\n",
+        f"*At least {CLOSED:.0%} of the way from the private source model to the private optimum, in half of the "
+        f"shifts where that way is longer than {_points(DISTANCE)} points.* It is longer in {len(far)}, and in {near} "
+        "of these so much is closed.\n",
         "| shift | best without it | loss | its loss | gained, and 95% | stated gap | verdict | way | closed |",
         "|---|---|---:|---:|---:|---:|---|---:|---:|",
     ]
@@ -186,8 +196,8 @@ def _demands(rows: list[Row], method: str) -> str:
         way = "" if one.distance is None else _signed(one.distance)
         closed = "" if one.closed is None else f"{one.closed:.0%}"
         lines.append(
-            f"| `{one.shift}` | `{one.best}` | {_points(one.best_loss)} | {_points(one.loss)} | {_signed(one.gained)}{between} "
-            f"| {_points(one.gap)} | {_RELATIONS[one.relation]} | {way} | {closed} |"
+            f"| `{one.shift}` | `{one.best}` | {_points(one.best_loss)} | {_points(one.loss)} "
+            f"| {_signed(one.gained)}{between} | {_points(one.gap)} | {_RELATIONS[one.relation]} | {way} | {closed} |"
         )
     return "\n".join([*lines, ""])
 
@@ -242,7 +252,9 @@ def _shift(rows: list[Row], shift: Shift, pictures: str) -> str:
         one = verdict(cells, method)
         if one is not None:
             lines.append(_sentence(one, cells[method]))
-    refused = sorted({(row["method"], row["refused"]) for row in rows if row["shift"] == shift.name and "refused" in row})
+    refused = sorted(
+        {(row["method"], row["refused"]) for row in rows if row["shift"] == shift.name and "refused" in row}
+    )
     lines += [f"* `{name}` is refused: {why}" for name, why in refused]
     return "\n".join([*lines, ""])
 
@@ -251,8 +263,9 @@ def _sentence(one: Verdict, row: Row) -> str:
     won = ", ".join(f"{name} ({count})" for name, count in sorted(row.get("chosen", {}).items(), key=lambda i: -i[1]))
     closed = "" if one.closed is None else f" It closes {one.closed:.0%} of the way to the private optimum."
     return (
-        f"* `{one.method}` at epsilon = {DEMANDED:g}: {_points(one.loss)}% beside {_points(one.best_loss)}% of `{one.best}`, so "
-        f"{_RELATIONS[one.relation]} (stated gap {_points(one.gap)} points).{closed} Winners: {won}."
+        f"* `{one.method}` at epsilon = {DEMANDED:g}: {_points(one.loss)}% beside "
+        f"{_points(one.best_loss)}% of `{one.best}`, so {_RELATIONS[one.relation]} "
+        f"(stated gap {_points(one.gap)} points).{closed} Winners: {won}."
     )
 
 

@@ -108,7 +108,12 @@ SHIFTS: tuple[Shift, ...] = (
         20_000,
     ),
     Shift(
-        "wine-red", "wine, white to red: is it good", "wine_quality", _is("colour", "white"), _is("colour", "red"), 4_898
+        "wine-red",
+        "wine, white to red: is it good",
+        "wine_quality",
+        _is("colour", "white"),
+        _is("colour", "red"),
+        4_898,
     ),
     Shift(
         "gas-later",

@@ -15,7 +15,7 @@ from benchmarks.real.shifts import by_name, load
 from common.planning.plan import resolve
 from deploy.simulation import conduct
 
-STATIONS = "RPT VAL ROS KIL SHA BIR DUB CLA MUL CLO BEL MAL".split()
+STATIONS = ["RPT", "VAL", "ROS", "KIL", "SHA", "BIR", "DUB", "CLA", "MUL", "CLO", "BEL", "MAL"]
 
 
 @pytest.fixture(scope="module")

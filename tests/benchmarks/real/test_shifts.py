@@ -12,7 +12,12 @@ import pytest
 from benchmarks.real.shifts import SHIFTS, Shift, load, rows, table
 
 SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).resolve().parents[3].parent / "shared" / "data"))
-SIZES = {"wine-red": (4_898, 1_599), "gas-later": (1_689, 5_008), "wind-seasons": (1_624, 4_950), "credit-newcomers": (562, 438)}  # fmt: skip
+SIZES = {
+    "wine-red": (4_898, 1_599),
+    "gas-later": (1_689, 5_008),
+    "wind-seasons": (1_624, 4_950),
+    "credit-newcomers": (562, 438),
+}
 
 
 @pytest.mark.parametrize("shift", SHIFTS, ids=lambda shift: shift.name)
