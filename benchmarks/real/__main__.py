@@ -101,6 +101,9 @@ def main(arguments: list[str] | None = None) -> int:
     except TandemError as error:
         print(error.detail, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"stopped: {given.output} has what was measured, the same command goes on there", file=sys.stderr)
+        return 130
     rows = [found[name] for name in wanted]
     if given.json:
         print(json.dumps([row for row in rows if row["splits"]], allow_nan=False))

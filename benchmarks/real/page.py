@@ -69,8 +69,8 @@ _OPENING = """# Real shifts: what to expect for data like yours
 
 People come with volunteers and a population that differs from them. This page shows what each way to an answer was
 worth where records are real: the loss on the population, from {splits} splits of each data set. It is written from
-`benchmarks/results/real.jsonl` by the second of these commands; the first one measures what is missing there (an
-hour or more), and goes on where it was stopped:
+`benchmarks/results/real.jsonl` by the second of these commands; the first one measures what is missing there (half
+an hour on two cores), and goes on where it was stopped; after a change of code `--again` measures what is there anew:
 
     python -m benchmarks.real
     python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real
