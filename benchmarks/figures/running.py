@@ -41,11 +41,9 @@ def run(figure: Figure, tasks: list[tuple[str, int]], workers: int, keep: Callab
     BadInput
         If a process was killed (out of memory, most likely).
     """
-    share = str(max(1, (os.cpu_count() or 1) // workers))
-    for name in _THREADS:  # read by the processes when they start: more threads than cores slow each other down
-        os.environ.setdefault(name, share)
+    share_cores(workers)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _end_with_parent) as pool:
+    with ProcessPoolExecutor(workers, context, end_with_parent) as pool:
         waiting = iter(tasks)
         running: set[Future[Row]] = set()
         try:
@@ -71,7 +69,14 @@ def run(figure: Figure, tasks: list[tuple[str, int]], workers: int, keep: Callab
             raise
 
 
-def _end_with_parent() -> None:
+def share_cores(workers: int) -> None:
+    """Give each of so many processes that are yet to start its share of the cores."""
+    share = str(max(1, (os.cpu_count() or 1) // workers))
+    for name in _THREADS:  # read by the processes when they start: more threads than cores slow each other down
+        os.environ.setdefault(name, share)
+
+
+def end_with_parent() -> None:
     """End this process when the one that started it is killed: nobody waits for its results then."""
     parent = multiprocessing.parent_process()
 

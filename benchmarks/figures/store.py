@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.figures.base import Measured
 from common.core.errors import BadData, BadInput
@@ -25,20 +26,20 @@ class Row:
     measured: Measured
 
 
-class ResultFile:
-    """The results of one figure.
+class JsonLines:
+    """A file of JSON objects, one a line.
 
     Parameters
     ----------
     path
-        Created with the first row.
+        Created with the first line.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def rows(self) -> list[Row]:
-        """Return all rows, in the order in which they were appended; an unfinished last line is none.
+    def values(self) -> list[dict[str, Any]]:
+        """Return all objects, in the order in which they were appended; an unfinished last line is none.
 
         Raises
         ------
@@ -47,21 +48,28 @@ class ResultFile:
         """
         if not self.path.exists():
             return []
-        lines = self.path.read_bytes().split(b"\n")
         # What follows the last line break was cut off while it was written; without it there is nothing there.
-        found = []
-        for number, line in enumerate(lines[:-1], start=1):
-            try:
-                found.append(Row(**json.loads(line)))
-            except (ValueError, TypeError):
-                raise BadData(
-                    f"line {number} of {self.path} is no result: remove the line, and its repetition is measured again"
-                ) from None
-        return found
+        lines = self.path.read_bytes().split(b"\n")[:-1]
+        return [self._parsed(number, line) for number, line in enumerate(lines, start=1)]
+
+    def _parsed(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise self.flaw(number)
+        return value
+
+    def flaw(self, number: int) -> BadData:
+        """Return the problem of a line that is no result; lines are counted from 1."""
+        return BadData(
+            f"line {number} of {self.path} is no result: remove the line, and its repetition is measured again"
+        )
 
     @contextmanager
-    def writing(self) -> Iterator[Callable[[Row], None]]:
-        """Open the file for one writer: give a function that appends a row, which is on disk when it returns.
+    def appending(self) -> Iterator[Callable[[dict[str, Any]], None]]:
+        """Open the file for one writer: give a function that appends an object, which is on disk when it returns.
 
         Raises
         ------
@@ -73,15 +81,55 @@ class ResultFile:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise BadInput(
-                    f"another process writes to {self.path}: wait for it, or draw with --draw-only"
-                ) from None
+                raise BadInput(f"another process writes to {self.path}: wait for it, or draw what is there") from None
             # An unfinished last line: its repetition is measured again.
             os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
 
-            def append(row: Row) -> None:
-                file.write(json.dumps(asdict(row), allow_nan=False, separators=(",", ":")).encode() + b"\n")
+            def append(value: dict[str, Any]) -> None:
+                file.write(json.dumps(value, allow_nan=False, separators=(",", ":")).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
 
             yield append
+
+
+class ResultFile:
+    """The results of one figure.
+
+    Parameters
+    ----------
+    path
+        Created with the first row.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = JsonLines(path)
+
+    def rows(self) -> list[Row]:
+        """Return all rows, in the order in which they were appended; an unfinished last line is none.
+
+        Raises
+        ------
+        BadData
+            If another line than the last cannot be read.
+        """
+        found = []
+        for number, value in enumerate(self._lines.values(), start=1):
+            try:
+                found.append(Row(**value))
+            except TypeError:
+                raise self._lines.flaw(number) from None
+        return found
+
+    @contextmanager
+    def writing(self) -> Iterator[Callable[[Row], None]]:
+        """Open the file for one writer: give a function that appends a row, which is on disk when it returns.
+
+        Raises
+        ------
+        BadInput
+            If another process writes to it.
+        """
+        with self._lines.appending() as append:
+            yield lambda row: append(asdict(row))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.real import balance
 from benchmarks.real.shifts import Shift, table
-from common.planning.plan import resolve
+from common.core.arrays import Floats
+from common.numerics.randomness import subseed
+from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.constant import Constant
@@ -22,6 +25,8 @@ from deploy.simulation import conduct
 DELTA = 1e-6
 GAP = 0.01
 """Heats go on until the answer is shown to be so near the best candidate."""
+_FEW = 16
+"""The curator's people where it is never asked."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -35,70 +40,222 @@ class Split:
     seed: int
 
 
-def scenario(split: Split, epsilon: float, protocol: str, **changes: Any) -> Scenario:
-    """Return the scenario of a protocol on a split's people, epsilon the same on both sides."""
-    people = {name: value for name, value in table(split.shift).wire().items() if value is not None}
-    learner = {"name": "sgd", "loss": "logistic", "steps": 300_000, "clip": 1.0, "noise": "plan", "diameter": 32.0}
-    curator = {"n": len(split.volunteers), "epsilon": epsilon, "delta": DELTA, "learner": learner}
-    return parse(
-        {
-            "name": split.shift.name,
-            "title": split.shift.words,
-            "protocol": protocol,
-            "alpha": GAP,
-            "mode": "agnostic",
-            "people": "simulated",  # public data: nobody's budget is spent
-            "divergence": {"chi_squared": 3.0},
-            "source": {"table": people},
-            "target": {"table": people},
-            "agents": {"count": len(split.agents), "mechanism": {"name": "warner", "epsilon": epsilon}},
-            **{name: value for name, value in changes.items() if name != "curator"},
-            "curator": curator | changes.get("curator", {}),
+class Answer(NamedTuple):
+    """What a method answered.
+
+    Attributes
+    ----------
+    hypothesis
+        Which label a person has.
+    gap
+        By how much its loss may exceed that of the best candidate, where the method states that.
+    chosen
+        The candidate's name, where there were several.
+    """
+
+    hypothesis: Hypothesis
+    gap: float | None = None
+    chosen: str | None = None
+
+
+class Method(ABC):
+    """A way to an answer.
+
+    Attributes
+    ----------
+    words
+        For people: what it does, and what it sees.
+    """
+
+    words: str
+
+    @property
+    @abstractmethod
+    def private(self) -> bool:
+        """Whether the answer depends on epsilon."""
+
+    @abstractmethod
+    def scenario(self, shift: Shift, n: int, agents: int, epsilon: float) -> Scenario | None:
+        """Return what the services are asked to run, epsilon the same on both sides; None: it is no protocol.
+
+        Parameters
+        ----------
+        n, agents
+            How many people the curator and the agents are.
+        """
+
+    @abstractmethod
+    def answer(self, split: Split, plan: ResolvedScenario | None) -> Answer:
+        """Return the answer on a split's people; ``plan`` is the resolved scenario, the same for all splits."""
+
+
+def _volunteers(split: Split) -> Records:
+    return split.volunteers
+
+
+def _few(split: Split) -> Records:
+    return split.volunteers.take(np.arange(_FEW))
+
+
+def _of_target(split: Split) -> Records:
+    """Return as many of the agents as there are volunteers, drawn with replacement where they are fewer."""
+    n, there = len(split.volunteers), len(split.agents)
+    if n <= there:
+        return split.agents.take(np.arange(n))
+    return split.agents.take(np.random.default_rng(subseed(split.seed, "drawn again")).integers(there, size=n))
+
+
+@dataclass(frozen=True)
+class Served(Method):
+    """A protocol, run by the parties' own code on the split's people.
+
+    Attributes
+    ----------
+    changes
+        Of the scenario; what is in ``curator`` is laid over the curator's section.
+    curator
+        Who the curator's people are.
+    """
+
+    words: str
+    protocol: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    curator: Callable[[Split], Records] = _volunteers
+
+    @property
+    def private(self) -> bool:
+        """Whether the answer depends on epsilon: it does."""
+        return True
+
+    def scenario(self, shift: Shift, n: int, agents: int, epsilon: float) -> Scenario:
+        """Return the scenario of the protocol."""
+        people = {name: value for name, value in table(shift).wire().items() if value is not None}
+        curator = {
+            "n": n,
+            "epsilon": epsilon,
+            "delta": DELTA,
+            "learner": {"name": "discriminant", "norm": people["norm"], "mu": "plan"},
         }
-    )
+        return parse(
+            {
+                "name": shift.name,
+                "title": shift.words,
+                "protocol": self.protocol,
+                "alpha": GAP,
+                "mode": "agnostic",
+                "people": "simulated",  # public data: nobody's budget is spent
+                "divergence": {"chi_squared": 3.0},
+                "source": {"table": people},
+                "target": {"table": people},
+                "agents": {"count": agents, "mechanism": {"name": "warner", "epsilon": epsilon}},
+                **{name: value for name, value in self.changes.items() if name != "curator"},
+                "curator": curator | self.changes.get("curator", {}),
+            }
+        )
+
+    def answer(self, split: Split, plan: ResolvedScenario | None) -> Answer:
+        """Run the protocol; splits differ by people and by seed."""
+        assert plan is not None
+        held = (self.curator(split), split.agents)
+        outcome = conduct(plan, split.seed, lambda round_, hypothesis: None, held=held)
+        names = [judged.name for judged in outcome.judged or () if judged.hypothesis == outcome.hypothesis]
+        return Answer(outcome.hypothesis, outcome.gap, names[0] if names else None)
 
 
-def _run(split: Split, epsilon: float, protocol: str, volunteers: Records | None = None, **changes: Any) -> Hypothesis:
-    asked = scenario(split, epsilon, protocol, **changes)
-    held = (split.volunteers if volunteers is None else volunteers, split.agents)
-    return conduct(resolve(asked), split.seed, lambda round_, hypothesis: None, held=held).hypothesis
+@dataclass(frozen=True)
+class Clear(Method):
+    """An answer without privacy: ``fit`` sees the split's people."""
+
+    words: str
+    fit: Callable[[Split], Hypothesis]
+
+    @property
+    def private(self) -> bool:
+        """Whether the answer depends on epsilon: it does not."""
+        return False
+
+    def scenario(self, shift: Shift, n: int, agents: int, epsilon: float) -> None:
+        """Return None."""
+        return
+
+    def answer(self, split: Split, plan: ResolvedScenario | None) -> Answer:
+        """Fit."""
+        return Answer(self.fit(split))
 
 
-def _constant(split: Split, epsilon: float) -> Hypothesis:
+def _constant(split: Split) -> Hypothesis:
     return Constant(label=1 if np.mean(split.judges.labels > 0) > 0.5 else -1)
 
 
-def _agents_alone(split: Split, epsilon: float) -> Hypothesis:
-    """Learn in the local model; the curator stands by with a sample too small to matter, and is never asked."""
-    learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1e5, "diameter": 1.0}
-    idle = {"n": 16, "epsilon": 1e-3, "delta": 1e-9, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
-    few = split.volunteers.take(np.arange(16))
-    return _run(split, epsilon, "local-averages", few, curator=idle)
+def logistic(people: Records, weights: Floats | None = None) -> Linear:
+    """Return the half-space of a logistic regression with next to no penalty; weights of shape (people,).
+
+    A feature that all of them share weighs nothing: nothing could be known about others.
+    """
+    kept = balance.varying(people.features)
+    model = LogisticRegression(C=1e4, max_iter=2000).fit(people.features[:, kept], people.labels, weights)
+    weights = np.zeros(people.dimension)
+    weights[kept] = model.coef_[0]
+    return Linear(weights=tuple(weights.tolist()), threshold=-float(model.intercept_[0]))
 
 
-def _private_optimum(split: Split, epsilon: float) -> Hypothesis | None:
-    """Learn from as many people of T as there are volunteers, with the same learner and budget."""
-    if len(split.agents) < len(split.volunteers):
-        return None
-    others = split.agents.take(np.arange(len(split.volunteers)))
-    return _run(split, epsilon, "learn-and-test", others)
+def _raked(split: Split) -> Hypothesis:
+    return logistic(split.volunteers, balance.raked(split.volunteers, balance.Margins.of(split.agents)))
 
 
-def _optimum(split: Split, epsilon: float) -> Hypothesis:
-    model = LogisticRegression(C=1e4, max_iter=2000).fit(split.agents.features, split.agents.labels)
-    return Linear(weights=tuple(model.coef_[0].tolist()), threshold=-float(model.intercept_[0]))
+def _propensity(split: Split) -> Hypothesis:
+    return logistic(split.volunteers, balance.odds(split.volunteers.features, split.agents.features))
 
 
-Method = Callable[[Split, float], Hypothesis | None]
+_IDLE: dict[str, Any] = {
+    "n": _FEW,
+    "epsilon": 1e-3,
+    "delta": 1e-9,
+    "kappa": None,
+    "eta": 1.0,
+    "rounds": 1,
+    "learner": {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1e5, "diameter": 1.0},
+}
+"""A curator that stands by with a sample too small to matter, and is never asked."""
+
+_STEPS: dict[str, Any] = {
+    "name": "sgd",
+    "loss": "logistic",
+    "steps": 300_000,
+    "clip": 1.0,
+    "noise": "plan",
+    "diameter": 32.0,
+}
+"""The learner where the sample is reweighed: the other one learns from it as it is."""
+
+_ONE_MODEL: dict[str, Any] = {"curator": {"kappa": 0.5}}
+"""A model of weights that nothing has moved costs the same with any kappa; small samples have none of the plan's."""
 
 METHODS: dict[str, Method] = {
-    "constant": _constant,
-    "curator-alone": partial(_run, protocol="learn-and-test"),
-    "agents-alone": _agents_alone,
-    "str": partial(_run, protocol="subsample-test-reweigh", curator={"rounds": 4, "kappa": 0.25, "eta": 0.5}),
-    "portfolio": partial(_run, protocol="portfolio"),
-    "portfolio-raking": partial(_run, protocol="portfolio", portfolio={"raking": True}),
-    "private-optimum": _private_optimum,
-    "optimum": _optimum,
+    "constant": Clear("the more frequent label of T for everybody", _constant),
+    "curator-alone": Served("the curator's private model of the volunteers", "learn-and-test", _ONE_MODEL),
+    "agents-alone": Served("a model learned from the agents' answers only", "local-averages", {"curator": _IDLE}, _few),
+    "str": Served(
+        "Subsample-Test-Reweigh as in the paper, four rounds",
+        "subsample-test-reweigh",
+        {"curator": {"rounds": 4, "kappa": 0.25, "eta": 0.5, "learner": _STEPS}},
+    ),
+    "portfolio": Served("models, their repairs and constants, judged by agents", "portfolio"),
+    "portfolio-raking": Served(
+        "the same, of volunteers raked to the agents' labels",
+        "portfolio",
+        {"portfolio": {"raking": True}, "curator": {"learner": _STEPS}},
+    ),
+    "private-optimum": Served(
+        "the curator's learner and budget, on as many people of T", "learn-and-test", _ONE_MODEL, _of_target
+    ),
+    "balance": Clear("without privacy: volunteers raked to T's margins (entropy balancing)", _raked),
+    "balance-propensity": Clear("without privacy: volunteers weighed by their inverse propensity", _propensity),
+    "optimum": Clear("without privacy: a model of the agents' records", lambda split: logistic(split.agents)),
 }
-"""By name. ``optimum`` is without privacy; ``private-optimum`` has the curator's budget, on people of T."""
+"""By name, in the order of the tables."""
+
+SERVICES = ("portfolio", "portfolio-raking")
+"""The hybrid answers: those that must not be worse than one side alone."""
+ALONE = ("constant", "curator-alone", "agents-alone")
+"""What there is without a hybrid."""

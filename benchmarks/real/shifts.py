@@ -1,17 +1,16 @@
-"""Real shifts: who the curator's people are, who the population is, and how their columns become features."""
+"""Real shifts: who the curator's people are, and who the population is."""
 
 from __future__ import annotations
 
-import lzma
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars
 
+from benchmarks.real.datasets import DATASETS
 from common.core.arrays import AnyArray
 from common.people.tables.loading import encode
 from common.people.tables.source import TableSource
@@ -53,70 +52,12 @@ class Both:
     target: Records
 
 
-def _number(column: str, low: float, high: float, fill: float | None = None) -> dict[str, Any]:
-    return {"kind": "number", "column": column, "low": low, "high": high, "fill": fill}
-
-
-def _category(column: str, values: str) -> dict[str, Any]:
-    return {"kind": "category", "column": column, "values": values.split()}
-
-
-ADULT: dict[str, Any] = {
-    "files": ["adult.data", "adult.test"],
-    "label": {"column": "income", "positive": [">50K"], "negative": ["<=50K"]},
-    "norm": 2.0,
-    "features": [
-        _number("age", 17, 90),
-        _number("education-num", 1, 16),
-        _number("hours-per-week", 0, 80),
-        _number("capital-gain", 0, 20000),
-        _number("capital-loss", 0, 2500),
-        _category("marital-status", "Married-civ-spouse Married-AF-spouse Never-married Divorced Separated Widowed"),
-        _category(
-            "occupation",
-            "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty Handlers-cleaners "
-            "Machine-op-inspct Adm-clerical Farming-fishing Transport-moving Priv-house-serv Protective-serv",
-        ),
-    ],
-}
-FLIGHTS: dict[str, Any] = {
-    "files": ["flights.parquet"],
-    "label": {"column": "delayed", "positive": ["1"], "negative": ["0"]},
-    "norm": 2.0,
-    "features": [
-        _number("sched_dep_time", 500, 2359),
-        _number("distance", 0, 2600),
-        _number("temp", 10, 100, 55),
-        _number("wind_speed", 0, 40, 10),
-        _number("precip", 0, 0.1, 0),
-        _number("visib", 0, 10, 10),
-        _number("pressure", 990, 1040, 1018),
-        _category("origin", "EWR LGA JFK"),
-        _category("carrier", "UA B6 EV DL AA MQ US 9E WN VX FL AS F9"),
-        _category("dest", "ORD ATL LAX BOS MCO CLT SFO FLL MIA DCA DTW DFW RDU TPA DEN IAH MSP PBI BNA LAS"),
-    ],
-}
-_ADULT_COLUMNS = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
-]
+def _in(column: str, *numbers: int) -> Rows:
+    return lambda frame: np.asarray(frame[column].is_in(list(numbers)).to_numpy())
 
 
 def _months(*months: int) -> Rows:
-    return lambda frame: np.asarray(frame["month"].is_in(list(months)).to_numpy())
+    return _in("month", *months)
 
 
 def _hours(low: int, high: int) -> Rows:
@@ -166,39 +107,68 @@ SHIFTS: tuple[Shift, ...] = (
         _not(_is("carrier", "UA")),
         20_000,
     ),
+    Shift(
+        "wine-red",
+        "wine, white to red: is it good",
+        "wine_quality",
+        _is("colour", "white"),
+        _is("colour", "red"),
+        4_898,
+    ),
+    Shift(
+        "gas-later",
+        "gas sensors, first two batches to later ones: is it ethanol",
+        "gas_drift",
+        _in("batch", 1, 2),
+        _not(_in("batch", 1, 2)),
+        1_689,
+    ),
+    Shift(
+        "wind-seasons",
+        "wind, winter to other months: above 15 knots at Malin Head",
+        "wind",
+        _months(12, 1, 2),
+        _not(_months(12, 1, 2)),
+        1_624,
+    ),
+    Shift(
+        "credit-newcomers",
+        "credit, long residents to newcomers: is it paid back",
+        "south_german_credit",
+        _in("present_residence", 3, 4),
+        _not(_in("present_residence", 3, 4)),
+        562,
+    ),
 )
+
+
+def by_name(name: str) -> Shift:
+    """Return the shift of that name."""
+    return next(shift for shift in SHIFTS if shift.name == name)
 
 
 def table(shift: Shift) -> TableSource:
     """Return how a shift's columns become features."""
-    return TableSource.model_validate({"adult": ADULT, "nyc_flights": FLIGHTS}[shift.data])
+    return TableSource.model_validate(DATASETS[shift.data].table)
 
 
 @cache
 def _frame(folder: Path) -> polars.DataFrame:
-    if folder.name == "adult":
-        return _adult(folder)
-    known = polars.read_parquet(folder / "flights.parquet").filter(polars.col("delayed").is_not_null())
-    return known.with_columns(polars.col("delayed").cast(polars.Utf8))
+    return DATASETS[folder.name].read(folder)
 
 
-def _adult(folder: Path) -> polars.DataFrame:
-    rows = []
-    for file in ("adult.data.xz", "adult.test.xz"):
-        with lzma.open(folder / file, "rt") as lines:
-            fields = ([field.strip() for field in line.rstrip(".\n").split(",")] for line in lines)
-            rows += [row for row in fields if len(row) == len(_ADULT_COLUMNS) and "?" not in row]
-    frame = polars.DataFrame(rows, schema=_ADULT_COLUMNS, orient="row")
-    numbers = ("age", "education-num", "hours-per-week", "capital-gain", "capital-loss")
-    return frame.with_columns(polars.col(name).cast(polars.Float64) for name in numbers)
+def rows(shift: Shift, data: Path) -> polars.DataFrame:
+    """Return all rows of a shift's data set, of both sides and of neither."""
+    return _frame(data / shift.data)
 
 
+@cache
 def load(shift: Shift, data: Path) -> Both:
     """Return the records of both sides."""
-    frame, source = _frame(data / shift.data), table(shift)
+    frame, source = rows(shift, data), table(shift)
     sides = []
-    for rows in (shift.source, shift.target):
-        kept = frame.filter(polars.Series(rows(frame)))
+    for side in (shift.source, shift.target):
+        kept = frame.filter(polars.Series(side(frame)))
         positive = kept[source.label.column].is_in(list(source.label.positive)).to_numpy()
         sides.append(Records(encode(kept, source), np.where(positive, np.int8(1), np.int8(-1))).check())
     return Both(*sides)

@@ -93,6 +93,22 @@ def check_margins(scenario: Scenario, calls: int) -> None:
         )
 
 
+def check_learner(scenario: Scenario, calls: int) -> None:
+    """Refuse raking for a learner that sees the sample as it is.
+
+    Raises
+    ------
+    BadScenario
+        Naming what to change.
+    """
+    learner = scenario.curator.settings
+    if (calls > 1 or scenario.reweighs_before) and not learner.reweighs:
+        raise BadScenario(
+            f"curator.learner: {learner.name!r} learns from the sample as it is, so raking changes nothing of its "
+            "models: take a learner of draws, such as sgd, or one round without portfolio.raking"
+        )
+
+
 def rounds(scenario: Scenario) -> PlannedValue:
     """Plan how often the curator learns."""
     return follow(scenario.curator.rounds, lambda: LEARNT, "one model, with the whole budget", SOURCE)

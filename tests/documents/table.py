@@ -124,6 +124,11 @@ def _the_same_pictures(clone: Clone, done: Done) -> None:
         assert (clone.folder / picture.relative_to(ROOT)).read_bytes() == picture.read_bytes()
 
 
+def _the_same_page(clone: Clone, done: Done) -> None:
+    page = ROOT / "docs" / "real.md"
+    assert (clone.folder / page.relative_to(ROOT)).read_text() == page.read_text()
+
+
 def _no_environment(clone: Clone, done: Done) -> None:
     assert not (clone.folder / ".venv").exists()
 
@@ -263,6 +268,13 @@ SLOW: tuple[Job, ...] = (
     job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=_adapting_helps),
     finished("referee run hand-over", check=_both_labels),
     finished("referee run portfolio", "is shown to be"),
+    finished(
+        "referee run flights --set data=DIRECTORY",
+        "is shown to be",
+        values={"DIRECTORY": data("nyc_flights")},
+        status="(done|exhausted)",
+    ),
+    job("python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real", check=_the_same_page),
     Job(
         (
             Step("referee plan portfolio --set agents.count=617", ("gap 0.8061",)),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import polars
 
 from common.core.arrays import AnyArray, Indices, Words
 from common.numerics.randomness import RandomSource
@@ -89,10 +90,17 @@ def afterwards(before: Sampled, table: TableSource, size: int, changed: Path) ->
 
 
 def with_a_field_changed(folder: Path, into: Path, table: TableSource, row: int, column: str, text: str) -> Path:
-    """Copy a table's delimited files, with another text in one field of row number ``row`` over all files."""
+    """Copy a table's files, with another text in one field of row number ``row`` over all files."""
     into.mkdir(parents=True, exist_ok=True)
     for name in table.files:
         source = found(folder / name)
+        if source.suffix == ".parquet":
+            frame = polars.read_parquet(source)
+            if 0 <= row < len(frame):
+                frame[row, column] = polars.Series([text]).cast(frame.schema[column], strict=False)[0]
+            row -= len(frame)
+            frame.write_parquet(into / source.name)
+            continue
         target = into / source.name.removesuffix(".xz").removesuffix(".gz")
         lines = _text(source).splitlines()
         places = [at for at in range(len(lines)) if _is_row(lines, at, table)]

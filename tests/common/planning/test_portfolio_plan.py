@@ -87,3 +87,10 @@ def test_the_shipped_portfolio_has_agents_who_are_sure_to_tell_its_alpha() -> No
     """A run of it that ends without its answer would be chance, and the page that shows it says ``done``."""
     shipped = light(NOISE)
     assert plan(shipped).settings["gap"].value <= shipped.alpha
+
+
+@pytest.mark.parametrize("raking", ["curator.rounds=2", "portfolio.raking=true"])
+def test_raking_for_a_learner_that_never_looks_at_weights_is_refused(raking: str) -> None:
+    asked = load("portfolio", ["curator.learner={name: discriminant, norm: 1.0, mu: plan}", raking])
+    with pytest.raises(BadScenario, match="learns from the sample as it is"):
+        resolve(asked)
