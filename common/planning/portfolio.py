@@ -25,9 +25,9 @@ STEP = math.log(64.0)
 _MOST = 1 << 40
 
 
-def candidates(rounds: int) -> int:
-    """Return how many candidates there are: both constants, and each model as it is and recalibrated."""
-    return 2 + 2 * rounds
+def candidates(rounds: int, portfolio: Portfolio) -> int:
+    """Return how many candidates there are: both constants, and each model as it is and, if so, recalibrated."""
+    return 2 + rounds * (1 + int(portfolio.recalibrates))
 
 
 def judges(agents: int, portfolio: Portfolio) -> int:
@@ -77,15 +77,21 @@ def _least(enough: Callable[[int], bool]) -> int:
     return high
 
 
-def check_margins(scenario: Scenario, calls: int) -> None:
-    """Refuse counts that would be noise alone.
+def check(scenario: Scenario, calls: int) -> None:
+    """Refuse counts that would be noise alone, and further models that nothing tells what to be like.
 
     Raises
     ------
     BadScenario
         Naming what to raise.
     """
-    counts = calls + scenario.reweighs_before
+    settings = scenario.portfolio or Portfolio()
+    if calls > 1 and not settings.recalibrates:
+        raise BadScenario(
+            f"portfolio.repair: at 0 nobody tells how the sample is to be raked for {calls} models: set "
+            "curator.rounds=1, or a share of the agents who repair"
+        )
+    counts = settings.counts(calls)
     if scenario.margins_epsilon < counts * LEAST_EPSILON:
         raise BadScenario(
             f"portfolio.margins: {counts} counts of the curator's people share epsilon = {scenario.margins_epsilon:g}, "
@@ -110,7 +116,7 @@ def eta(scenario: Scenario) -> PlannedValue:
 
 def answers(scenario: Scenario, calls: int) -> PlannedValue:
     """Plan how many agents judge, in all."""
-    rivals = candidates(calls)
+    rivals = candidates(calls, scenario.portfolio or Portfolio())
     text = f"width of an interval <= alpha, {rivals} candidates"
     return fixed(judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta), text, SOURCE)
 
@@ -129,6 +135,7 @@ def agents(scenario: Scenario, judging: int) -> PlannedValue:
 def gap(scenario: Scenario, calls: int, enrolled: int) -> PlannedValue:
     """Plan the gap that the enrolled agents are sure to tell."""
     count = enrolled if scenario.agents.count == PLAN else int(scenario.agents.count)
-    heard = math.floor(judges(count, scenario.portfolio or Portfolio()) * (1.0 - scenario.agents.dropout))
-    told = told_apart(scenario.agents.value_mechanism, heard, candidates(calls), scenario.beta)
+    settings = scenario.portfolio or Portfolio()
+    heard = math.floor(judges(count, settings) * (1.0 - scenario.agents.dropout))
+    told = told_apart(scenario.agents.value_mechanism, heard, candidates(calls, settings), scenario.beta)
     return fixed(told, "what these agents are sure to tell apart, in loss", SOURCE)

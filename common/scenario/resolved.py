@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from common.core.errors import BadScenario
 from common.privacy.events import Release
 from common.privacy.rounding import down
+from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario, parse
 from common.scenario.sections import AgentCount, AgentsSection, CuratorSection, Density, Rounds, SampleSize, Step
 from common.vocabulary.learners.base import AnyLearner, LearnerSettings, parse_settings
@@ -62,8 +63,8 @@ class ResolvedScenario(Scenario):
 
     @property
     def planned_margins(self) -> tuple[Release, ...]:
-        """What a portfolio's counts of the curator's people cost: one in every round, and one of labels to rake by."""
-        counts = self.curator.rounds + self.reweighs_before
+        """What a portfolio's counts of the curator's people cost: one for each repair, and one of labels to rake by."""
+        counts = (self.portfolio or Portfolio()).counts(self.curator.rounds)
         return counts * (Release(epsilon=down(self.margins_epsilon / counts)),) if self.margins_epsilon else ()
 
 

@@ -112,7 +112,10 @@ class Scenario(Value):
         """What a portfolio's counts of the curator's people cost in all; 0 where the protocol makes none."""
         if not demands_of(self.protocol).portfolio:
             return 0.0
-        epsilon, share = self.curator.epsilon, (self.portfolio or Portfolio()).margins
+        settings = self.portfolio or Portfolio()
+        if settings.counts(1) == 0:
+            return 0.0
+        epsilon, share = self.curator.epsilon, settings.margins
         return min(MOST_FOR_MARGINS, MOST_FOR_MARGINS if epsilon is None else down(share * epsilon))
 
     @property

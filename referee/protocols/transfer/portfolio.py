@@ -11,6 +11,7 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadMessage, BadScenario
+from common.planning.portfolio import candidates as candidates_of
 from common.planning.portfolio import judges
 from common.scenario.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario
@@ -74,8 +75,12 @@ class PortfolioProtocol(Protocol):
         judging = judges(scenario.agents.count, settings)
         telling = math.floor(settings.labels * (scenario.agents.count - judging))
         repairing = (scenario.agents.count - judging - telling) // rounds
+        if not settings.recalibrates:  # who tells a label has judged a constant, and nothing else is told
+            telling = judging // (2 * _FIRST)
+            judging -= telling
         _ = scenario.agents.bit_mechanism  # refused before the curator spends anything
-        if min(telling, repairing) < 1 or judging < 2 + 2 * rounds:
+        silent = telling < 1 or (settings.recalibrates and repairing < 1)
+        if silent or judging < candidates_of(rounds, settings):
             raise BadScenario(
                 f"agents.count: {scenario.agents.count} agents are too few for a portfolio of {rounds} models: some "
                 "tell their label, some recalibrate each model, and each candidate has a judge"
@@ -91,6 +96,8 @@ class PortfolioProtocol(Protocol):
             candidates.append(("model" if t == 1 else f"model {t}, raked by scores", hypothesis))
             if hypothesis.kind not in plain_kinds() or isinstance(hypothesis, Constant):
                 yield Progress(f"round {t}: a model of kind {hypothesis.kind} has no score to repair", {})
+                break
+            if not settings.recalibrates:
                 break
             found = yield from _survey(scenario, settings, hypothesis, repairing, public + t * _APART, labels)
             try:
