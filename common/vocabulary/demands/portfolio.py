@@ -18,6 +18,8 @@ DEMANDS.register("portfolio")(
         ),
         reweighs=False,
         portfolio=True,
+        claims=False,
+        transfers=True,
         further={"margins": 1},
     )
 )
