@@ -1,7 +1,8 @@
 """Settings that fit the size: what so many people on both sides can give, before any of them is touched.
 
-The rules are those of docs/portfolio.md ("Settings that fit the size"), which also says what they rest on. Nothing here reads a record. Sizes, budgets and the mechanism are public, and they decide how fine a difference of
-losses the agents can tell and how much noise the curator's model has. From these two follows what is worth trying.
+The rules are those of docs/portfolio.md ("Settings that fit the size"), which also says what they rest on. Nothing here
+reads a record. Sizes, budgets and the mechanism are public, and they decide how fine a difference of losses the agents
+can tell and how much noise the curator's model has. From these two follows what is worth trying.
 """
 
 from __future__ import annotations
@@ -213,9 +214,9 @@ def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], trie
     noise, judged = private_excess(sizes), protocol == "portfolio"
     sure = portfolio.told_apart(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta)
     bits = isinstance(sizes.mechanism, BitMechanism)
-    warnings = (
-        [] if judged else [words.no_judges(sizes.agents, tried.likely) if bits else words.no_bits(sizes.mechanism)]
-    )
+    warnings = []
+    if not judged:
+        warnings.append(words.no_judges(sizes.agents, tried.likely) if bits else words.no_bits(sizes.mechanism))
     if noise >= IGNORANT:
         warnings.append(words.no_model(sizes.n, sizes.epsilon, noise, IGNORANT, ball=sizes.reach > 1.0))
     return Advice(

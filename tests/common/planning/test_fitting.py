@@ -45,7 +45,7 @@ def test_the_better_of_two_candidates_that_differ_as_is_told_has_the_smaller_est
         return float(np.mean(estimates(0.5 - difference / 2.0) < estimates(0.5 + difference / 2.0)))
 
     assert right(gap) == pytest.approx(0.95, abs=0.015)
-    assert right(gap / 3.0) == pytest.approx(0.71, abs=0.03)  # the worse one in 3 of 10 runs
+    assert right(gap / 3.0) == pytest.approx(0.71, abs=0.03)  # in 70 of 100 runs
 
 
 def test_answers_of_the_mechanism_itself_vary_as_the_plan_assumes():
