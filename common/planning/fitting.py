@@ -184,7 +184,7 @@ def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
 
 
 def advice_of(scenario: Scenario) -> Advice | None:
-    """Return what fits a scenario that leaves neither number of people open; None where it does, or nothing is judged."""
+    """Return what fits a scenario that leaves neither number of people open; None for all others."""
     n, agents = scenario.curator.n, scenario.agents.count
     return None if n == PLAN or agents == PLAN else advice(scenario, int(n), int(agents))
 

@@ -19,9 +19,9 @@ def points(share: float) -> str:
 def of_agents(agents: int, told: float, sure: float, likely: float) -> str:
     """Say what agents tell apart: a difference ``told`` in a share ``likely`` of the runs, ``sure`` in any case."""
     return (
-        f"{agents:,} agents tell {points(told)} of loss apart, not {points(told / 3.0)}: the better of two candidates has "
-        f"the smaller estimate in {_PERCENT * likely:.0f} of 100 runs if they differ by {points(told)}, in 70 if by a third "
-        f"of that. Whatever the losses are, they are sure to tell {points(sure)} apart"
+        f"{agents:,} agents tell {points(told)} of loss apart, not {points(told / 3.0)}: the better of two candidates "
+        f"has the smaller estimate in {_PERCENT * likely:.0f} of 100 runs if they differ by {points(told)}, in 70 if by "
+        f"a third of that. Whatever the losses are, they are sure to tell {points(sure)} apart"
     )
 
 
@@ -75,7 +75,7 @@ def no_model(n: int, epsilon: float | None, noise: float, ignorant: float, *, ba
     """Say that the curator's model may be noise; where its learner has a ``ball`` that could be smaller, say so."""
     smaller = "; a learner with a smaller ball (diameter) has less" if ball else ""
     return (
-        f"the model of {n:,} people with epsilon = {epsilon or math.inf:g} may be noise alone ({noise:.2g} of its loss; "
-        f"knowing nothing costs {ignorant:.2f}), so no more than a constant can be expected: enlarge n or epsilon, or take "
-        f"fewer features{smaller}"
+        f"the model of {n:,} people with epsilon = {epsilon or math.inf:g} may be noise alone ({noise:.2g} of its "
+        f"loss; knowing nothing costs {ignorant:.2f}), so no more than a constant can be expected: enlarge n or "
+        f"epsilon, or take fewer features{smaller}"
     )
