@@ -20,8 +20,8 @@ def of_agents(agents: int, told: float, sure: float, likely: float) -> str:
     """Say what agents tell apart: a difference ``told`` in a share ``likely`` of the runs, ``sure`` in any case."""
     return (
         f"{agents:,} agents tell {points(told)} of loss apart, not {points(told / 3.0)}: the better of two candidates "
-        f"has the smaller estimate in {_PERCENT * likely:.0f} of 100 runs if they differ by {points(told)}, in 70 if by "
-        f"a third of that. Whatever the losses are, they are sure to tell {points(sure)} apart"
+        f"has the smaller estimate in {_PERCENT * likely:.0f} of 100 runs if they differ by {points(told)}, in 70 if "
+        f"by a third of that. Whatever the losses are, they are sure to tell {points(sure)} apart"
     )
 
 

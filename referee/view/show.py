@@ -22,6 +22,7 @@ from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import HYPOTHESES
 from referee.audit.audit import Audit
+from referee.view.intervals import in_words
 from referee.view.report import PROMISED, SIMULATED, TRUTHS, interval, lost, over_all_runs
 
 _OUT = Console()
@@ -81,8 +82,7 @@ def _line(text: str, numbers: dict[str, float]) -> str:
     text = _shown(text)
     if "value" not in numbers:
         return f"  {text}"
-    interval = f"{numbers['low']:.4f} to {numbers['high']:.4f}"
-    return f"  {text}: loss on T {numbers['value']:.4f} ({interval}), {int(numbers['asked']):,} agents asked"
+    return f"  {text}: loss on T {in_words(numbers)}, {int(numbers['asked']):,} agents asked"
 
 
 def result(document: dict[str, Any], *, simulated: bool) -> None:
@@ -102,7 +102,7 @@ def result(document: dict[str, Any], *, simulated: bool) -> None:
         e = document["estimate"]
         table.add_row(
             "loss on T, estimated" if _about_a_loss(document) else "estimate of the agents",
-            f"{e['value']:.4f}, in {e['low']:.4f} to {e['high']:.4f} at {e['confidence']:.0%}",
+            f"{in_words(e)}, at {e['confidence']:.0%}",
         )
     for judged in document.get("candidates", []):
         table.add_row(f"  {_shown(judged['name'])}", interval(judged))
