@@ -12,6 +12,9 @@ from tandem.estimators import TransferClassifier
 from tandem.estimators.learners import FewForTeachersWarning, learner_settings, suffice
 from tests.tandem.estimators.people import square
 
+# Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
+pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+
 TREES = {"name": "model-agnostic", "teacher": DecisionTreeClassifier(max_depth=3), "chunks": 60}
 
 
