@@ -19,6 +19,7 @@ from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.learners.sgd import OpenSgd
 from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
+from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.open_values import PLAN
 
 LIKELY = 0.95
@@ -30,6 +31,8 @@ SECOND = 0.015
 """A second model competes where those who judge six candidates are likely to tell so fine a difference..."""
 QUIET = 0.05
 """... and where noise, at half the budget for each, may cost a model so much at most."""
+NARROW, WIDE = 2.0, 60.0
+"""Diameters between which a learner's ball is chosen."""
 JUDGES = 0.25
 """Agents who are not even likely to tell so coarse a difference choose by chance: they judge nothing."""
 IGNORANT = math.log(2.0)
@@ -122,6 +125,20 @@ def private_excess(sizes: Sizes) -> float:
     if sizes.delta:
         width = min(width, math.sqrt(width * math.log(1.0 / sizes.delta)))
     return sizes.reach * width / (sizes.n * sizes.epsilon)
+
+
+def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
+    """Return the diameter of a ball of models, of a loss of slope 1, whose noise may cost ``QUIET`` at most.
+
+    In a wider ball a model fits better and its noise is more: :func:`private_excess` is linear in the radius. So the
+    ball is as wide as n and the budget allow, from ``NARROW`` to ``WIDE``. Of a learner that learned once on Adult and
+    on flights (1,000, 4,000 and 20,000 people, epsilon = 1, diameters from 2 to 120) the 0/1 loss on people like its
+    own was least where this order is .02 to .15.
+    """
+    if not (n > 0 and 0.0 < epsilon < math.inf and 0.0 <= delta < 1.0):
+        return NARROW  # refused where the scenario is read
+    unit = private_excess(Sizes(n, 0, dimension, epsilon, delta, Warner(epsilon=1.0), 0.5, reach=0.5))
+    return min(WIDE, max(NARROW, QUIET / unit))
 
 
 def likely(mechanism: Mechanism, agents: int, candidates: int) -> float:
@@ -229,7 +246,7 @@ def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], trie
         noise=noise,
         sentences=(
             words.of_agents(sizes.agents, tried.likely, sure, LIKELY) if judged else words.of_one(sizes.agents, sure),
-            words.of_noise(sizes.n, sizes.epsilon, noise, IGNORANT),
+            words.of_noise(sizes.n, sizes.epsilon, noise, IGNORANT, QUIET, ball=sizes.reach > 1.0),
             words.of_choice(tried.rounds, tried.repair) if judged else words.NO_CHOICE,
         ),
         warnings=tuple(warnings),

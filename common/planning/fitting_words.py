@@ -30,14 +30,17 @@ def of_one(agents: int, sure: float) -> str:
     return f"{agents:,} agents tell the loss of one model to within an interval {points(sure)} wide at most"
 
 
-def of_noise(n: int, epsilon: float | None, noise: float, ignorant: float) -> str:
-    """Say what the curator's noise may cost."""
+def of_noise(n: int, epsilon: float | None, noise: float, ignorant: float, quiet: float, *, ball: bool) -> str:
+    """Say what the curator's noise may cost, and how much narrower its learner's ``ball`` makes it ``quiet``."""
     if epsilon is None:
         return f"The curator's model of {n:,} people has no noise, and no guarantee"
-    return (
+    said = (
         f"Noise may cost the model of {n:,} people with epsilon = {epsilon:g} about {noise:.2g} of its learner's loss, "
         f"of {ignorant:.2f} that a model has which knows nothing (an order, no bound)"
     )
+    if ball and noise > quiet:
+        said += f"; with {quiet / noise:.2g} of the learner's diameter it would be {quiet:g}"
+    return said
 
 
 def of_choice(rounds: int, repair: float) -> str:
@@ -73,7 +76,7 @@ def no_judges(agents: int, told: float) -> str:
 
 def no_model(n: int, epsilon: float | None, noise: float, ignorant: float, *, ball: bool) -> str:
     """Say that the curator's model may be noise; where its learner has a ``ball`` that could be smaller, say so."""
-    smaller = "; a learner with a smaller ball (diameter) has less" if ball else ""
+    smaller = "; a learner with a smaller diameter has less" if ball else ""
     return (
         f"the model of {n:,} people with epsilon = {epsilon or math.inf:g} may be noise alone ({noise:.2g} of its "
         f"loss; knowing nothing costs {ignorant:.2f}), so no more than a constant can be expected: enlarge n or "

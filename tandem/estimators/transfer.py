@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from common.core.errors import BadFit
-from common.planning.fitting import Advice
+from common.planning.fitting import Advice, diameter
 from tandem.estimators.base import Sides
 from tandem.estimators.binary import BinaryClassifier
-from tandem.estimators.fitting import FIT, UNDECIDED, Choice, advised, chosen, judged, warn
+from tandem.estimators.fitting import FIT, REWEIGH, UNDECIDED, Choice, advised, chosen, judged, warn
 from tandem.estimators.learners import (
+    DIAMETER,
     FewForTeachersWarning,
     check_public,
     learner_settings,
@@ -209,11 +210,12 @@ class TransferClassifier(BinaryClassifier):
         """Return the scenario of a fit, and what fits so many people."""
         people, agents = len(sides.curator), len(sides.population)
         given = self._given_numbers(agents)
-        first = learner_settings(self.learner, people, public, 1)
+        ball = self._diameter(people)
+        first = learner_settings(self.learner, people, public, 1, ball)
         check_public(first, public)
         found = advised(self._scenario_of(sides, public, first, UNDECIDED))
         choice = chosen(self.protocol, self.mode, given, found)
-        learner = learner_settings(self.learner, people, public, choice.rounds)
+        learner = learner_settings(self.learner, people, public, choice.rounds, ball)
         tree = self._scenario_of(sides, public, learner, choice)
         if leaves_votes_open(self.learner):
             learner["queries"] = self._points(tree, people, learner["queries"])
@@ -229,6 +231,12 @@ class TransferClassifier(BinaryClassifier):
         if rounds is not None and agents < rounds:
             raise BadFit(f"the population has {agents} people for {rounds} rounds: every round asks at least one")
         return {"rounds": rounds, **given}
+
+    def _diameter(self, people: int) -> float:
+        """Return the diameter of the ball of half-spaces: what fits the curator's people, but where rounds reweigh."""
+        if self.protocol == REWEIGH:
+            return DIAMETER
+        return diameter(people, self._number("epsilon"), self._number("delta"), self._schema.dimension)
 
     def _points(self, tree: dict[str, Any], people: int, public: int) -> int:
         """Return how many public points are labelled; warn if teachers have too few records all the same."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.numerics.randomness import RandomSource
-from common.planning.fitting import IGNORANT, Advice, Sizes, advice, advice_of, advise, likely, private_excess
+from common.planning.fitting import IGNORANT, Advice, Sizes, advice, advice_of, advise, diameter, likely, private_excess
 from common.planning.fitting_words import points
 from common.planning.portfolio import candidates, told_apart
 from common.scenario.loading import altered, load
@@ -102,6 +102,8 @@ def test_a_mechanism_that_answers_with_numbers_judges_no_portfolio():
 def test_a_curator_whose_model_is_noise_is_named():
     found = advise(sizes(n=100, reach=30.0))
     assert found.noise > IGNORANT
+    assert "with 0.019 of the learner's diameter it would be 0.05" in found.sentences[1]
+    assert "diameter" not in advise(sizes()).sentences[1]
     assert found.protocol == "portfolio"
     (warning,) = found.warnings
     assert "the model of 100 people with epsilon = 1 may be noise alone" in warning
@@ -117,6 +119,15 @@ def test_the_order_of_what_noise_costs_is_that_of_the_source():
     assert approximate == pytest.approx(math.sqrt(1_000 * math.log(1e6)) / 20_000)
     assert private_excess(sizes(40_000, reach=2.0)) == pytest.approx(private_excess(sizes()))
     assert private_excess(sizes(dimension=8)) <= pure
+
+
+def test_the_ball_is_as_wide_as_noise_allows():
+    wide, middle, narrow = (diameter(n, 1.0, 1e-6, 24) for n in (20_000, 4_000, 100))
+    assert (wide, narrow) == (60.0, 2.0)
+    assert private_excess(sizes(4_000, dimension=24, reach=middle / 2.0)) == pytest.approx(0.05)
+    assert diameter(4_000, 2.0, 1e-6, 24) == pytest.approx(2.0 * middle)
+    for wrong in ((4_000, -1.0, 1e-6), (4_000, 0.0, 1e-6), (4_000, 1.0, -0.1), (0, 1.0, 1e-6)):
+        assert diameter(*wrong, 24) == 2.0  # refused later, where the scenario is read
 
 
 @pytest.mark.parametrize("changes", [[], ["agents.count=617"], ["curator.n=500"]])

@@ -104,7 +104,7 @@ def test_what_does_not_go_together_is_refused(changes, said, monkeypatch):
 
 def test_no_protocol_is_unknown_to_its_defaults():
     with pytest.raises(BadFit, match="protocol must be"):
-        chosen("hopeful", "agnostic", {}, None)  # type: ignore[arg-type]
+        chosen("hopeful", "agnostic", {}, None)
 
 
 def test_a_fit_shows_its_candidates_and_the_gap_that_it_is_sure_of(tmp_path):
