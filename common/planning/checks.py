@@ -6,7 +6,7 @@ import math
 
 from common.core.errors import BadScenario
 from common.planning import formulas
-from common.planning.learners.base import planning_of, spent
+from common.planning.learners.base import affordable, planning_of, spent
 from common.planning.plan import Plan, plan, resolve
 from common.planning.problems.base import shortfalls
 from common.privacy.calibration import MIN_SUPPORT
@@ -46,7 +46,14 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
             f"enlarge n, or lower rounds, steps or draws"
         ]
     if requested <= curator.epsilon - scenario.margins_epsilon:
-        return []
+        counts = [(event, 1) for event in scenario.planned_margins]
+        calls = (n, kappa, eta, rounds, scenario.reweighs_before)
+        if not counts or affordable(curator.settings, curator.epsilon, curator.delta, *calls, beside=counts):
+            return []
+        return [
+            f"privacy: {rounds} rounds and {len(counts)} counts of the curator's people cost more together than "
+            f"epsilon = {curator.epsilon:g} at delta = {curator.delta:g}: enlarge n, add noise, or lower portfolio.margins"
+        ]
     return [
         f"privacy: {rounds} rounds cost epsilon = {requested:.4g} at delta = {curator.delta:g}, the budget is "
         f"{curator.epsilon:g}: enlarge n, add noise, or lower rounds, steps or draws"

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from common.core.errors import BadScenario
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario, parse
 from common.scenario.sections import AgentCount, AgentsSection, CuratorSection, Density, Rounds, SampleSize, Step
 from common.vocabulary.learners.base import AnyLearner, LearnerSettings, parse_settings
@@ -63,9 +62,8 @@ class ResolvedScenario(Scenario):
 
     @property
     def planned_margins(self) -> tuple[Release, ...]:
-        """What a portfolio's counts of the curator's people cost: one for each repair, and one of labels to rake by."""
-        counts = (self.portfolio or Portfolio()).counts(self.curator.rounds)
-        return counts * (Release(epsilon=down(self.margins_epsilon / counts)),) if self.margins_epsilon else ()
+        """What a portfolio's counts of the curator's people cost."""
+        return self.margins(self.curator.rounds)
 
 
 def settled(scenario: Scenario) -> ResolvedScenario:
