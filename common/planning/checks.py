@@ -52,7 +52,8 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
             return []
         return [
             f"privacy: {rounds} rounds and {len(counts)} counts of the curator's people cost more together than "
-            f"epsilon = {curator.epsilon:g} at delta = {curator.delta:g}: enlarge n, add noise, or lower portfolio.margins"
+            f"epsilon = {curator.epsilon:g} at delta = {curator.delta:g}: enlarge n, add noise, or lower "
+            "portfolio.margins"
         ]
     return [
         f"privacy: {rounds} rounds cost epsilon = {requested:.4g} at delta = {curator.delta:g}, the budget is "

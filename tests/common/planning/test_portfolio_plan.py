@@ -58,7 +58,7 @@ def test_a_few_hundred_people_s_models_and_counts_fit_the_budget_together():
 
 
 def test_calls_that_fit_alone_and_not_beside_the_counts_are_named():
-    few = load("portfolio", ["curator.n=600", "agents.count=600", "curator.learner.noise=42"])
+    few = load("portfolio", ["curator.n=600", "agents.count=600", "curator.learner.noise=8.9"])
     alone, together = violations(few.model_copy(update={"portfolio": Portfolio(repair=0.0)})), violations(few)
     assert not [told for told in alone if told.startswith("privacy")]
     assert [told for told in together if told.startswith("privacy: 1 rounds and 1 counts")]
