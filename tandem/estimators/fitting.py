@@ -72,7 +72,9 @@ def advised(tree: Mapping[str, Any]) -> Advice:
     return found
 
 
-def chosen(protocol: str, mode: str, given: Mapping[str, float | None], found: Advice) -> Choice:
+def chosen(
+    protocol: str, mode: str, given: Mapping[str, float | None], found: Advice, *, counted: bool = True
+) -> Choice:
     """Return what a fit runs: what is given, the protocol's defaults for the rest.
 
     Parameters
@@ -85,6 +87,9 @@ def chosen(protocol: str, mode: str, given: Mapping[str, float | None], found: A
         ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None.
     found
         What fits.
+    counted
+        Whether the learner's plan leaves a part of the budget to the counts that repairs take; if not, what fits is
+        judged without any.
 
     Raises
     ------
@@ -96,12 +101,12 @@ def chosen(protocol: str, mode: str, given: Mapping[str, float | None], found: A
     name = found.protocol if protocol == FIT else protocol
     if mode == "realizable" and name != REWEIGH:
         raise BadFit(f"mode='realizable' is for protocol={REWEIGH!r}, found protocol={protocol!r}: give that")
-    numbers = {**DEFAULTS[name], **({"rounds": found.rounds} if protocol == FIT else {})}
+    numbers = {**DEFAULTS[name], **({"rounds": found.rounds if counted else 1} if protocol == FIT else {})}
     numbers |= {key: value for key, value in given.items() if value is not None}
     rounds = int(numbers["rounds"])
     if rounds > 1 and name == ONCE:
         raise BadFit(f"rounds = {rounds}: agents are too few to tell models apart, so the curator learns once")
-    plain = name == PORTFOLIO and protocol == FIT and found.repair == 0.0 and rounds == 1
+    plain = name == PORTFOLIO and protocol == FIT and rounds == 1 and (found.repair == 0.0 or not counted)
     settings = {"repair": 0.0} if plain else None
     return Choice(name, rounds, numbers["kappa"], numbers["eta"], numbers["alpha"], settings)
 

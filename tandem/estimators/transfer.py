@@ -214,7 +214,7 @@ class TransferClassifier(BinaryClassifier):
         first = learner_settings(self.learner, people, public, 1, ball)
         check_public(first, public)
         found = advised(self._scenario_of(sides, public, first, UNDECIDED))
-        choice = chosen(self.protocol, self.mode, given, found)
+        choice = chosen(self.protocol, self.mode, given, found, counted=first.get("name") == "sgd")
         learner = learner_settings(self.learner, people, public, choice.rounds, ball)
         tree = self._scenario_of(sides, public, learner, choice)
         if leaves_votes_open(self.learner):
