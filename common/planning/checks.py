@@ -6,7 +6,7 @@ import math
 
 from common.core.errors import BadScenario
 from common.planning import formulas
-from common.planning.learners.base import planning_of, spent
+from common.planning.learners.base import affordable, planning_of, spent
 from common.planning.plan import Plan, plan, resolve
 from common.planning.problems.base import shortfalls
 from common.privacy.calibration import MIN_SUPPORT
@@ -46,7 +46,15 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
             f"enlarge n, or lower rounds, steps or draws"
         ]
     if requested <= curator.epsilon - scenario.margins_epsilon:
-        return []
+        counts = [(event, 1) for event in scenario.planned_margins]
+        calls = (n, kappa, eta, rounds, scenario.reweighs_before)
+        if not counts or affordable(curator.settings, curator.epsilon, curator.delta, *calls, beside=counts):
+            return []
+        return [
+            f"privacy: {rounds} rounds and {len(counts)} counts of the curator's people cost more together than "
+            f"epsilon = {curator.epsilon:g} at delta = {curator.delta:g}: enlarge n, add noise, or lower "
+            "portfolio.margins"
+        ]
     return [
         f"privacy: {rounds} rounds cost epsilon = {requested:.4g} at delta = {curator.delta:g}, the budget is "
         f"{curator.epsilon:g}: enlarge n, add noise, or lower rounds, steps or draws"
@@ -54,27 +62,25 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
 
 
 def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
+    """Check the sizes that a theorem about the answer's accuracy asks for, where one is claimed, and the agents."""
+    claimed = demands_of(scenario.protocol).claims and scenario.mode == "realizable"
+    return [*(_theorem(scenario, found) if claimed else []), *_agents(scenario, found)]
+
+
+def _theorem(scenario: Scenario, found: Plan) -> list[str]:
     told = []
     if found.n.value < found.sample.value:
         told.append(
             f"accuracy: n = {found.n.value:g} is below the {found.sample.value:g} that {found.sample.formula} asks "
             "for: the good distribution may not exist on this sample; enlarge n or alpha"
         )
-    agnostic = scenario.mode == "agnostic"  # no theorem says how many rounds, or how dense
-    if (
-        not agnostic
-        and found.kappa is not None
-        and found.kappa.rule is not None
-        and found.kappa.value > found.kappa.rule
-    ):
+    if found.kappa is not None and found.kappa.rule is not None and found.kappa.value > found.kappa.rule:
         told.append(
             f"accuracy: kappa = {found.kappa.value:g} is above {found.kappa.formula.removeprefix('given; ')} = "
             f"{found.kappa.rule:g}: the good distribution may be out of reach; lower kappa"
         )
     least = planning_of(scenario.curator.settings).least
     for name, figure in (("rounds", found.rounds), *((name, found.settings[name]) for name in least)):
-        if agnostic and name == "rounds":
-            continue
         if figure.rule is None and name != "rounds":
             told.append(
                 f"accuracy: {name} = {figure.value:g} cannot be checked, {figure.formula.removeprefix('given; ')}"
@@ -89,12 +95,26 @@ def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
                 f"accuracy: {name} = {figure.value:g} is below {figure.formula.removeprefix('given; ')} = "
                 f"{figure.rule:g}: enlarge {name} or alpha"
             )
-    if found.agents.rule is not None and found.agents.value < found.agents.rule:
-        told.append(
-            f"agents: count = {found.agents.value:g} is below the {found.agents.rule:g} that all rounds may ask in the "
-            "worst case: the run may end exhausted; enlarge count or the agents' epsilon"
-        )
     return told
+
+
+def _agents(scenario: Scenario, found: Plan) -> list[str]:
+    """Check that there are agents enough for what their answers are to show: that holds whatever was learned."""
+    if found.agents.rule is None or found.agents.value >= found.agents.rule:
+        return []
+    demands = demands_of(scenario.protocol)
+    if demands.portfolio:
+        wanted = "are sure to tell alpha apart: the run may end exhausted, and then states the gap that they told"
+    elif not demands.reweighs:
+        wanted = "tell a loss to within alpha: its interval is wider"
+    elif scenario.mode == "agnostic":
+        wanted = "tell every round's loss to within alpha/2: their intervals are wider"
+    else:
+        wanted = "all rounds may ask in the worst case: the run may end exhausted"
+    return [
+        f"agents: count = {found.agents.value:g} is below the {found.agents.rule:g} that {wanted}; enlarge count or "
+        "the agents' epsilon"
+    ]
 
 
 def _losses(scenario: Scenario) -> list[str]:

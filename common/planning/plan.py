@@ -164,7 +164,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
     learner, n = planning.settle(task)
     answers, clear = _answers(scenario, paper, calls)
     if judged:
-        portfolio.check_margins(scenario, calls)
+        portfolio.check(scenario, calls)
         portfolio.check_learner(scenario, calls)
     agents = portfolio.agents(scenario, int(answers.value)) if judged else _agents(scenario, calls, answers)
     gap = {"gap": portfolio.gap(scenario, calls, int(agents.value))} if judged else {}

@@ -26,8 +26,8 @@ _MOST = 1 << 40
 
 
 def candidates(rounds: int, portfolio: Portfolio) -> int:
-    """Return how many candidates there are: constants, the agents' own, and each model as it is and recalibrated."""
-    return 2 + int(portfolio.alone > 0.0) + 2 * rounds
+    """Return how many candidates there are: constants, the agents' own, each model and, if so, its repair."""
+    return 2 + int(portfolio.alone > 0.0) + rounds * (1 + int(portfolio.recalibrates))
 
 
 def judges(agents: int, portfolio: Portfolio) -> int:
@@ -77,15 +77,21 @@ def _least(enough: Callable[[int], bool]) -> int:
     return high
 
 
-def check_margins(scenario: Scenario, calls: int) -> None:
-    """Refuse counts that would be noise alone.
+def check(scenario: Scenario, calls: int) -> None:
+    """Refuse counts that would be noise alone, and further models that nothing tells what to be like.
 
     Raises
     ------
     BadScenario
         Naming what to raise.
     """
-    counts = calls + 1
+    settings = scenario.portfolio or Portfolio()
+    if calls > 1 and not settings.recalibrates:
+        raise BadScenario(
+            f"portfolio.repair: at 0 nobody tells how the sample is to be raked for {calls} models: set "
+            "curator.rounds=1, or a share of the agents who repair"
+        )
+    counts = settings.counts(calls)
     if scenario.margins_epsilon < counts * LEAST_EPSILON:
         raise BadScenario(
             f"portfolio.margins: {counts} counts of the curator's people share epsilon = {scenario.margins_epsilon:g}, "

@@ -22,7 +22,8 @@ class Portfolio(Value):
         shifts of label shares and may harm where the shift is another one: then no model of the plain sample competes.
     repair
         Share of the agents who tell what to repair: their label alone, then score, group and label. The others judge
-        the candidates.
+        the candidates. At 0 nothing is repaired and all judge, so that the model and the constants are told apart by
+        as many as there are.
     labels
         Share of those agents who tell their label alone.
     alone
@@ -36,8 +37,17 @@ class Portfolio(Value):
 
     margins: float = Field(default=0.1, gt=0, lt=1)
     raking: bool = False
-    repair: float = Field(default=0.4, gt=0, lt=1)
+    repair: float = Field(default=0.4, ge=0, lt=1)
     labels: float = Field(default=0.4, gt=0, lt=1)
     alone: float = Field(default=0.0, ge=0, lt=0.5)
     bins: Annotated[int, Field(ge=2, le=64)] = 8
     groups: Groups = ()
+
+    @property
+    def recalibrates(self) -> bool:
+        """Whether models are repaired, for which the curator counts its people and some agents do not judge."""
+        return self.repair > 0.0
+
+    def counts(self, rounds: int) -> int:
+        """Return how often the curator counts its people: once by label, and for each model's repair."""
+        return int(self.recalibrates or self.raking) + rounds * int(self.recalibrates)

@@ -62,9 +62,8 @@ class ResolvedScenario(Scenario):
 
     @property
     def planned_margins(self) -> tuple[Release, ...]:
-        """What a portfolio's counts of the curator's people cost: one of labels, and one in every round."""
-        counts = 1 + self.curator.rounds
-        return counts * (Release(epsilon=down(self.margins_epsilon / counts)),) if self.margins_epsilon else ()
+        """What a portfolio's counts of the curator's people cost."""
+        return self.margins(self.curator.rounds)
 
 
 def settled(scenario: Scenario) -> ResolvedScenario:

@@ -17,6 +17,7 @@ from common.core.errors import BadScenario, TandemError
 from common.core.values import Value, explain
 from common.people.spec import PopulationSpec, PublicPopulationSpec
 from common.people.tables.apart import apart
+from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.scenario.portfolio import Portfolio
 from common.scenario.problems.base import AnyProblem
@@ -112,8 +113,16 @@ class Scenario(Value):
         """What a portfolio's counts of the curator's people cost in all; 0 where the protocol makes none."""
         if not demands_of(self.protocol).portfolio:
             return 0.0
-        epsilon, share = self.curator.epsilon, (self.portfolio or Portfolio()).margins
+        settings = self.portfolio or Portfolio()
+        if settings.counts(1) == 0:
+            return 0.0
+        epsilon, share = self.curator.epsilon, settings.margins
         return min(MOST_FOR_MARGINS, MOST_FOR_MARGINS if epsilon is None else down(share * epsilon))
+
+    def margins(self, rounds: int) -> tuple[Release, ...]:
+        """Return what a portfolio's counts of the curator's people cost: of labels, and for each repair."""
+        counts = (self.portfolio or Portfolio()).counts(rounds)
+        return counts * (Release(epsilon=down(self.margins_epsilon / counts)),) if self.margins_epsilon else ()
 
     @property
     def reweighs_before(self) -> int:

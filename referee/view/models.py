@@ -20,6 +20,7 @@ from common.models.showing import lines
 from common.scenario.scenario import parse
 from common.wire.state import write_durably
 from referee.state.runfolder import read_file
+from referee.view.intervals import in_words
 
 
 def open_model(place: str | Path, task: int | None = None) -> Model:
@@ -69,7 +70,7 @@ def shown(model: Model) -> list[str]:
     said = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
     if model.estimate is not None:
         e = model.estimate
-        said.append(f"Loss on the population: {e.value:.3f}, in {e.low:.3f} .. {e.high:.3f} ({e.confidence:.0%}).")
+        said.append(f"Loss on the population: {in_words(e.wire(), 3)} ({e.confidence:.0%}).")
     return [plain(line) for line in said]
 
 

@@ -16,6 +16,7 @@ from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.demands.base import demands_of
 from common.wire.state import write_durably
+from referee.view.intervals import in_words
 
 History = list[dict[str, float]]
 """The numbers of each round, as the protocol noted them."""
@@ -93,8 +94,7 @@ def draw(folder: Path, scenario: ResolvedScenario, result: dict[str, Any], round
 
 def interval(judged: dict[str, Any]) -> str:
     """Return what the agents say of a candidate, in words."""
-    found = judged["estimate"]
-    return f"{found['value']:.4f}, in {found['low']:.4f} to {found['high']:.4f}, {judged['asked']:,} agents"
+    return f"{in_words(judged['estimate'])}, {judged['asked']:,} agents"
 
 
 def halts(scenario: ResolvedScenario) -> bool:
@@ -150,11 +150,8 @@ def _page(scenario: ResolvedScenario, result: dict[str, Any], rounds: History, d
     elif rounds:
         lines += ["", "(No figure: matplotlib is not installed here; `pip install 'tandem-hybrid[figures]'`.)"]
     if rounds:
-        lines += ["", "| round | loss on T | interval | agents asked |", "|---|---|---|---|"]
-        lines += [
-            f"| {r['round']:.0f} | {r['value']:.4f} | {r['low']:.4f} to {r['high']:.4f} | {r['asked']:,.0f} |"
-            for r in rounds
-        ]
+        lines += ["", "| round | loss on T | agents asked |", "|---|---|---|"]
+        lines += [f"| {r['round']:.0f} | {in_words(r)} | {r['asked']:,.0f} |" for r in rounds]
     if rounds:
         lines += ["", "Intervals are two-sided and hold for all rounds together."]
     if rounds and halts(scenario) and scenario.agents.test == "sequential":

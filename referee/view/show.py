@@ -15,12 +15,14 @@ from rich.table import Table
 
 from common.core.plain import plain
 from common.planning.checks import violations
+from common.planning.fitting import Advice, advice, advice_of
 from common.planning.plan import plan, rows, rows_of
 from common.planning.problems.base import planned_values
 from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import HYPOTHESES
 from referee.audit.audit import Audit
+from referee.view.intervals import in_words
 from referee.view.report import PROMISED, SIMULATED, TRUTHS, interval, lost, over_all_runs
 
 _OUT = Console()
@@ -40,6 +42,9 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
         return
     title = f"[bold]{scenario.name}[/bold]: {scenario.title}" + ("" if seed is None else f" [dim](seed {seed})[/dim]")
     title += f"\nrun folder: {folder}"
+    fits = advice_of(scenario)
+    for warning in () if fits is None else fits.warnings:
+        title += f"\nbefore anything is spent: {warning}"
     if not _ERR.is_terminal:
         yield _plain(title)
         return
@@ -77,8 +82,7 @@ def _line(text: str, numbers: dict[str, float]) -> str:
     text = _shown(text)
     if "value" not in numbers:
         return f"  {text}"
-    interval = f"{numbers['low']:.4f} to {numbers['high']:.4f}"
-    return f"  {text}: loss on T {numbers['value']:.4f} ({interval}), {int(numbers['asked']):,} agents asked"
+    return f"  {text}: loss on T {in_words(numbers)}, {int(numbers['asked']):,} agents asked"
 
 
 def result(document: dict[str, Any], *, simulated: bool) -> None:
@@ -98,7 +102,7 @@ def result(document: dict[str, Any], *, simulated: bool) -> None:
         e = document["estimate"]
         table.add_row(
             "loss on T, estimated" if _about_a_loss(document) else "estimate of the agents",
-            f"{e['value']:.4f}, in {e['low']:.4f} to {e['high']:.4f} at {e['confidence']:.0%}",
+            f"{in_words(e)}, at {e['confidence']:.0%}",
         )
     for judged in document.get("candidates", []):
         table.add_row(f"  {_shown(judged['name'])}", interval(judged))
@@ -171,7 +175,8 @@ def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:
 
 
 def plans(scenario: Scenario) -> dict[str, Any]:
-    """Return both plans of a scenario, the table's rows and what it violates, as JSON."""
+    """Return both plans of a scenario, the table's rows, what it violates and what its sizes can give, as JSON."""
+    fits: Advice | None = None
     if scenario.problem is not None:
         paper, tight = (
             {name: figure.wire() for name, figure in planned_values(scenario, scenario.problem, printed).items()}
@@ -182,12 +187,14 @@ def plans(scenario: Scenario) -> dict[str, Any]:
         both = plan(scenario, "paper"), plan(scenario, "tight")
         paper, tight = both[0].wire(), both[1].wire()
         beside = rows(*both)
+        fits = advice(scenario, int(both[1].n.value), int(both[1].agents.value))
     return {
         "scenario": scenario.name,
         "paper": paper,
         "tight": tight,
         "rows": [row.wire() for row in beside],
         "violations": violations(scenario),
+        "advice": None if fits is None else fits.wire(),
         "privacy": {"curator": scenario.curator.guarantee.wire(), "agent": scenario.agents.guarantee.wire()},
     }
 
@@ -209,7 +216,7 @@ _MEANINGS = {
 
 
 def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
-    """Print both plans side by side, then where each number comes from, then what is violated."""
+    """Print both plans side by side, where each number comes from, what is violated, and what the sizes can give."""
     title = f"{scenario.name}: alpha {scenario.alpha:g}, beta {scenario.beta:g}; the scenario uses {scenario.bounds}"
     table = Table("", "paper", "tight", title=title, title_justify="left")
     table.columns[1].justify = table.columns[2].justify = "right"
@@ -229,6 +236,12 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
         _OUT.print(f"[bold red]violated[/bold red] {violation}", highlight=False, soft_wrap=True)
     if not document["violations"]:
         _OUT.print(f"[bold green]The scenario keeps every bound of its choice[/bold green] ({scenario.bounds}).")
+    if document["advice"] is not None:
+        _OUT.print("What these sizes can give:", style="bold")
+        for sentence in document["advice"]["sentences"]:
+            _OUT.print(f"  {sentence}", highlight=False, soft_wrap=True)
+        for warning in document["advice"]["warnings"]:
+            _OUT.print(f"[bold red]cannot help[/bold red] {warning}", highlight=False, soft_wrap=True)
 
 
 def _figure(value: float | None) -> str:

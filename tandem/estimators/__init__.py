@@ -4,11 +4,13 @@ from tandem.estimators.clipping import PublicClippingWarning
 from tandem.estimators.domain_classifier import DomainAdapter
 from tandem.estimators.domain_regressor import DomainAdapterRegressor
 from tandem.estimators.exceptions import EXPECTED_FAILED_CHECKS
+from tandem.estimators.fitting import CannotHelpWarning
 from tandem.estimators.guarantee import Guarantee, Spending
 from tandem.estimators.transfer import TransferClassifier
 
 __all__ = [
     "EXPECTED_FAILED_CHECKS",
+    "CannotHelpWarning",
     "DomainAdapter",
     "DomainAdapterRegressor",
     "Guarantee",

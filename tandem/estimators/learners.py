@@ -28,13 +28,15 @@ _TRIAL = 200
 """Records of nobody on which a student is tried."""
 
 
-def learner_settings(learner: str | Mapping[str, Any], people: int, public: int, rounds: int) -> dict[str, Any]:
+def learner_settings(
+    learner: str | Mapping[str, Any], people: int, public: int, rounds: int, diameter: float = DIAMETER
+) -> dict[str, Any]:
     """Return a learner's settings; what is not given follows from its name and from public numbers alone.
 
     ``sgd`` takes 100 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and
-    half-spaces whose weights, with the intercept, have length at most 15. ``model-agnostic`` labels all public points
-    by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a single round, by
-    a tenth as many draws in each of several rounds. (How many points are labelled, :func:`suffice` says.)
+    half-spaces whose weights, with the intercept, have length at most ``diameter``/2. ``model-agnostic`` labels all
+    public points by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a single
+    round, by a tenth as many draws in each of several rounds. (How many points are labelled, :func:`suffice` says.)
 
     Parameters
     ----------
@@ -44,11 +46,13 @@ def learner_settings(learner: str | Mapping[str, Any], people: int, public: int,
         How many people the curator has, and how many public points there are.
     rounds
         How often it learns.
+    diameter
+        Of the ball of half-spaces.
     """
     given = {"name": learner} if isinstance(learner, str) else {key: _plain(value) for key, value in learner.items()}
     if given.get("name") == "sgd":
         steps = min(MAX_STEPS, max(MIN_STEPS, STEPS_A_PERSON * people))
-        return {"steps": steps, "noise": "plan", "diameter": DIAMETER, **given}
+        return {"steps": steps, "noise": "plan", "diameter": diameter, **given}
     if given.get("name") == "model-agnostic":
         again = rounds > 1
         aggregation = {"name": "gnmax", **({"epsilon": "plan", "delta": "plan"} if again else {"noise": "plan"})}

@@ -1,4 +1,4 @@
-"""Subsample-Test-Reweigh as a classifier: learned on people who trust the curator, tested on everybody's devices."""
+"""A classifier learned on people who trust the curator and judged, repaired or reweighed by everybody's devices."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from common.core.errors import BadFit
+from common.planning.fitting import Advice, diameter
 from tandem.estimators.base import Sides
 from tandem.estimators.binary import BinaryClassifier
+from tandem.estimators.fitting import FIT, REWEIGH, UNDECIDED, Choice, advised, chosen, judged, warn
 from tandem.estimators.learners import (
+    DIAMETER,
     FewForTeachersWarning,
     check_public,
     learner_settings,
@@ -22,10 +25,11 @@ from tandem.estimators.running import PUBLIC, SOURCE, TARGET, settled
 class TransferClassifier(BinaryClassifier):
     """A classifier for two classes that fits a population, learned from a biased private sample.
 
-    ``fit`` runs Subsample-Test-Reweigh (Kohen & Sheffet, ICML 2022, Algorithm 2) in the embedded deployment. The people
-    of X are the curator's: a private learner sees them. The people of ``population`` are local agents: each answers at
-    most one question, whether the model errs on their record, by randomized response. From round to round the sample
-    is reweighed towards the people on whom the model failed, and the model that does best on the *population* is kept.
+    ``fit`` runs a protocol in the embedded deployment. The people of X are the curator's: a private learner sees them.
+    The people of ``population`` are local agents: each answers at most one question by randomized response, for
+    example whether a model errs on their record. Which protocol fits so many people is decided from their numbers and
+    budgets alone, before any of them is touched (:mod:`common.planning.fitting`): agents judge a model, its
+    recalibrations and both constants, or, where they are too few to judge, tell what the model is worth.
 
     Parameters
     ----------
@@ -37,17 +41,25 @@ class TransferClassifier(BinaryClassifier):
     learner
         ``"sgd"`` (a half-space), another learner's name, or a mapping with its ``name`` and settings
         (``docs/scenarios.md``). One that guarantees nothing is refused.
+    protocol
+        ``"fit"``: what fits the numbers of people. ``"portfolio"`` (``docs/portfolio.md``): agents repair the curator's
+        model and judge what was tried. ``"learn-and-test"``: they tell what it is worth. ``"subsample-test-reweigh"``
+        (Kohen & Sheffet, ICML 2022, Algorithm 2): from round to round the sample is reweighed towards the people on
+        whom the model failed, and the model that does best on the *population* is kept.
     rounds
-        T, at least 1; the budget and the agents are shared out among them.
+        How often the curator learns, at least 1; the budget and the agents are shared out among the rounds. None: what
+        fits, 1 or 2; where a protocol is named, 1, or 3 that reweigh.
     kappa
-        In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight. kappa n must be above 10.
+        In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight. kappa n must be above 10. None: 1/2, or
+        .3 where rounds reweigh.
     eta
-        Step of the reweighing.
+        Step of the reweighing. None: ln 64, as portfolios rake, or .3 where rounds reweigh.
     alpha, beta
-        Accuracy in (0, 1/2), failure probability of the estimate's interval.
+        Accuracy in (0, 1/2), failure probability of the estimate's interval. A portfolio's judges go on until the
+        answer is shown to be within alpha of the best candidate. None: .01 there, else .1.
     mode
-        ``"agnostic"``: use all rounds, keep the best. ``"realizable"``: stop at the first model whose loss on the
-        population is shown to be below ``4 alpha``.
+        Where rounds reweigh, ``"agnostic"``: use all of them, keep the best. ``"realizable"``: stop at the first model
+        whose loss on the population is shown to be below ``4 alpha``.
     bounds
         *Public* bounds of the features: a pair for all columns, a pair for each, or a mapping by column. Values
         beyond are clipped to them; missing ones (NaN) count as the middle. Never taken from the data.
@@ -78,6 +90,14 @@ class TransferClassifier(BinaryClassifier):
         The released model, as data (:class:`common.vocabulary.hypotheses.base.Hypothesis`).
     estimate_
         Its loss on the population with an interval at confidence 1 - beta, or None if nobody could be asked.
+    advice_
+        What fits the numbers of people, and how fine a difference of losses the agents tell
+        (:class:`common.planning.fitting.Advice`).
+    candidates_
+        What a portfolio judged: name, hypothesis, estimate and number of judges of each; empty elsewhere.
+    gap_
+        By how much the model's loss may exceed that of the best candidate, with probability 1 - beta; None where
+        nothing was judged.
     guarantee_
         What all fits of this object may have cost (:class:`~tandem.estimators.guarantee.Guarantee`).
     result_
@@ -91,6 +111,11 @@ class TransferClassifier(BinaryClassifier):
         From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
     FitFailed
         From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
+
+    Warns
+    -----
+    CannotHelpWarning
+        From ``fit`` with ``protocol="fit"``, before anything is spent: so few people cannot add anything.
 
     Examples
     --------
@@ -112,10 +137,11 @@ class TransferClassifier(BinaryClassifier):
         *,
         agent_epsilon: float = 1.0,
         learner: str | Mapping[str, Any] = "sgd",
-        rounds: int = 3,
-        kappa: float = 0.3,
-        eta: float = 0.3,
-        alpha: float = 0.1,
+        protocol: str = "fit",
+        rounds: int | None = None,
+        kappa: float | None = None,
+        eta: float | None = None,
+        alpha: float | None = None,
         beta: float = 0.05,
         mode: Literal["agnostic", "realizable"] = "agnostic",
         bounds: Any = (-1.0, 1.0),
@@ -130,6 +156,7 @@ class TransferClassifier(BinaryClassifier):
         self.delta = delta
         self.agent_epsilon = agent_epsilon
         self.learner = learner
+        self.protocol = protocol
         self.rounds = rounds
         self.kappa = kappa
         self.eta = eta
@@ -145,7 +172,7 @@ class TransferClassifier(BinaryClassifier):
         self.lifetime = lifetime
 
     def fit(self, X: Any, y: Any = None, *, population: Any = None, public: Any = None) -> Self:
-        """Learn from the curator's people, tested by the population's.
+        """Learn from the curator's people, judged by the population's.
 
         Parameters
         ----------
@@ -169,24 +196,47 @@ class TransferClassifier(BinaryClassifier):
         people = self._people(X, y)
         sides = self._sides(people, None if population is None else self._others(population, y), seed)
         points = None if public is None else self._classes.unmarked(self._features(public))
-        self._carry_out(self._tree(sides, 0 if points is None else len(points)), sides, seed, points)
+        tree, found = self._tree(sides, 0 if points is None else len(points))
+        if self.protocol == FIT:
+            warn(found)
+        self._carry_out(tree, sides, seed, points)
+        self.advice_ = found
+        self.candidates_ = judged(self.result_)
+        self.gap_: float | None = self.result_.get("gap")
         self.classes_ = self._classes.names
         return self
 
-    def _tree(self, sides: Sides, public: int) -> dict[str, Any]:
-        """Return the scenario of a fit."""
+    def _tree(self, sides: Sides, public: int) -> tuple[dict[str, Any], Advice]:
+        """Return the scenario of a fit, and what fits so many people."""
         people, agents = len(sides.curator), len(sides.population)
-        kappa, rounds = self._number("kappa"), self._whole("rounds")
-        if not 0.0 < kappa <= 1.0:
-            raise BadFit(f"kappa must be in (0, 1], found {kappa:g}")
-        if agents < rounds:
-            raise BadFit(f"the population has {agents} people for {rounds} rounds: every round asks at least one")
-        learner = learner_settings(self.learner, people, public, rounds)
-        check_public(learner, public)
-        tree = self._scenario_of(sides, public, learner)
+        given = self._given_numbers(agents)
+        ball = self._diameter(people)
+        first = learner_settings(self.learner, people, public, 1, ball)
+        check_public(first, public)
+        found = advised(self._scenario_of(sides, public, first, UNDECIDED))
+        choice = chosen(self.protocol, self.mode, given, found, counted=first.get("name") == "sgd")
+        learner = learner_settings(self.learner, people, public, choice.rounds, ball)
+        tree = self._scenario_of(sides, public, learner, choice)
         if leaves_votes_open(self.learner):
             learner["queries"] = self._points(tree, people, learner["queries"])
-        return tree
+        return tree, found
+
+    def _given_numbers(self, agents: int) -> dict[str, float | None]:
+        """Return what the user gives of the protocol's numbers."""
+        names = ("kappa", "eta", "alpha")
+        given = {name: None if getattr(self, name) is None else self._number(name) for name in names}
+        rounds, kappa = None if self.rounds is None else self._whole("rounds"), given["kappa"]
+        if kappa is not None and not 0.0 < kappa <= 1.0:
+            raise BadFit(f"kappa must be in (0, 1], found {kappa:g}")
+        if rounds is not None and agents < rounds:
+            raise BadFit(f"the population has {agents} people for {rounds} rounds: every round asks at least one")
+        return {"rounds": rounds, **given}
+
+    def _diameter(self, people: int) -> float:
+        """Return the diameter of the ball of half-spaces: what fits the curator's people, but where rounds reweigh."""
+        if self.protocol == REWEIGH:
+            return DIAMETER
+        return diameter(people, self._number("epsilon"), self._number("delta"), self._schema.dimension)
 
     def _points(self, tree: dict[str, Any], people: int, public: int) -> int:
         """Return how many public points are labelled; warn if teachers have too few records all the same."""
@@ -204,17 +254,19 @@ class TransferClassifier(BinaryClassifier):
             )
         return points
 
-    def _scenario_of(self, sides: Sides, public: int, learner: dict[str, Any]) -> dict[str, Any]:
+    def _scenario_of(self, sides: Sides, public: int, learner: dict[str, Any], choice: Choice) -> dict[str, Any]:
         people, agents = len(sides.curator), len(sides.population)
         return {
             "name": "transfer-classifier",
             "title": "A classifier learned from a biased private sample, tested on the population",
-            "alpha": self._number("alpha"),
+            "protocol": choice.protocol,
+            "portfolio": choice.portfolio,
+            "alpha": choice.alpha,
             "beta": self._number("beta"),
             "mode": self.mode,
             "people": "real" if self.random_state is None else "simulated",
             # Weights beyond 1/kappa are out of reach anyway; where they are at most that, so is their second moment.
-            "divergence": {"chi_squared": 1.0 / self._number("kappa")},
+            "divergence": {"chi_squared": 1.0 / choice.kappa},
             "vc_dimension": self._schema.dimension + 1,
             "source": {"table": self._described(SOURCE).wire()},
             "target": {"table": self._described(TARGET).wire()},
@@ -223,9 +275,9 @@ class TransferClassifier(BinaryClassifier):
                 "n": people,
                 "epsilon": self._number("epsilon"),
                 "delta": self._number("delta"),
-                "kappa": self._number("kappa"),
-                "eta": self._number("eta"),
-                "rounds": self._whole("rounds"),
+                "kappa": choice.kappa,
+                "eta": choice.eta,
+                "rounds": choice.rounds,
                 "lifetime": self._lifetime(),
                 "learner": learner,
             },

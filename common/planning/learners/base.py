@@ -57,6 +57,11 @@ class Task:
         return self.scenario.reweighs_before
 
     @property
+    def beside(self) -> Events:
+        """What is released beside the learner's calls, out of the same budget."""
+        return [(event, 1) for event in self.scenario.margins(self.rounds)]
+
+    @property
     def budget(self) -> tuple[float, float, float] | None:
         """The curator's epsilon that is for its learner, delta, and kappa; None where one of them is missing."""
         curator = self.scenario.curator
@@ -187,11 +192,20 @@ def affordable(
     rounds: int,
     before: int = 0,
     *,
+    beside: Events = (),
     quick: bool = False,
 ) -> bool:
-    """Tell whether :func:`spent` is at most epsilon; quicker, most of all where only quick accountants are asked."""
+    """Tell whether the budget holds all rounds; quicker than :func:`spent`, most of all with quick accountants alone.
+
+    Parameters
+    ----------
+    beside
+        What else is released out of the same budget.
+    quick
+        Ask only accountants that answer at once.
+    """
     events = _events(learner, n, kappa, eta, rounds, before)
-    return events is not None and fits(events, epsilon, delta, quick=quick)
+    return events is not None and fits([*events, *beside], epsilon, delta, quick=quick)
 
 
 def _events(

@@ -8,6 +8,7 @@ from common.core.errors import BadScenario
 from common.numerics.bisection import largest
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, affordable
 from common.planning.planned_values import PlannedValue, fixed, follow
+from common.privacy.rounding import down
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.discriminant import DiscriminantSettings, OpenDiscriminant
 from common.vocabulary.open_values import PLAN
@@ -38,13 +39,18 @@ class DiscriminantPlanning(LearnerPlanning[OpenDiscriminant, DiscriminantSetting
         curator = task.scenario.curator
         if curator.epsilon is None or not curator.delta:
             raise BadScenario("planning the discriminant needs the curator's epsilon and a positive delta")
-        epsilon = task.budget[0] if task.budget is not None else curator.epsilon
+        whole, delta = curator.epsilon, curator.delta
+        others = task.scenario.margins_epsilon
+        calls = down(whole - others) if others else whole
 
         def fits(mu: float) -> bool:
             learner = asked.settled(DiscriminantSettings, mu=mu)
-            return affordable(learner, epsilon, float(curator.delta or 0.0), n or 1, None, 1.0, task.rounds)
+            one = (delta, n or 1, None, 1.0, task.rounds)
+            return affordable(learner, calls, *one) and (
+                not others or affordable(learner, whole, *one, beside=task.beside)
+            )
 
-        found = largest(fits, epsilon, 1e-5, _MOST)
+        found = largest(fits, whole, 1e-5, _MOST)
         if found == 0.0 or not math.isfinite(found):
             raise BadScenario("no release fits the curator's budget: raise epsilon or delta, or lower rounds")
         return asked.settled(DiscriminantSettings, mu=found)

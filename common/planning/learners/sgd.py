@@ -59,13 +59,19 @@ class SgdPlanning(LearnerPlanning[OpenSgd, SgdSettings]):
         if task.budget is None:
             return at(0.0)
         epsilon, delta, kappa = task.budget
+        beside = task.beside
         if n is None:
             return at(formulas.PAPER_NOISE)
         if task.paper:
             return at(formulas.paper_noise(epsilon, delta, kappa * n))
 
         def fits(noise: float, quick: bool) -> bool:
-            return affordable(at(noise), epsilon, delta, n, kappa, task.eta, task.rounds, task.before, quick=quick)
+            calls = (n, kappa, task.eta, task.rounds, task.before)
+            if not affordable(at(noise), epsilon, delta, *calls, quick=quick):
+                return False
+            # Accountants that price the calls well alone may not price them beside the counts: both must fit as well.
+            whole = task.scenario.curator.epsilon or epsilon
+            return not beside or affordable(at(noise), whole, delta, *calls, beside=beside, quick=quick)
 
         return at(_least_noise(fits))
 

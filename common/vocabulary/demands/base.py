@@ -27,6 +27,11 @@ class Demands:
         and all agents test what was learned.
     portfolio
         It judges several models and their repairs; the scenario may say how it spends.
+    claims
+        A theorem says how accurate its answer is, for a sample, rounds and a learner that are large enough
+        (``mode: realizable``). If not, no size is too small: what the agents' answers show holds for any.
+    transfers
+        Its answer is a model of the curator's people that is meant for the population: a portfolio may judge it.
     further
         Operations of a kind beyond one a round, by kind.
     several_tasks
@@ -38,6 +43,8 @@ class Demands:
     pattern: Pattern
     reweighs: bool = True
     portfolio: bool = False
+    claims: bool = True
+    transfers: bool = False
     further: Mapping[str, int] = field(default_factory=dict)
     several_tasks: bool = False
     alone: Mapping[str, Pattern] = field(default_factory=dict)

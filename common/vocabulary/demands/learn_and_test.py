@@ -9,5 +9,7 @@ DEMANDS.register("learn-and-test")(
     Demands(
         sequence(curator("learn"), agents("loss")),
         reweighs=False,
+        claims=False,
+        transfers=True,
     )
 )

@@ -8,5 +8,6 @@ from common.vocabulary.patterns import agents, sequence
 DEMANDS.register("local-averages")(
     Demands(
         sequence(agents("moment"), agents("loss")),
+        claims=False,
     )
 )

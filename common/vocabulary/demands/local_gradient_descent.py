@@ -8,5 +8,6 @@ from common.vocabulary.patterns import agents, sequence, some
 DEMANDS.register("local-gradient-descent")(
     Demands(
         sequence(some(agents("gradient")), agents("loss")),
+        claims=False,
     )
 )

@@ -12,14 +12,15 @@ DEMANDS.register("portfolio")(
         sequence(
             agents("loss"),
             maybe(agents("moment")),
-            curator("margins"),
-            maybe(curator("rake")),
+            maybe(sequence(curator("margins"), maybe(curator("rake")))),
             _REPAIRED,
             many(sequence(curator("rake"), _REPAIRED)),
             many(agents("loss")),
         ),
         reweighs=False,
         portfolio=True,
+        claims=False,
+        transfers=True,
         further={"margins": 1},
     )
 )

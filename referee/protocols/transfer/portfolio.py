@@ -11,7 +11,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadMessage, BadScenario
-from common.planning.portfolio import candidates as rivals
+from common.planning.portfolio import candidates as candidates_of
 from common.planning.portfolio import judges
 from common.privacy.calibration import sampling_schedule
 from common.scenario.portfolio import Portfolio
@@ -80,8 +80,12 @@ class PortfolioProtocol(Protocol):
         telling = math.floor(settings.labels * (scenario.agents.count - judging))
         alone = math.floor(settings.alone * (scenario.agents.count - judging))
         repairing = (scenario.agents.count - judging - telling - alone) // rounds
+        if not settings.recalibrates:  # who tells a label has judged a constant, and nothing else is told
+            telling = judging // (2 * _FIRST)
+            judging -= telling
         _ = scenario.agents.bit_mechanism  # refused before the curator spends anything
-        if min(telling, repairing) < 1 or judging < rivals(rounds, settings) or (settings.alone > 0 and alone < 1):
+        silent = telling < 1 or (settings.recalibrates and repairing < 1) or (settings.alone > 0.0 and alone < 1)
+        if silent or judging < candidates_of(rounds, settings):
             raise BadScenario(
                 f"agents.count: {scenario.agents.count} agents are too few for a portfolio of {rounds} models: some "
                 "tell their label, some recalibrate each model, and each candidate has a judge"
@@ -94,7 +98,9 @@ class PortfolioProtocol(Protocol):
         yield Progress(f"{telling:,} agents told their label: a share of {labels[0]:.3f} has +1", {})
         if alone:
             candidates.append(("agents alone", (yield from _learn_from_agents(scenario, alone))))
-        ratios = yield from _count_labels(scenario, labels)
+        ratios = (1.0, 1.0)
+        if settings.recalibrates or settings.raking:
+            ratios = yield from _count_labels(scenario, labels)
         if settings.raking:
             yield from _rake_labels(scenario, ratios)
         for t in range(1, rounds + 1):
@@ -102,6 +108,8 @@ class PortfolioProtocol(Protocol):
             candidates.append(("model" if t == 1 else f"model {t}, raked by scores", hypothesis))
             if hypothesis.kind not in plain_kinds() or isinstance(hypothesis, Constant):
                 yield Progress(f"round {t}: a model of kind {hypothesis.kind} has no score to repair", {})
+                break
+            if not settings.recalibrates:
                 break
             public += _APART
             reweighs = int(settings.raking) + t - 1

@@ -73,9 +73,14 @@ def run_rounds(scenario: ResolvedScenario, task: Task | None, first: int, last: 
                 "done", t, hypothesis, found.estimate, f"the loss on T is shown to be below the level after round {t}"
             )
         if seeks and found.verdict is None:
-            return best.ended(t, f"all agents were asked by round {t}")
+            return best.ended(t, f"all agents were asked by round {t}{_of_first(best, t)}")
         if t < last:
             yield from ask(Reweigh(hypothesis=hypothesis))
     if best is None:
         raise AssertionError("there is at least one round")
-    return best.ended(last, best.reason)
+    return best.ended(last, best.reason + _of_first(best, last))
+
+
+def _of_first(best: Outcome, last: int) -> str:
+    """Say that the answer is the first round's where later ones were no better: nothing had reweighed it."""
+    return "; the answer is the first round's, which nothing had reweighed" if best.iterations == 1 < last else ""

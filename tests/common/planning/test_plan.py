@@ -216,6 +216,27 @@ def test_what_breaks_a_bound_is_named(changes: dict[str, Any], said: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mode": "agnostic", "curator__kappa": 0.5}, "tell every round's loss to within alpha/2"),
+        ({"protocol": "learn-and-test", "curator__rounds": 1}, "tell a loss to within alpha"),
+        ({"protocol": "portfolio", "curator__rounds": 1}, "are sure to tell alpha apart: the run may end exhausted"),
+    ],
+    ids=str,
+)
+def test_a_size_is_too_small_only_where_a_theorem_asks_for_more(changes: dict[str, Any], words: str) -> None:
+    """Elsewhere what the agents' answers show holds for a sample and a learner of any size: only they may be few."""
+    few = {**SOUND, "curator__n": 2_000, "curator__learner": {**EXPONENTIAL, "draws": 9}, "agents__count": 100}
+    told = violations(make(**few))
+    assert any("accuracy: n = 2000 is below" in text for text in told)
+    assert any("accuracy: draws = 9 is below" in text for text in told)
+    told = [text for text in violations(make(**few | changes)) if not text.startswith("privacy")]
+    assert len(told) == 1
+    assert told[0].startswith("agents: count = 100 is below")
+    assert words in told[0]
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"curator__learner": EXPONENTIAL},

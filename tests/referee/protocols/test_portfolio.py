@@ -115,6 +115,27 @@ def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():
     assert outcome.gap > 0.3
 
 
+def test_without_repairs_all_agents_judge_the_model_and_the_constants():
+    """Nothing is counted for repairs that are not made, and the curator's whole budget is the model's."""
+    chosen = resolve(small("portfolio.repair=0", "agents.count=2000"))
+    assert chosen.margins_epsilon == 0.0
+    assert chosen.planned_margins == ()
+    outcome = run("portfolio.repair=0", "agents.count=2000", "alpha=0.01")
+    assert [judged.name for judged in outcome.judged] == ["constant -1", "constant +1", "model"]
+    assert outcome.judged[1].asked + outcome.judged[2].asked > 1900
+    assert outcome.judged[2].asked > 900
+
+
+def test_without_repairs_labels_may_be_raked_all_the_same():
+    chosen = resolve(small("portfolio.repair=0", "portfolio.raking=true", "curator.learner.noise=2"))
+    assert len(chosen.planned_margins) == 1
+
+
+def test_a_second_model_needs_agents_who_say_what_it_is_to_be_like():
+    with pytest.raises(BadScenario, match="at 0 nobody tells how the sample is to be raked for 2 models"):
+        small("portfolio.repair=0", "curator.rounds=2")
+
+
 def test_the_curator_alone_is_neither_repaired_nor_judged(tmp_path):
     """Its baseline is the model of a sample that nobody has raked, not a portfolio of one round."""
     asked = small("baselines=[curator-only]")

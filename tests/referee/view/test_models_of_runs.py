@@ -53,7 +53,7 @@ def test_a_model_is_shown_by_columns_and_units(run):
     assert "predicts renews: no or yes" in shown
     assert "months, a unit    +0.15  over 0 .. 60: +9" in shown
     assert "plan = pro" in shown
-    assert "0.090, in 0.070 .. 0.100 (95%)" in shown
+    assert "0.090, in 0.070 to 0.100 (95%)" in shown
     total = json.loads(said("model", run, "--json").stdout)["sum_over_columns"]
     assert total["intercept"] == -7.0
     assert total["terms"][1] == {

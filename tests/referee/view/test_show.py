@@ -72,7 +72,7 @@ def test_the_list_names_every_scenario_and_every_word_a_scenario_may_use():
     for words in (
         "ball-nonprivate",
         "adult-biased",
-        "learners: chosen, cnvx-adap, exponential, model-agnostic, ncnvx-adap, parity, scikit, sgd",
+        "learners: chosen, cnvx-adap, discriminant, exponential, model-agnostic, ncnvx-adap, parity, scikit, sgd",
         "warner",
         "Next: referee plan",
     ):
@@ -82,7 +82,7 @@ def test_the_list_names_every_scenario_and_every_word_a_scenario_may_use():
 
 def test_a_live_display_shows_the_round(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(show._ERR, "_force_terminal", True)
-    numbers = {"round": 1.0, "rounds": 3.0, "asked": 10.0, "value": 0.25, "low": 0.1, "high": 0.4}
+    numbers = {"round": 1.0, "rounds": 3.0, "asked": 10.0, "value": 0.25, "low": 0.2, "high": 0.3}
     with show.live(tiny(), 5, tmp_path, quiet=False) as on_progress:
         on_progress("waiting for agents", {})
         on_progress("round 1", numbers)
@@ -168,6 +168,33 @@ def test_a_plan_says_who_is_protected_against_what():
     assert "whoever knows the run's seed" in output
     assert "whoever knows the run's seed" not in said("plan", "adult", "--set", "curator.learner.noise=100")
     assert json.loads(said("plan", "ball", "--json"))["privacy"]["agent"]["covers"] == "agent"
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_plan_says_what_its_sizes_can_give_and_who_cannot_help():
+    few = ["plan", "portfolio", "--set", "curator.learner.noise=9", "--set", "agents.count=617"]
+    output = said(*few)
+    assert "What these sizes can give: 617 agents tell 15 points of loss apart, not 5 points" in output
+    assert "What fits: protocol portfolio with portfolio.repair=0" in output
+    assert "cannot help" not in output
+    assert "below the 20,000" not in output  # nothing claims how many people it takes
+    assert json.loads(said(*few, "--json"))["advice"]["repair"] == 0.0
+    output = said(*few[:4], "--set", "agents.count=60", "--set", "curator.n=300")
+    assert "cannot help 60 agents cannot tell less than" in output
+    assert "cannot help the model of 300 people" in output
+
+
+def test_a_plan_about_a_problem_has_no_advice_about_models():
+    assert json.loads(said("plan", "select-then-estimate", "--json"))["advice"] is None
+
+
+@pytest.mark.parametrize(("agents", "warned"), [("9000", False), ("60", True)])
+def test_a_run_says_before_it_spends_anything_that_its_agents_cannot_help(agents, warned, tmp_path, capsys):
+    chosen = tiny(f"agents.count={agents}", "curator.learner.diameter=1", "curator.rounds=1")
+    with show.live(chosen, 5, tmp_path, quiet=False) as on_progress:
+        on_progress("the curator loads its people", {})
+    told = " ".join(capsys.readouterr().err.split())
+    assert (f"before anything is spent: {agents} agents cannot tell" in told) == warned
 
 
 @pytest.mark.usefixtures("wide")

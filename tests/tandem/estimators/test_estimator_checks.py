@@ -61,8 +61,9 @@ ESTIMATORS = [
 ]
 
 
-# Some checks fit data around 100, beyond the declared bounds of (-4, 4): the adapters say so.
+# Some checks fit data around 100, beyond the declared bounds of (-4, 4): the adapters say so. Few of them are agents.
 @pytest.mark.filterwarnings("ignore::tandem.estimators.clipping.PublicClippingWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=exceptions)
 def test_scikit_learn_is_content(estimator, check, monkeypatch):
     monkeypatch.setattr(running, "Embedded", Plain)
@@ -70,6 +71,7 @@ def test_scikit_learn_is_content(estimator, check, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::tandem.estimators.clipping.PublicClippingWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
 @pytest.mark.parametrize(
     "check", thinned(["check_estimators_pickle", "check_fit_idempotent", "check_{kind}s_train"], 1)
 )

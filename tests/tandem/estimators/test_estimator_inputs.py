@@ -14,6 +14,9 @@ from tandem.estimators import TransferClassifier, running
 from tests.tandem.estimators.people import QUICK, SCHEMA, as_csv, customers, square
 from tests.tandem.estimators.plain import Plain
 
+# Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
+pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def plain():

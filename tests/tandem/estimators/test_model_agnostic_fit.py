@@ -12,6 +12,9 @@ from tandem.estimators import TransferClassifier
 from tandem.estimators.learners import FewForTeachersWarning, learner_settings, suffice
 from tests.tandem.estimators.people import square
 
+# Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
+pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+
 TREES = {"name": "model-agnostic", "teacher": DecisionTreeClassifier(max_depth=3), "chunks": 60}
 
 
@@ -64,13 +67,18 @@ def test_teachers_get_draws_that_suffice_by_labelling_fewer_points():
 def test_by_default_each_teacher_has_two_records_a_weight_or_a_word_is_said():
     X, y = square(12_000, 1)
     public = np.random.default_rng(3).uniform(-1, 1, (500, X.shape[1]))
-    model = TransferClassifier(learner="model-agnostic", epsilon=2.0, rounds=2, random_state=0)
+    votes = {"learner": "model-agnostic", "protocol": "subsample-test-reweigh", "random_state": 0}
+    model = TransferClassifier(epsilon=2.0, rounds=2, **votes)
     model.fit(X, y, public=public)
     settings = model._scenario["curator"]["learner"]
     assert settings["queries"] < 500
     assert settings["draws"] / settings["chunks"] >= 1.8 * (X.shape[1] + 1)
     with pytest.warns(FewForTeachersWarning, match="records for 3 weights"):
-        TransferClassifier(learner="model-agnostic", epsilon=0.5, random_state=0).fit(X[:2000], y[:2000], public=public)
+        TransferClassifier(epsilon=0.5, **votes).fit(X[:2000], y[:2000], public=public)
+    # What fits is judged, and counts nothing: the votes have the whole budget.
+    fitted = TransferClassifier(epsilon=2.0, **votes | {"protocol": "fit"}).fit(X, y, public=public)
+    assert fitted._scenario["portfolio"]["repair"] == 0.0
+    assert [judged.name for judged in fitted.candidates_] == ["constant -1", "constant +1", "model"]
 
 
 @pytest.mark.parametrize(

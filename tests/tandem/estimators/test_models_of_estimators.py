@@ -13,6 +13,9 @@ from tests.tandem.estimators.plain import Plain
 UNPLANNED = {"name": "sgd", "steps": 3000, "noise": 8.0}
 """Its noise is given: planning it takes longer than all else here."""
 
+# Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
+pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def plain():

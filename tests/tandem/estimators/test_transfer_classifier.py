@@ -19,7 +19,9 @@ from tests.tandem.estimators.people import QUICK, square
 
 
 def quick(**changes):
-    return TransferClassifier(**{"rounds": 2, "learner": QUICK, "random_state": 0} | changes)
+    return TransferClassifier(
+        **{"protocol": "subsample-test-reweigh", "rounds": 2, "learner": QUICK, "random_state": 0} | changes
+    )
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,9 @@ class TestFit:
         """The right half is 30 times rarer in the sample than in the population, which is asked."""
         X, y = square(6000, 1, rare=0.03)
         everybody = square(6000, 2)
-        model = TransferClassifier(epsilon=4.0, agent_epsilon=4.0, kappa=0.2, random_state=3)
+        model = TransferClassifier(
+            epsilon=4.0, agent_epsilon=4.0, kappa=0.2, random_state=3, protocol="subsample-test-reweigh"
+        )
         model.fit(X, y, population=everybody)
         assert model.score(*everybody) > 0.93
         assert model.estimate_.low <= 1.0 - model.score(*everybody) <= model.estimate_.high
@@ -63,7 +67,7 @@ class TestFit:
     @pytest.mark.slow
     def test_realizable_stops_at_the_first_model_that_is_good_enough(self):
         X, y = square(2000, 1)
-        model = TransferClassifier(epsilon=4.0, agent_epsilon=4.0, mode="realizable", rounds=5, random_state=0)
+        model = quick(epsilon=4.0, agent_epsilon=4.0, mode="realizable", rounds=5, learner="sgd")
         model.fit(X, y, population=square(3000, 2))
         assert (model.result_["status"], model.result_["iterations"]) == ("done", 1)
         assert model.result_["agents"]["asked"] < 3000

@@ -1,0 +1,253 @@
+"""Settings that fit the size: what so many people on both sides can give, before any of them is touched.
+
+The rules are those of docs/portfolio.md ("Settings that fit the size"), which also says what they rest on. Nothing here
+reads a record. Sizes, budgets and the mechanism are public, and they decide how fine a difference of losses the agents
+can tell and how much noise the curator's model has. From these two follows what is worth trying.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from common.core.values import Value
+from common.planning import fitting_words as words
+from common.planning import portfolio
+from common.scenario.portfolio import Portfolio
+from common.scenario.scenario import Scenario
+from common.vocabulary.demands.base import demands_of
+from common.vocabulary.learners.sgd import OpenSgd
+from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
+from common.vocabulary.mechanisms.warner import Warner
+from common.vocabulary.open_values import PLAN
+
+LIKELY = 0.95
+_QUANTILE = 1.6448536269514722
+"""The standard normal is below it with probability ``LIKELY``."""
+REPAIRS = 0.1
+"""A model is recalibrated where those who then still judge are likely to tell so fine a difference of losses."""
+SECOND = 0.015
+"""A second model competes where those who judge six candidates are likely to tell so fine a difference..."""
+QUIET = 0.05
+"""... and where noise, at half the budget for each, may cost a model so much at most."""
+NARROW, WIDE = 2.0, 60.0
+"""Diameters between which a learner's ball is chosen."""
+JUDGES = 0.25
+"""Agents who are not even likely to tell so coarse a difference choose by chance: they judge nothing."""
+IGNORANT = math.log(2.0)
+"""The logistic loss of a model that knows nothing."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What decides which settings fit, all of it public.
+
+    Attributes
+    ----------
+    n
+        The curator's people.
+    agents
+        The agents who answer: those enrolled, less dropout.
+    dimension
+        d, features of a record.
+    epsilon, delta
+        The curator's budget; None: nothing is private.
+    mechanism
+        How agents randomize.
+    beta
+        Failure probability of what agents are sure to tell.
+    reach
+        L D/2 of the learner: the Lipschitz constant of its loss times the radius of the ball of its models. 1 where it
+        is not known.
+    """
+
+    n: int
+    agents: int
+    dimension: int
+    epsilon: float | None
+    delta: float | None
+    mechanism: Mechanism
+    beta: float
+    reach: float = 1.0
+
+
+class Advice(Value):
+    """What fits so many people.
+
+    Attributes
+    ----------
+    protocol
+        ``portfolio``: agents judge the curator's model and what competes with it. ``learn-and-test``: they are too few
+        to judge, and the curator's model is the answer as it is.
+    rounds
+        How often the curator learns.
+    repair
+        Share of the agents who recalibrate (``portfolio.repair``); 0: all of them judge.
+    candidates
+        What competes.
+    sure
+        The difference of 0/1 losses that the agents tell with probability 1 - beta, whatever the losses are
+        (:func:`common.planning.portfolio.told_apart`).
+    likely
+        The difference at which the better of two candidates has the smaller estimate with probability ``LIKELY``, by
+        the normal approximation, where losses are near 1/2 and every candidate is asked about equally often.
+    noise
+        What the curator's noise may cost its model, of the learner's own loss: :func:`private_excess`.
+    sentences
+        The same for people.
+    warnings
+        Where the agents, or the curator, cannot add anything; empty if both can.
+    """
+
+    protocol: Literal["portfolio", "learn-and-test"]
+    rounds: int
+    repair: float
+    candidates: tuple[str, ...]
+    sure: float
+    likely: float
+    noise: float
+    sentences: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def private_excess(sizes: Sizes) -> float:
+    """Return the order of the excess risk of a private model: L D/2 min(d', sqrt(d' ln(1/delta)))/(n epsilon).
+
+    Here d' = d + 1 counts the intercept. Noisy gradient descent and the exponential mechanism reach it for convex
+    Lipschitz losses up to logarithms of n, and no private learner does better by more than the logarithm of 1/delta
+    (Bassily, Smith and Thakurta 2014, Theorems 2.4, 3.2 and 5.3). It is an order and no bound: constants are left out.
+    0 where nothing is private.
+    """
+    if sizes.epsilon is None:
+        return 0.0
+    width = sizes.dimension + 1.0
+    if sizes.delta:
+        width = min(width, math.sqrt(width * math.log(1.0 / sizes.delta)))
+    return sizes.reach * width / (sizes.n * sizes.epsilon)
+
+
+def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
+    """Return the diameter of a ball of models, of a loss of slope 1, whose noise may cost ``QUIET`` at most.
+
+    In a wider ball a model fits better and its noise is more: :func:`private_excess` is linear in the radius. So the
+    ball is as wide as n and the budget allow, from ``NARROW`` to ``WIDE``. Of a learner that learned once on Adult and
+    on flights (1,000, 4,000 and 20,000 people, epsilon = 1, diameters from 2 to 120) the 0/1 loss on people like its
+    own was least where this order is .02 to .15.
+    """
+    if not (n > 0 and 0.0 < epsilon < math.inf and 0.0 <= delta < 1.0):
+        return NARROW  # refused where the scenario is read
+    unit = private_excess(Sizes(n, 0, dimension, epsilon, delta, Warner(epsilon=1.0), 0.5, reach=0.5))
+    return min(WIDE, max(NARROW, QUIET / unit))
+
+
+def likely(mechanism: Mechanism, agents: int, candidates: int) -> float:
+    """Return the difference of losses that so many judges are likely to tell among so many candidates.
+
+    The two constants share one question, an answer to which is the mirror image of one about the other. So each of
+    ``candidates - 1`` questions has agents/(candidates - 1) answers, and the difference of two means of them has
+    variance 2 v/each at most, where v is the variance of one unbiased answer at loss 1/2.
+    """
+    each = agents // (candidates - 1)
+    return 1.0 if each == 0 else min(1.0, _QUANTILE * math.sqrt(2.0 * mechanism.variance(0.5) / each))
+
+
+def advise(sizes: Sizes) -> Advice:
+    """Return what fits.
+
+    A repair helps where agents can see what it changes: it takes two fifths of them from the judges, and is one rival
+    more. So it is left out where those who would still judge are unlikely to tell ``REPAIRS``; where all of them
+    together are unlikely to tell ``JUDGES`` they judge nothing. A second model, of the sample raked by what agents say
+    of the first one, halves the budget of each and adds two rivals more: it competes only where agents are likely to
+    tell ``SECOND``, and noise at half the budget may cost ``QUIET`` at most. Elsewhere reweighing adds noise alone.
+    """
+    bits, quiet = isinstance(sizes.mechanism, BitMechanism), 2.0 * private_excess(sizes) <= QUIET
+    two, one, plain = (_try(sizes, rounds, repair) for rounds, repair in ((2, None), (1, None), (1, 0.0)))
+    if bits and quiet and two.likely <= SECOND:
+        return _advice(sizes, "portfolio", two)
+    if bits and one.likely <= REPAIRS:
+        return _advice(sizes, "portfolio", one)
+    if bits and plain.likely <= JUDGES:
+        return _advice(sizes, "portfolio", plain)
+    return _advice(sizes, "learn-and-test", _Attempt(1, 0.0, ("model",), sizes.agents, plain.likely))
+
+
+def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
+    """Return what fits the people of a scenario; None where its answer is no model that agents could judge.
+
+    Parameters
+    ----------
+    n, agents
+        Its numbers, or its plan's where it leaves them open: at most all are enrolled.
+    """
+    about_mistakes = scenario.problem is None and not scenario.tasks and scenario.agents.loss == "zero-one"
+    if not (demands_of(scenario.protocol).transfers and about_mistakes):
+        return None
+    if not isinstance(scenario.agents.mechanism, Mechanism):
+        return None
+    curator, learner = scenario.curator, scenario.curator.learner
+    return advise(
+        Sizes(
+            n=n,
+            agents=math.floor(agents * (1.0 - scenario.agents.dropout)),
+            dimension=scenario.source.dimension,
+            epsilon=curator.epsilon,
+            delta=curator.delta,
+            mechanism=scenario.agents.mechanism,
+            beta=scenario.beta,
+            reach=learner.clip * learner.diameter / 2.0 if isinstance(learner, OpenSgd) else 1.0,
+        )
+    )
+
+
+def advice_of(scenario: Scenario) -> Advice | None:
+    """Return what fits a scenario that leaves neither number of people open; None for all others."""
+    n, agents = scenario.curator.n, scenario.agents.count
+    return None if n == PLAN or agents == PLAN else advice(scenario, int(n), int(agents))
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A portfolio that may fit: its rounds, its share of repairs, its candidates and judges, and what they tell."""
+
+    rounds: int
+    repair: float
+    candidates: tuple[str, ...]
+    judging: int
+    likely: float
+
+
+def _try(sizes: Sizes, rounds: int, repair: float | None) -> _Attempt:
+    settings = Portfolio() if repair is None else Portfolio(repair=repair)
+    models = ("model", *(f"model {number}, raked by scores" for number in range(2, rounds + 1)))
+    each = [(name, f"{name}, recalibrated") if settings.recalibrates else (name,) for name in models]
+    candidates = ("constant -1", "constant +1", *(name for names in each for name in names))
+    judging = portfolio.judges(sizes.agents, settings)
+    told = likely(sizes.mechanism, judging, len(candidates))
+    return _Attempt(rounds, settings.repair, candidates, judging, told)
+
+
+def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], tried: _Attempt) -> Advice:
+    noise, judged = private_excess(sizes), protocol == "portfolio"
+    sure = portfolio.told_apart(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta)
+    bits = isinstance(sizes.mechanism, BitMechanism)
+    warnings = []
+    if not judged:
+        warnings.append(words.no_judges(sizes.agents, tried.likely) if bits else words.no_bits(sizes.mechanism))
+    if noise >= IGNORANT:
+        warnings.append(words.no_model(sizes.n, sizes.epsilon, noise, IGNORANT, ball=sizes.reach > 1.0))
+    return Advice(
+        protocol=protocol,
+        rounds=tried.rounds,
+        repair=tried.repair,
+        candidates=tried.candidates,
+        sure=sure,
+        likely=tried.likely,
+        noise=noise,
+        sentences=(
+            words.of_agents(sizes.agents, tried.likely, sure, LIKELY) if judged else words.of_one(sizes.agents, sure),
+            words.of_noise(sizes.n, sizes.epsilon, noise, IGNORANT, QUIET, ball=sizes.reach > 1.0),
+            words.of_choice(tried.rounds, tried.repair) if judged else words.NO_CHOICE,
+        ),
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,16 @@
+"""Estimates in words. An interval that holds nearly every loss says so, and no lucky middle is printed as a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+VAGUE = 0.25
+"""Wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both."""
+
+
+def in_words(found: Mapping[str, float], places: int = 4) -> str:
+    """Return an estimate (value, low, high) in words, its numbers with so many decimal places."""
+    low, high = (f"{found[end]:.{places}f}" for end in ("low", "high"))
+    if found["high"] - found["low"] > VAGUE:
+        return f"somewhere from {low} to {high}: too few agents answered about it to tell"
+    return f"{found['value']:.{places}f}, in {low} to {high}"
