@@ -38,6 +38,10 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
         return ["privacy: kappa is null, so one record can have all the weight: give kappa a number or plan"]
     if kappa is not None and not kappa * n > MIN_SUPPORT:
         return [f"privacy: kappa n must be above {MIN_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
+    counts = [(event, 1) for event in scenario.planned_margins]
+    calls = (n, kappa, eta, rounds, scenario.reweighs_before)
+    if counts and affordable(curator.settings, curator.epsilon, curator.delta, *calls, beside=counts):
+        return []
     requested = spent(curator.settings, curator.delta, n, kappa, eta, rounds, scenario.reweighs_before)
     if math.isinf(requested):
         return [
@@ -46,9 +50,7 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
             f"enlarge n, or lower rounds, steps or draws"
         ]
     if requested <= curator.epsilon - scenario.margins_epsilon:
-        counts = [(event, 1) for event in scenario.planned_margins]
-        calls = (n, kappa, eta, rounds, scenario.reweighs_before)
-        if not counts or affordable(curator.settings, curator.epsilon, curator.delta, *calls, beside=counts):
+        if not counts:
             return []
         return [
             f"privacy: {rounds} rounds and {len(counts)} counts of the curator's people cost more together than "

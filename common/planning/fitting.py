@@ -229,7 +229,8 @@ def _try(sizes: Sizes, rounds: int, repair: float | None) -> _Attempt:
 
 def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], tried: _Attempt) -> Advice:
     noise, judged = private_excess(sizes), protocol == "portfolio"
-    sure = portfolio.told_apart(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta)
+    told = portfolio.told_apart(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta)
+    sure = portfolio.stated(told, 0.0, recalibrates=tried.repair > 0.0)
     bits = isinstance(sizes.mechanism, BitMechanism)
     warnings = []
     if not judged:

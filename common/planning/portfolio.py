@@ -11,6 +11,7 @@ from common.planning.planned_values import PlannedValue, fixed, follow
 from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import estimate
+from common.statistics.race import WIDER
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.open_values import PLAN
 from common.vocabulary.operations.margins import LEAST_EPSILON
@@ -38,7 +39,7 @@ def judges(agents: int, portfolio: Portfolio) -> int:
 def told_apart(mechanism: Mechanism, agents: int, rivals: int, beta: float) -> float:
     """Return the gap that so many agents are sure to tell, if all of ``rivals`` candidates stay to the end.
 
-    Each is asked about to agents/rivals agents. The winner's high is at most any candidate's high, so the gap is at
+    Each is asked about to agents/rivals agents. The least high is at most any candidate's high, so the gap is at
     most the width of one interval (:class:`common.statistics.race.Race`), which is widest where half the answers are 1.
     """
     each = agents // rivals
@@ -47,6 +48,21 @@ def told_apart(mechanism: Mechanism, agents: int, rivals: int, beta: float) -> f
     total = each // 2 if mechanism.answers == "bit" else 0.5 * each
     found = estimate(mechanism, total, each, 1.0 - beta, among=rivals)
     return min(1.0, found.high - found.low)
+
+
+def stated(told: float, aim: float, *, recalibrates: bool) -> float:
+    """Return the gap that a run is sure to state: what is told, and a quarter more where beliefs may choose beyond it.
+
+    Parameters
+    ----------
+    told
+        As :func:`told_apart` returns it.
+    aim
+        alpha: a gap within it stays there.
+    recalibrates
+        Whether there are beliefs, which repairs come with (:class:`common.statistics.race.Race`).
+    """
+    return min(1.0, WIDER * told) if recalibrates and told > aim else told
 
 
 def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float) -> int:
@@ -154,4 +170,5 @@ def gap(scenario: Scenario, calls: int, enrolled: int) -> PlannedValue:
     settings = scenario.portfolio or Portfolio()
     heard = math.floor(judges(count, settings) * (1.0 - scenario.agents.dropout))
     told = told_apart(scenario.agents.value_mechanism, heard, candidates(calls, settings), scenario.beta)
+    told = stated(told, scenario.alpha, recalibrates=settings.recalibrates)
     return fixed(told, "what these agents are sure to tell apart, in loss", SOURCE)

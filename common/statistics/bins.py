@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.core.arrays import Floats
-from common.statistics.curves import chances
+from common.statistics.curves import chances, ordered
 
 _QUARTERS = (1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429)
 """2^(k/4): a library's powers may differ between machines."""
@@ -124,6 +124,18 @@ class Within:
     def means(self, slope: float, intercepts: Floats) -> Floats:
         """Return the mean of 1/(1 + e^-(slope * score + intercept)) over each coarse bin, shape (intercepts, bins)."""
         return self._means(chances(slope * self.scores[None, :] + intercepts[:, None]))
+
+    def losses(self, slope: float, intercepts: Floats, masses: Floats, cut: float) -> Floats:
+        """Return the 0/1 loss of "+1 above a score" if labels go by the logistic curve, shape (intercepts,).
+
+        Parameters
+        ----------
+        masses
+            Shape (bins,): each coarse bin's share of people.
+        """
+        chance = chances(slope * self.scores[None, :] + intercepts[:, None])
+        wrong = np.where(self.scores[None, :] > cut, 1.0 - chance, chance)
+        return ordered(masses[None, :] * self._means(wrong))
 
     def _means(self, values: Floats) -> Floats:
         found = np.zeros((len(values), len(self.starts)))

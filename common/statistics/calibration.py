@@ -7,6 +7,7 @@ which an audit asks again.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -189,6 +190,32 @@ def believed(shares: Shares, prior: Prior = VAGUE) -> Prior:
     step, steep = _moments(slopes, _STEPS.astype(np.float64))
     intercept, far = _moments(intercepts, wide)
     return Prior(step, intercept, steep * (_OCTAVE / 4.0), far)
+
+
+def forecast(
+    shares: Shares, prior: Prior, told: Told | None, masses: Masses, cuts: Sequence[float]
+) -> list[tuple[float, float]]:
+    """Return what the same is believed to say of the 0/1 loss of thresholds: mean and standard deviation of each.
+
+    Parameters
+    ----------
+    cuts
+        Thresholds of the score: +1 is predicted above.
+    """
+    values, wide = _surface(shares, prior, told, masses)
+    weights = exp(values - values.max())
+    total = math.fsum(weights.ravel().tolist())
+    first, second = np.zeros(len(cuts)), np.zeros(len(cuts))
+    for step, row in zip(_STEPS.tolist(), weights, strict=True):
+        if float(row.max()) < 2.0**-40:
+            continue
+        for place, cut in enumerate(cuts):
+            losses = shares.within.losses(octave_quarter(step), wide, masses.shares, cut)
+            first[place] += math.fsum((row * losses).tolist())
+            second[place] += math.fsum((row * losses * losses).tolist())
+    means = first / total
+    spreads = np.sqrt(np.maximum(second / total - means * means, 0.0))
+    return list(zip(means.tolist(), spreads.tolist(), strict=True))
 
 
 def _moments(weights: list[float], places: Floats) -> tuple[float, float]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from common.core.errors import BadInput
 from common.statistics.intervals import Estimate, estimate
 from common.vocabulary.mechanisms.base import Mechanism
+
+WIDER = 1.25
+"""By so much a choice by beliefs may widen a gap that is beyond the aim."""
+_CAUTION = 1.0
+"""Standard errors that are added to what is expected of a candidate before candidates are compared."""
+_LEAST = 2.0**-40
+"""Of an answer's variance, where answers are told as they are and all alike."""
 
 
 class Race:
@@ -20,9 +28,10 @@ class Race:
     confidence sequence that misses with probability (1 - confidence)/K at most over all counts together
     (:func:`common.statistics.intervals.estimate`). By the union bound all K hold at once with probability
     ``confidence``; the rest is deterministic. A candidate leaves when its low is above another's high: then its loss
-    is above that one's. The winner w has the least high, so loss(w) <= high(w), and loss(k) >= low(k) for all k, so
+    is above that one's. Whoever the winner w is, loss(w) <= high(w) and loss(k) >= low(k) for all k, so
     loss(w) - min_k loss(k) <= max(0, high(w) - min_{k != w} low(k)). Nothing is assumed about how many agents are asked
-    about whom, so what was seen may decide it.
+    about whom, nor about how the winner is chosen among those that are left, so what was seen may decide both: also
+    what is believed of the candidates from elsewhere, right or wrong.
 
     Parameters
     ----------
@@ -32,6 +41,9 @@ class Race:
         K, how many there are; at least 1. They are fixed before any of these agents answers.
     confidence
         In (0, 1).
+    aim
+        The gap that is asked for. Among those whom answers hardly tell from the one with the least high, beliefs may
+        choose: as far as the gap stays within the aim, or, where it is beyond, grows by a quarter at most.
 
     Raises
     ------
@@ -39,13 +51,15 @@ class Race:
         If there is no candidate.
     """
 
-    def __init__(self, mechanism: Mechanism, candidates: int, confidence: float) -> None:
+    def __init__(self, mechanism: Mechanism, candidates: int, confidence: float, aim: float = 0.0) -> None:
         if candidates < 1:
             raise BadInput("a race needs a candidate")
         self._mechanism = mechanism
         self._confidence = confidence
+        self._aim = aim
         self._totals, self._counts = [0.0] * candidates, [0] * candidates
         self._running = list(range(candidates))
+        self._beliefs: dict[int, tuple[float, float]] = {}
         self._estimates = [self._estimate(k) for k in self._running]
 
     def _estimate(self, k: int) -> Estimate:
@@ -56,6 +70,10 @@ class Race:
         self._totals[candidate] += total
         self._counts[candidate] += count
         self._estimates[candidate] = self._estimate(candidate)
+
+    def believe(self, candidate: int, mean: float, deviation: float) -> None:
+        """Take in what is believed of a candidate's loss besides: it helps to choose, and certifies nothing."""
+        self._beliefs[candidate] = (mean, deviation)
 
     def eliminate(self) -> list[int]:
         """Have those leave who are shown to be worse than another; return them."""
@@ -81,11 +99,32 @@ class Race:
 
     @property
     def winner(self) -> int:
-        """Whose high is least; of several, the one with the least estimate, then the first."""
-        return min(self._running, key=lambda k: (self._estimates[k].high, self._estimates[k].value, k))
+        """Whose high is least; or, of those whose high is hardly more, who is expected to be best."""
+        first = min(self._running, key=lambda k: (self._estimates[k].high, self._estimates[k].value, k))
+        if not self._beliefs:
+            return first
+        gap = self._gap(first)
+        most = self._aim if gap <= self._aim else WIDER * gap
+        near = [k for k in self._running if k == first or self._gap(k) <= most]
+        return min(near, key=lambda k: (self._expected(k), k))
+
+    def _gap(self, candidate: int) -> float:
+        others = [found.low for k, found in enumerate(self._estimates) if k != candidate]
+        return max(0.0, self._estimates[candidate].high - min(others)) if others else 0.0
+
+    def _expected(self, candidate: int) -> float:
+        """Return a standard error above the mean of answers and belief, each weighed by 1 over its variance."""
+        said, sure = self._estimates[candidate].value, 0.0
+        if self._counts[candidate]:
+            within = min(max(said, 0.0), 1.0)
+            sure = self._counts[candidate] / max(self._mechanism.variance(within), _LEAST)
+        mean, deviation = self._beliefs.get(candidate, (0.5, math.inf))
+        weight = 1.0 / (deviation * deviation)
+        if sure + weight <= 0.0:
+            return math.inf
+        return (sure * said + weight * mean) / (sure + weight) + _CAUTION / math.sqrt(sure + weight)
 
     @property
     def gap(self) -> float:
         """By how much the winner's loss may exceed the least of all candidates."""
-        others = [found.low for k, found in enumerate(self._estimates) if k != self.winner]
-        return max(0.0, self._estimates[self.winner].high - min(others)) if others else 0.0
+        return self._gap(self.winner)

@@ -8,7 +8,6 @@ from common.core.errors import BadScenario
 from common.numerics.bisection import largest
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, affordable
 from common.planning.planned_values import PlannedValue, fixed, follow
-from common.privacy.rounding import down
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.discriminant import DiscriminantSettings, OpenDiscriminant
 from common.vocabulary.open_values import PLAN
@@ -40,15 +39,10 @@ class DiscriminantPlanning(LearnerPlanning[OpenDiscriminant, DiscriminantSetting
         if curator.epsilon is None or not curator.delta:
             raise BadScenario("planning the discriminant needs the curator's epsilon and a positive delta")
         whole, delta = curator.epsilon, curator.delta
-        others = task.scenario.margins_epsilon
-        calls = down(whole - others) if others else whole
 
         def fits(mu: float) -> bool:
             learner = asked.settled(DiscriminantSettings, mu=mu)
-            one = (delta, n or 1, None, 1.0, task.rounds)
-            return affordable(learner, calls, *one) and (
-                not others or affordable(learner, whole, *one, beside=task.beside)
-            )
+            return affordable(learner, whole, delta, n or 1, None, 1.0, task.rounds, beside=task.beside)
 
         found = largest(fits, whole, 1e-5, _MOST)
         if found == 0.0 or not math.isfinite(found):

@@ -18,7 +18,7 @@ from common.scenario.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics import bins, raking
-from common.statistics.calibration import Calibration, Prior, Shares, Told, believed, calibrate
+from common.statistics.calibration import Calibration, Prior, Shares, Told, believed, calibrate, forecast
 from common.statistics.codes import signed_shares
 from common.statistics.intervals import tally
 from common.statistics.race import Race
@@ -103,6 +103,7 @@ class PortfolioProtocol(Protocol):
             ratios = yield from _count_labels(scenario, labels)
         if settings.raking:
             yield from _rake_labels(scenario, ratios)
+        beliefs: dict[int, tuple[float, float]] = {}
         for t in range(1, rounds + 1):
             hypothesis = (yield from ask(Learn(round=t))).hypothesis
             candidates.append(("model" if t == 1 else f"model {t}, raked by scores", hypothesis))
@@ -115,6 +116,7 @@ class PortfolioProtocol(Protocol):
             reweighs = int(settings.raking) + t - 1
             shift = 0.0 if reweighs else math.log(ratios[1] / ratios[0])
             found = yield from _survey(scenario, hypothesis, reweighs, repairing, public, labels, shift)
+            beliefs |= dict(enumerate(found.losses, len(candidates) - 1))
             try:
                 repaired = recalibrated(hypothesis, found.fit.slope, found.fit.intercepts, settings.groups)
             except BadMessage:  # the curator's weights are so large that no multiple of them can be sent
@@ -124,10 +126,12 @@ class PortfolioProtocol(Protocol):
                 yield Progress(f"round {t}: {repairing:,} agents recalibrate the model", {})
             if t < rounds:
                 yield from ask(Rake(tilt=found.tilt(scenario.curator.eta)))
-        return (yield from _judge(scenario, candidates, judging, told))
+        return (yield from _judge(scenario, candidates, beliefs, judging, told))
 
 
 _MINUS, _PLUS = Constant(label=-1), Constant(label=1)
+_CURVE = 0.02
+"""Standard deviation of a loss from what a logistic curve says of it, even if the curve is the best one."""
 _APART = 1 << 32
 """Public randomness of one round's questions is so far from the next one's."""
 _MODEL = Prior(steep=0.5, far=0.3)
@@ -191,6 +195,7 @@ class _Found:
     scores: Floats
     fit: Calibration
     precision: float
+    losses: tuple[tuple[float, float], ...]
 
     def tilt(self, eta: float) -> Tilt:
         """Return the factors that take the sample's shares to those of T."""
@@ -229,8 +234,11 @@ def _survey(
     held = Shares(sample, _certainty(scenario, sample, merged, reweighs), within)
     said = Shares(shares, np.full(len(within.starts), precision), within)
     prior = believed(held, _MODEL).shifted(shift, _STEEP, _FAR)
-    fit = calibrate(said, prior, Told(*labels), said.masses(held.together.sum(axis=1)))
-    return _Found(cells, shares, sample, within.middles, fit, precision)
+    masses = said.masses(held.together.sum(axis=1))
+    fit = calibrate(said, prior, Told(*labels), masses)
+    cuts = (0.0, -fit.intercepts[0] / fit.slope)
+    believed_losses = forecast(said, prior, Told(*labels), masses, cuts) if len(fit.intercepts) == 1 else []
+    return _Found(cells, shares, sample, within.middles, fit, precision, tuple(believed_losses))
 
 
 def _certainty(scenario: ResolvedScenario, sample: Floats, merged: AnyArray, reweighs: int) -> Floats:
@@ -239,13 +247,22 @@ def _certainty(scenario: ResolvedScenario, sample: Floats, merged: AnyArray, rew
     return np.asarray(1.0 / (merged * _deviation(scenario, reweighs) ** 2 + people))
 
 
-def _judge(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], judging: int, told: Answers) -> Script:
+def _judge(
+    scenario: ResolvedScenario,
+    candidates: list[tuple[str, Hypothesis]],
+    beliefs: dict[int, tuple[float, float]],
+    judging: int,
+    told: Answers,
+) -> Script:
     """Have fresh agents judge the candidates in heats, until the gap is at most alpha or nobody is left to ask.
 
     An answer about one constant is the mirror image of one about the other, so both are judged by one question.
     """
     mechanism = scenario.agents.bit_mechanism
-    race = Race(mechanism, len(candidates), 1.0 - scenario.beta)
+    race = Race(mechanism, len(candidates), 1.0 - scenario.beta, scenario.alpha)
+    for k, (mean, deviation) in beliefs.items():
+        if k < len(candidates):  # a repair that could not be sent is none
+            race.believe(k, mean, math.hypot(deviation, _CURVE))
 
     def take(k: int, answers: Answers) -> None:
         ones, heard = tally(mechanism, answers.values)

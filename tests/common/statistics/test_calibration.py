@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.statistics.bins import FINE_CUTS, Within, octave_quarter
-from common.statistics.calibration import VAGUE, Calibration, Prior, Shares, Told, believed, calibrate
+from common.statistics.calibration import VAGUE, Calibration, Prior, Shares, Told, believed, calibrate, forecast
 from common.statistics.curves import chances
 
 SCORES = np.linspace(-3.0, 3.0, 9)
@@ -113,3 +113,15 @@ def test_what_a_sample_says_is_believed_with_its_own_uncertainty():
 
 def test_fine_cuts_are_symmetric():
     assert tuple(-cut for cut in reversed(FINE_CUTS)) == FINE_CUTS
+
+
+def test_a_forecast_is_the_loss_of_a_threshold_under_what_is_believed():
+    """With exact shares it is the loss itself; a vague posterior says that it is vague."""
+    exact = shares(items(1.0, (-1.0,)), 1e9)
+    chance, masses = chances(SCORES - 1.0), exact.masses(MASS)
+    found = forecast(exact, VAGUE, None, masses, (-10.0, 0.0, 10.0))
+    wanted = [(MASS * np.where(cut < SCORES, 1.0 - chance, chance)).sum() for cut in (-10.0, 0.0, 10.0)]
+    assert [mean for mean, _ in found] == pytest.approx(wanted, abs=2e-3)
+    assert all(deviation < 0.01 for _, deviation in found)
+    silent = forecast(shares(np.zeros((1, 9, 2)), 1e-9), VAGUE, None, masses, (0.0,))
+    assert silent[0][1] > 0.1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput
-from common.statistics.race import Race
+from common.statistics.race import WIDER, Race
 from common.vocabulary.mechanisms.warner import Warner
 
 WARNER = Warner(epsilon=1.0)
@@ -70,3 +70,45 @@ def test_a_race_without_answers_knows_nothing_and_one_of_nobody_is_none():
     assert Race(WARNER, 1, 0.9).gap == 0.0
     with pytest.raises(BadInput, match="needs a candidate"):
         Race(WARNER, 0, 0.9)
+
+
+def near(aim: float) -> Race:
+    """Return a race of two whose answers hardly differ, the first a little better."""
+    race = Race(WARNER, 3, 0.9, aim)
+    for k, ones in enumerate((400, 402, 600)):
+        race.add(k, float(ones), 1000)
+    return race
+
+
+def test_beliefs_choose_among_those_whom_answers_hardly_tell_apart_and_nobody_else():
+    assert near(0.0).winner == 0
+    race = near(0.0)
+    before = race.gap
+    race.believe(1, 0.1, 0.01)
+    assert race.winner == 1
+    assert race.gap <= WIDER * before
+    race.believe(1, 0.9, 0.01)
+    assert race.winner == 0
+    far = near(0.0)
+    far.believe(2, 0.0, 1e-6)
+    assert far.winner == 0  # the gap would be too wide
+
+
+def test_a_choice_by_beliefs_never_takes_a_gap_beyond_the_aim():
+    plain = near(0.0)
+    aim = plain.gap + 1e-4
+    race = near(aim)
+    race.believe(1, 0.0, 1e-6)
+    assert plain.gap <= race.gap <= aim or race.winner == 0
+
+
+@pytest.mark.parametrize("liar", [0, 1, 2])
+def test_the_promise_holds_whatever_is_believed(liar):
+    """Somebody is believed to make no mistake at all."""
+    losses, runs, kept = (0.2, 0.24, 0.3), 150, 0
+    for seed in range(runs):
+        race = heats(losses, seed)
+        race.believe(liar, 0.0, 1e-3)
+        found = race.estimates[race.winner]
+        kept += found.low <= losses[race.winner] <= found.high and losses[race.winner] - 0.2 <= race.gap
+    assert kept >= 0.8 * runs

@@ -11,8 +11,11 @@ from sklearn.metrics import roc_auc_score
 
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
+from common.planning.checks import violations
 from common.planning.plan import resolve
 from common.privacy.budget import cost
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from common.scenario.loading import load
 from common.vocabulary.learners.base import parse_settings
 from common.vocabulary.records import Records
 from curator.learners.base import learn_from, parse_learner
@@ -93,3 +96,14 @@ def test_a_plan_gives_its_one_release_the_whole_budget():
     free = curator.model_copy(update={"epsilon": None, "delta": None})
     with pytest.raises(BadScenario, match="needs the curator's epsilon"):
         resolve(chosen.model_copy(update={"curator": free}))
+
+
+def test_beside_a_portfolio_s_counts_it_has_what_they_leave_together():
+    """Gaussian and pure releases compose to less than the sum of their epsilons: mu = .226 where .9 alone buys .215."""
+    chosen = resolve(load("portfolio", ["curator.learner={name: discriminant, norm: 2.0, mu: plan}"]))
+    learner = parse_learner(chosen.curator.learner)
+    events = [learner.event(1.0), *chosen.planned_margins]
+    assert 0.99 < cost([(event, 1) for event in events], 1e-6) <= 1.0
+    assert isinstance(learner, Discriminant)
+    assert learner.mu > 1.04 * mu_allowed(0.9, 1e-6)
+    assert not [told for told in violations(chosen) if told.startswith("privacy")]
