@@ -91,6 +91,8 @@ about people of another year.
 
 * `constant` knows which label is more frequent among the judges. No private answer knows that for sure, so it is a
   little too good.
+* One model is learned by the `discriminant` ([learners](learners.md)): by `curator-alone`, `portfolio` and
+  `private-optimum` alike. Where the sample is reweighed (`str`, `portfolio-raking`) it is gradient steps.
 * `private-optimum` is what the same learner and the same budget could do, were the volunteers people of T. Where T
   has fewer agents than there are volunteers, as many are drawn from them *with replacement*: the noise is that of n
   people, what can be known about T is that of N people. So the optimum is then a little too bad and the share that
