@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from common.core.values import Value
 from common.vocabulary.groups import Groups
@@ -42,6 +42,12 @@ class Portfolio(Value):
     alone: float = Field(default=0.0, ge=0, lt=0.5)
     bins: Annotated[int, Field(ge=2, le=64)] = 8
     groups: Groups = ()
+
+    @model_validator(mode="after")
+    def _some_repair(self) -> Self:
+        if self.labels + self.alone >= 1.0:
+            raise ValueError("labels and alone leave nobody to recalibrate a model: their sum must be below 1")
+        return self
 
     @property
     def recalibrates(self) -> bool:
