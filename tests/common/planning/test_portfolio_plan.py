@@ -39,7 +39,7 @@ def test_the_models_and_the_counts_together_fit_the_budget(changes):
     events = planned_events(learner, None, section.n, section.kappa, section.eta, section.rounds, before)
     bounds = sampling_schedule(section.n, section.kappa, section.eta, section.rounds + before)[before:]
     assert [event.tv_bound for event in events] == list(bounds)  # type: ignore[attr-defined]
-    assert len(chosen.planned_margins) == section.rounds + before
+    assert len(chosen.planned_margins) == section.rounds + 1  # of labels, and by score for every model
     everything = [(event, 1) for event in (*events, *chosen.planned_margins)]
     assert cost(everything, section.delta) <= section.epsilon
     assert cost(everything, section.delta) > 0.5 * section.epsilon
