@@ -197,7 +197,7 @@ def sum_case() -> Case:
 def moments_case() -> Case:
     """One person, whose features are far beyond the norm, one way or the other; the number is the best test's."""
     mechanism, delta = ClassMoments(norm=2.0, width=2, second=0.3, mu=1.0), 0.01
-    one, other = (Records(np.full((1, 2), far, dtype=np.float32), np.ones(1, dtype=np.int8)) for far in (1e20, -1e20))
+    one, other = (Records(np.array([[far, 0.0]], dtype=np.float32), np.ones(1, dtype=np.int8)) for far in (1e20, -1e20))
     plain, square = mechanism.deviations
 
     def number(told: Moments) -> float:
