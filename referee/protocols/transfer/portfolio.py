@@ -48,18 +48,20 @@ _FIRST = 4
 class PortfolioProtocol(Protocol):
     """Learn, repair, judge. The answer is, up to a stated gap, the best of everything that was tried.
 
-    1. Some of the agents say their label. With ``portfolio.raking`` the curator counts its own people's labels,
-       privately, and its weights are raked until they have the agents' share.
+    1. Some of the agents say their label, and the curator counts its own people's, privately. With ``portfolio.raking``
+       its weights are raked until they have the agents' share. With ``portfolio.alone`` others of the agents learn a
+       model among themselves (local averages), a candidate, too.
     2. The curator learns a model of its sample, privately.
     3. Others of the agents say in which bin of the model's score they are, and their label: one bit each, of a Hadamard
        code. What they say recalibrates the model: a threshold, or an intercept for each public group
-       (:mod:`common.statistics.calibration`). The curator pays only for the counts by which bins are chosen.
-       With ``portfolio.alone`` some agents learn a model among themselves before (local averages), a candidate, too.
+       (:mod:`common.statistics.calibration`). The curator pays only for the shares of its people by which bins are
+       chosen. With ``portfolio.repair: 0`` nothing is repaired, and these agents judge as well.
     4. With ``curator.rounds`` above 1 its weights are raked until its sample has the agents' shares of scores and
        labels (:mod:`common.statistics.raking`), and it learns again.
     5. Agents who were not asked before judge all models, their recalibrations and both constants, in heats from which
        leaves who is shown to be worse (:class:`common.statistics.race.Race`: theorem and proof). What agents said of
-       their labels judges the constants, too: those were fixed before.
+       their labels judges the constants, too: those were fixed before. Where judges hardly tell two apart, what the
+       repairing agents said helps to choose.
 
     ``done``: the answer's loss on T exceeds that of the best candidate by at most alpha, with probability 1 - beta over
     the judges, whatever S, T, the models and the repairs are. ``exhausted``: the same for the gap that is stated.
