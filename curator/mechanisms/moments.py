@@ -16,13 +16,13 @@ from common.privacy.events import Gaussian
 from common.privacy.rounding import up
 from common.vocabulary.records import Records
 from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.clipping import clipped
 from curator.numerics.gaussian_noise import whole_normals
 
 GRID = 1 << 15
 """Cells of a unit: a product of two numbers has 30 bits, so exact sums of products of 2^33 people fit 64 bits."""
 ONE = GRID // 2
 """The feature that stands for the constant, half a unit: its products are the features themselves."""
-_SHRINK = 1.0 - 2.0**-32
 _ROWS = 1 << 13
 """Rows of one product: 2^13 products of 30 bits add up exactly in double precision, in whatever order."""
 
@@ -122,14 +122,8 @@ class ClassMoments(Mechanism[Records, Moments]):
 
     def _cells(self, features: AnyArray) -> Floats:
         """Return z in cells, whole numbers in double precision, |x| at most GRID of them."""
-        rows = features.astype(np.float64) / self.norm
-        finite = np.asarray(np.isfinite(rows).all(axis=1))
-        rows = np.clip(np.where(finite[:, None], rows, 0.0), -_FAR, _FAR)
-        largest = np.maximum(np.abs(rows).max(axis=1, initial=1.0), 1.0)[:, None]  # of no square that overflows
-        length = largest * np.linalg.norm(rows / largest, axis=1, keepdims=True)
-        bound = GRID * _SHRINK - 0.5 * math.sqrt(self.width)  # rounding cannot take a row beyond GRID
-        cells = np.rint(rows * np.minimum(GRID * _SHRINK, bound / np.maximum(length, 2.0**-60)))
-        return np.asarray(np.hstack([np.full((len(rows), 1), float(ONE)), cells]), dtype=np.float64)
+        cells = clipped(features, self.norm, float(GRID))
+        return np.asarray(np.hstack([np.full((len(cells), 1), float(ONE)), cells]), dtype=np.float64)
 
     def _symmetric(self, deviation: float, source: RandomSource) -> Indices:
         """Return noise on both classes' products, each pair of features once, shape (2, d + 1, d + 1)."""
@@ -146,4 +140,3 @@ class ClassMoments(Mechanism[Records, Moments]):
 
 _LONGEST, _FARTHEST = 1.25, -0.75
 """|z|^2 at most, and <z, z'> at least: 1/4 + 1 and 1/4 - 1."""
-_FAR = 1e150

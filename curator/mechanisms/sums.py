@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,14 +13,9 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian
 from common.privacy.rounding import down
 from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.clipping import clipped, longest
 from curator.mechanisms.gaussian import noisy_sum
 from curator.numerics.gaussian_noise import FINE_GRID, fine_normals
-
-_SHRINK = 1.0 - 2.0**-32
-"""Rows are clipped to this share of the norm, so that rounding errors cannot take one beyond it."""
-
-_FAR = 1e150
-"""Coordinates beyond so many norms count as this many: the row is clipped anyway."""
 
 
 @central
@@ -63,19 +57,12 @@ class ClippedSum(Mechanism[AnyArray, Floats]):
             If so much noise leaves nothing of a row on the grid.
         """
         cells = down(self.mu / 2.0 * FINE_GRID)  # of the norm; the noise has a standard deviation of FINE_GRID
-        bound = cells * _SHRINK - 0.5 * math.sqrt(self.width)
-        if not 0.0 < bound < 2.0**40:
+        if not 0.0 < longest(cells, self.width) < 2.0**40:
             raise BadInput(f"a sum of {self.width} numbers at mu = {self.mu:g} does not fit the grid of its noise")
         total = np.zeros(self.width, dtype=np.int64)
         for block in values:
             rows = np.asarray(block, dtype=np.float64).reshape(len(block), self.width)
-            finite = np.asarray(np.isfinite(rows).all(axis=1))
-            with np.errstate(over="ignore"):
-                rows = np.clip(np.where(finite[:, None], rows, 0.0) / self.norm, -_FAR, _FAR)
-            largest = np.maximum(np.abs(rows).max(axis=1, initial=1.0), 1.0)[:, None]  # of no square that overflows
-            length = largest * np.linalg.norm(rows / largest, axis=1, keepdims=True)
-            scaled = rows * np.minimum(cells * _SHRINK, bound / np.maximum(length, 2.0**-60))
-            total += np.rint(scaled).astype(np.int64).sum(axis=0)
+            total += clipped(rows, self.norm, cells).astype(np.int64).sum(axis=0)
         noisy = total + fine_normals(self.width, source).astype(np.int64)
         return np.asarray(noisy * (self.norm / cells), dtype=np.float64)
 

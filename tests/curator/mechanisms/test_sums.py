@@ -9,6 +9,7 @@ from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down
 from common.vocabulary.mechanisms.laplace import Laplace
+from curator.mechanisms.clipping import clipped
 from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.sums import ClippedSum, LossSum
 from tests.curator.operations.given import assert_law, geometric
@@ -91,3 +92,13 @@ def test_the_most_frequent_column_has_the_law_of_the_exponential_mechanism():
     weights = np.exp(epsilon * rows.sum(axis=0) / 2.0)
     found = [MostFrequent(epsilon, 3).apply(iter([rows]), RandomSource.seeded(run)) for run in range(RUNS)]
     assert_law(found, dict(enumerate(weights / weights.sum())))
+
+
+@pytest.mark.parametrize("cells", [40.0, float(1 << 15)])
+def test_no_row_is_longer_than_the_norm_once_it_is_rounded(cells):
+    """Exactly, in whole numbers: the sensitivity of every sum rests on it. Plain clipping and rounding exceeds it."""
+    rows = np.random.default_rng(7).normal(size=(4000, 30)) * np.geomspace(1e-3, 1e200, 4000)[:, None]
+    found = clipped(rows, 2.0, cells).astype(np.int64)
+    assert (found * found).sum(axis=1).max() <= cells * cells
+    plain = np.rint(rows / np.maximum(np.linalg.norm(rows / 1e100, axis=1, keepdims=True) * 1e100, 2.0) * cells)
+    assert (plain * plain).sum(axis=1).max() > cells * cells
