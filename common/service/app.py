@@ -25,8 +25,9 @@ from common.core import canonical
 from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.values import Value
 from common.service.bodies import Guarded, Receive
-from common.service.connections import Limits, guarded, raise_descriptors
+from common.service.connections import Limits, raise_descriptors
 from common.service.edge import Edge, Handler, Scope, Send, fault, problem
+from common.service.shortway import ShortWay
 from common.wire.identity import Signed
 
 log = logging.getLogger("tandem")
@@ -178,7 +179,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(app: FastAPI, listener: socket.socket, name: str) -> None:
+def serve(app: Service, listener: socket.socket, name: str) -> None:
     """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections."""
     host, port = listener.getsockname()[:2]
     print(f"{name} listens on http://{host}:{port}", flush=True)  # noqa: T201 - the one line that callers wait for
@@ -186,11 +187,12 @@ def serve(app: FastAPI, listener: socket.socket, name: str) -> None:
     sys.stdout.flush()
 
 
-def server(app: FastAPI, limits: Limits) -> uvicorn.Server:
+def server(app: Service, limits: Limits) -> uvicorn.Server:
     """Return what serves an app, and holds its connections within limits."""
+    connection = type("Connection", (ShortWay,), {"limits": limits, "waiting": {}, "edge": app.edge})
     config = uvicorn.Config(
         app,
-        http=guarded(limits),
+        http=connection,
         ws="none",
         log_level="error",
         access_log=False,

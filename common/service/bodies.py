@@ -92,8 +92,11 @@ class Bodies:
 
     def expect(self, opening: Opening, receive: Receive) -> Arriving:
         """Return a request's body, of which nothing has been read yet."""
-        kind = next((kind for start, kind in self.limits.items() if opening.path.startswith(start)), SMALL)
-        return Arriving(self.unfinished, opening, kind, receive)
+        return Arriving(self.unfinished, opening, self.limit(opening.path), receive)
+
+    def limit(self, path: str) -> int | Guarded:
+        """Return the limit of the bodies of a resource."""
+        return next((kind for start, kind in self.limits.items() if path.startswith(start)), SMALL)
 
 
 class Arriving:

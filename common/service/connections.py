@@ -86,22 +86,19 @@ def _full() -> bytes:
     return b"\r\n".join([*head, b"", reply.body])
 
 
-def guarded(limits: Limits) -> type[HttpToolsProtocol]:
-    """Return what a server makes of each of its connections."""
-    return type("Guarded", (_Guarded,), {"limits": limits, "waiting": {}})
-
-
-class _Guarded(HttpToolsProtocol):
-    """A connection of one server.
+class Guarded(HttpToolsProtocol):
+    """A connection of one server, which makes a class of its own of this one.
 
     Attributes
     ----------
+    limits
+        How connections are held.
     waiting
         All of the server's connections on which no whole request has come yet, the longest waiting first.
     """
 
     limits: Limits
-    waiting: dict[_Guarded, None]
+    waiting: dict[Guarded, None]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -133,9 +130,9 @@ class _Guarded(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._head >= 0:
             self._head += len(data)
-            if self._patience is None:
-                self._patience = self.loop.call_later(self.limits.head, self._give_up)
         super().data_received(data)
+        if self._head > 0 and self._patience is None and not self.transport.is_closing():
+            self._patience = self.loop.call_later(self.limits.head, self._give_up)
         if self._head > MAX_HEAD:
             self.transport.write(_TOO_LONG)
             self.transport.close()
@@ -146,11 +143,21 @@ class _Guarded(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        self.begin_body()
+        super().on_headers_complete()
+
+    def begin_body(self) -> None:
+        """Note that a request's head is whole.
+
+        Raises
+        ------
+        ValueError
+            If too many others wait already.
+        """
         if len(self.pipeline) >= MAX_PIPELINED:
             raise ValueError("too many requests that wait for each other")
         self._head = -1
         self._stop_waiting_for_head()
-        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self.waiting.pop(self, None)

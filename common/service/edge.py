@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from common.core.errors import Busy, CannotWrite, TandemError
-from common.service.bodies import Bodies, Opening, Receive
+from common.service.bodies import TINY, Bodies, Opening, Receive
 
 log = logging.getLogger("tandem")
 
@@ -31,6 +31,13 @@ class Reply:
     body: bytes = b""
     kind: bytes = b"application/json"
     headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    def all_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return its headers with those of the body."""
+        headers = [(b"content-length", b"%d" % len(self.body)), *self.headers]
+        if self.body:
+            headers.append((b"content-type", self.kind))
+        return headers
 
 
 @dataclass(frozen=True)
@@ -79,15 +86,24 @@ class Edge:
                 # What is still on its way is not read: nothing else can come on this connection.
                 await _send(problem(refusal), send, (b"connection", b"close"))
                 return
-            handler = self.short.get((method, path)) or self.short.get((method, path.rpartition("/")[0] + "/"))
+            handler = self._handler(method, path)
             if handler is None:
                 await self.app(scope, _again(line + b"\n" + body if line else body, receive), send)
             else:
-                await _send(await self._reply(handler, Call(method, path, headers, line, body)), send)
+                await _send(await self.answer(handler, Call(method, path, headers, line, body)), send)
         finally:
             arriving.forget()
 
-    async def _reply(self, handler: Handler, call: Call) -> Reply:
+    def small(self, method: str, path: str) -> Handler | None:
+        """Return who answers a request on the short way if its body never has more than :data:`TINY` bytes."""
+        handler = self._handler(method, path)
+        return handler if handler is not None and self.bodies.limit(path) == TINY else None
+
+    def _handler(self, method: str, path: str) -> Handler | None:
+        return self.short.get((method, path)) or self.short.get((method, path.rpartition("/")[0] + "/"))
+
+    async def answer(self, handler: Handler, call: Call) -> Reply:
+        """Return a handler's answer, or the problem that it raises."""
         try:
             return await handler(call)
         except TandemError as error:
@@ -115,9 +131,7 @@ def problem(error: TandemError) -> Reply:
 
 
 async def _send(reply: Reply, send: Send, *further: tuple[bytes, bytes]) -> None:
-    headers = [(b"content-length", str(len(reply.body)).encode()), *reply.headers, *further]
-    if reply.body:
-        headers.append((b"content-type", reply.kind))
+    headers = [*reply.all_headers(), *further]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
 
