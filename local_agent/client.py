@@ -30,7 +30,7 @@ class RefereeClient(Client):
 
     def poll(self, signed: Signed) -> Signed | None:
         """Return an assignment, or None."""
-        response = self.request("POST", "/v1/polls", content=signed.model_dump_json())
+        response = self.request("POST", "/v1/polls", content=signed.raw())
         if response.status_code != 204:
             return read_signed_reply(response)
         self.pause = _seconds(response.headers.get("retry-after", "0"))
@@ -42,18 +42,18 @@ class RefereeClient(Client):
 
     def decline(self, signed: Signed) -> None:
         """Say that a question will not be answered, and why."""
-        self.request("POST", "/v1/declines", content=signed.model_dump_json())
+        self.request("POST", "/v1/declines", content=signed.raw())
 
     def report(self, signed: Signed) -> None:
         """Hand in an individual report; raises what the referee says of it."""
-        self.request("PUT", f"/v1/reports/{signed.message['report_id']}", content=signed.model_dump_json())
+        self.request("PUT", f"/v1/reports/{signed.message['report_id']}", content=signed.raw())
 
     def report_packed(self, signed: Signed, body: bytes) -> None:
         """Hand in a packed report: the signed header in one line, then the body."""
         self.request(
             "PUT",
             f"/v1/packed-reports/{signed.message['report_id']}",
-            content=signed.model_dump_json().encode() + b"\n" + body,
+            content=signed.raw() + b"\n" + body,
             headers={"Content-Type": "application/octet-stream"},
         )
 

@@ -102,7 +102,7 @@ class Client:
     def signed(self, method: str, path: str, message: Signed | None = None, **parts: Any) -> Signed:
         """Send a signed message (or nothing) and return the signed reply."""
         if message is not None:
-            parts["content"] = message.model_dump_json()
+            parts["content"] = message.raw()
         return read_signed_reply(self.request(method, path, **parts))
 
 

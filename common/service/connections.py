@@ -107,6 +107,7 @@ class Guarded(HttpToolsProtocol):
         self._unsent: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows the type
+        """Take a place, and make room if there is none."""
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections:
             longest = next(iter(self.waiting), None)
@@ -119,6 +120,7 @@ class Guarded(HttpToolsProtocol):
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place up."""
         self.waiting.pop(self, None)
         for timer in (self._patience, self._unsent):
             if timer is not None:
@@ -128,6 +130,7 @@ class Guarded(HttpToolsProtocol):
     # A request's head ----------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        """Parse what has come, within the limits of a head."""
         if self._head >= 0:
             self._head += len(data)
         super().data_received(data)
@@ -138,11 +141,13 @@ class Guarded(HttpToolsProtocol):
             self.transport.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Count headers."""
         if len(self.headers) >= MAX_HEADERS:
             raise ValueError("too many headers")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        """Begin a request whose head is whole."""
         self.begin_body()
         super().on_headers_complete()
 
@@ -160,10 +165,12 @@ class Guarded(HttpToolsProtocol):
         self._stop_waiting_for_head()
 
     def on_message_complete(self) -> None:
+        """Note that a whole request has come."""
         self.waiting.pop(self, None)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        """Wait for the next request."""
         super().on_response_complete()
         if self.parser is not None and not self.transport.is_closing() and self.cycle.response_complete:
             self._head = 0
@@ -188,10 +195,12 @@ class Guarded(HttpToolsProtocol):
     # An answer that nobody takes -----------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
+        """Watch whether anybody takes the answer."""
         super().pause_writing()
         self._watch(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
+        """Stop watching: it was taken."""
         super().resume_writing()
         if self._unsent is not None:
             self._unsent.cancel()

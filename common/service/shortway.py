@@ -18,7 +18,7 @@ from common.service.connections import Guarded
 from common.service.edge import Call, Edge, Handler, Reply
 
 PROMPT = 1.0
-"""Seconds for which a request's body may follow its head here; what comes later goes the usual way, and is timed there."""
+"""Seconds in which a body may follow its head here; what comes later goes the usual way, and is timed there."""
 
 
 class ShortWay(Guarded):
@@ -38,23 +38,26 @@ class ShortWay(Guarded):
         self._prompt: asyncio.TimerHandle | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Drop what has come of a request."""
         self._stop_gathering()
         super().connection_lost(exc)
 
     # From the parser ------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        """Parse what has come; if a body is not whole yet, wait for it for a moment."""
         super().data_received(data)
         if self._gathering is not None and self._prompt is None:
             self._prompt = self.loop.call_later(PROMPT, self._the_usual_way)
 
     def on_message_begin(self) -> None:
-        # The usual way's scope is made only when a request takes that way.
+        """Begin a request; the usual way's scope is made only if it takes that way."""
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
 
     def on_headers_complete(self) -> None:
+        """Choose the way of a request whose head is whole."""
         request = self._short()
         if request is None:
             self._open_scope()
@@ -64,12 +67,14 @@ class ShortWay(Guarded):
             self._gathering = request
 
     def on_body(self, body: bytes) -> None:
+        """Gather the body."""
         if self._gathering is None:
             super().on_body(body)
         else:
             self._gathering.parts.append(body)
 
     def on_message_complete(self) -> None:
+        """Answer a request that is whole."""
         request = self._gathering
         if request is None:
             super().on_message_complete()

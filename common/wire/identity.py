@@ -30,6 +30,16 @@ class Signed(Value):
     key: str = Field(pattern=KEY_PATTERN)
     signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 
+    def raw(self) -> bytes:
+        """Return it in JSON as it travels: the message in canonical form, which a reader need not make again.
+
+        Raises
+        ------
+        BadMessage
+            If the message has no canonical form.
+        """
+        return _raw(self.kind, canonical.encode(self.message), self.key, self.signature)
+
 
 class Identity:
     """A party's signing key. Its public half, in hex, is the party's name."""
@@ -70,12 +80,16 @@ class Identity:
 
     def envelope(self, kind: str, payload: bytes) -> bytes:
         """Sign a message that is there in canonical JSON; return the :class:`Signed` in JSON."""
-        key, signature = self.public.encode(), self.sign_bytes(kind, payload).encode()
-        return b'{"kind":"%s","message":%s,"key":"%s","signature":"%s"}' % (kind.encode(), payload, key, signature)
+        return _raw(kind, payload, self.public, self.sign_bytes(kind, payload))
 
     def sign_bytes(self, kind: str, payload: bytes) -> str:
         """Sign raw bytes under a kind; hex."""
         return self._private.sign(covered(kind, payload)).hex()
+
+
+def _raw(kind: str, payload: bytes, key: str, signature: str) -> bytes:
+    form = b'{"kind":"%s","message":%s,"key":"%s","signature":"%s"}'
+    return form % (kind.encode(), payload, key.encode(), signature.encode())
 
 
 def covered(kind: str, payload: bytes) -> bytes:

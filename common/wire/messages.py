@@ -274,6 +274,11 @@ def pack_indices(values: Indices) -> str:
     return base64.b64encode(values.astype("<u4").tobytes()).decode("ascii")
 
 
+def pack_index(value: int) -> str:
+    """Encode one non-negative integer below 2^32 as :func:`pack_indices` does."""
+    return base64.b64encode(value.to_bytes(4, "little")).decode("ascii")
+
+
 def unpack_indices(text: str) -> Indices:
     """Decode :func:`pack_indices`.
 

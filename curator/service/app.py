@@ -7,14 +7,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Annotated
 
-from fastapi import FastAPI, Path, Request, Response
+from fastapi import Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
 from common.core.errors import BadMessage
 from common.core.values import Value
 from common.privacy.guarantee import Guarantee
-from common.service.app import create_app, read_signed, signed_body
+from common.service.app import Service, create_app, read_signed, signed_body
 from common.service.bodies import LARGE, SMALL, TINY, Admitted, Guarded, Opening
 from common.wire import messages, proof
 from common.wire.identity import Signed
@@ -44,7 +44,7 @@ async def _announced(curator: Curator, opening: Opening) -> Admitted:
     return Admitted(SMALL if curator.referee is None else LARGE, sha256)
 
 
-def curator_app(curator: Curator) -> FastAPI:
+def curator_app(curator: Curator) -> Service:
     """Return the service of a curator."""
     app = create_app(
         "Tandem curator",

@@ -6,14 +6,19 @@ They are what a real individual's agent sends, byte for byte, and check nothing 
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 import secrets
 
 from nacl import bindings
 
-from common.core import canonical
+from common.core.errors import BadMessage
 from common.wire import messages
 from common.wire.identity import covered
+
+_ASSIGNMENT = re.compile(
+    rb'\{"digest":"([0-9a-f]{64})","people":"AAAAAA==","query":.*,"question":([0-9]+),"run":"([^"]+)","slots":"[^"]+"\}'
+)
+"""An assignment in canonical JSON, as a referee sends it to an individual."""
 
 
 class LightAgent:
@@ -41,17 +46,25 @@ class LightAgent:
         return self._signed(messages.Poll.KIND, b'{"participant":"%s"}' % self.key.encode())
 
     def answer(self, assignment: bytes) -> bytes:
-        """Return the body of its report on an assignment (a signed one, as it came)."""
-        asked = json.loads(assignment)["message"]
-        digest = hashlib.sha256(canonical.encode(asked)).hexdigest()
+        """Return the body of its report on an assignment (a signed one, as it came).
+
+        Raises
+        ------
+        BadMessage
+            If it is none to an individual.
+        """
+        payload = assignment[assignment.index(b'"message":') + len(b'"message":') : assignment.rindex(b',"key":"')]
+        asked = _ASSIGNMENT.fullmatch(payload)
+        if asked is None:
+            raise BadMessage(f"this is no question to one individual: {assignment[:200]!r}")
         self.report_id = secrets.token_hex(16).encode()
         body = b'{"answer":%s,"assignment":"%s","digest":"%s","question":%d,"report_id":"%s","run":"%s"}' % (
             b"1.0" if self.report_id[0] & 1 else b"0.0",
-            digest.encode(),
-            asked["digest"].encode(),
-            asked["question"],
+            hashlib.sha256(payload).hexdigest().encode(),
+            asked[1],
+            int(asked[2]),
             self.report_id,
-            asked["run"].encode(),
+            asked[3],
         )
         self.sent = self._signed(messages.Report.KIND, body)
         return self.sent

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
 from common.core import canonical
 from common.core.arrays import Indices
 from common.vocabulary.packing import AnswerKind
 from common.vocabulary.queries.base import Query
-from common.wire.messages import Assignment, MassAssignment, pack_indices
+from common.wire.messages import Assignment, MassAssignment, pack_index
 from referee.collection.batches import AnyBatch, assign
 from referee.collection.mass import MassBatch
 
@@ -68,9 +66,9 @@ class Asked:
 
         Of a host, where very many are asked, a :class:`~common.wire.messages.MassAssignment`.
         """
-        slots = self.slots(key)
-        if len(slots) == 1 and self.batch.owner(int(slots[0])).agents == 1:
-            return self._individual + pack_indices(np.array([slots[0]])).encode() + _END
+        roster, slots = self.batch.roster, self.slots(key)
+        if len(slots) == 1 and roster.alone(roster.position(key)):
+            return self._individual + pack_index(int(slots[0])).encode() + _END
         wire = assign(self.batch, key, self.run, self.digest, self.number, self.query).wire()
         encoded = canonical.encode(wire)
         if len(self._fingerprints) < MAX_REMEMBERED:
@@ -84,7 +82,7 @@ class Asked:
     @cached_property
     def _individual(self) -> bytes:
         """The beginning of what every individual is asked; what differs is its slot, which comes last."""
-        nobody = pack_indices(np.zeros(1, dtype=np.int64))
+        nobody = pack_index(0)
         asked = Assignment(
             run=self.run, digest=self.digest, question=self.number, query=self.query, people=nobody, slots=nobody
         )

@@ -29,7 +29,8 @@ from common.vocabulary.packing import packed_bytes
 from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers
 from common.wire import messages
-from common.wire.identity import Identity, Signed
+from common.wire.identity import Identity
+from common.wire.sealed import AnySigned, field, said
 from common.wire.transcript import append
 from referee.collection.adding_up import add_up
 from referee.collection.batches import passed_over, take
@@ -68,7 +69,7 @@ REMEMBERED = 4
 class Sent(NamedTuple):
     """A report as it came: a signed message, and the packed answers of a hosted population (None: an individual)."""
 
-    signed: Signed
+    signed: AnySigned
     body: bytes | None = None
 
 
@@ -230,7 +231,7 @@ class Collection:
 
     # The agents' side -----------------------------------------------------------------------------------------------
 
-    def poll(self, polls: Sequence[Signed]) -> list[bytes | TandemError | None]:
+    def poll(self, polls: Sequence[AnySigned]) -> list[bytes | TandemError | None]:
         """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.
 
         A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled, and
@@ -241,7 +242,7 @@ class Collection:
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in polls]
 
-    def _poll(self, polls: Sequence[Signed]) -> list[bytes | TandemError | None]:
+    def _poll(self, polls: Sequence[AnySigned]) -> list[bytes | TandemError | None]:
         found: list[bytes | TandemError | None] = []
         verified = payloads(polls, messages.Poll.KIND)
         if any(
@@ -253,9 +254,9 @@ class Collection:
             try:
                 if isinstance(checked, Forged):
                     raise checked
-                if str(signed.message.get("participant")) != signed.key:
+                if str(field(signed, "participant")) != signed.key:
                     raise Forged("somebody else signed this poll than the participant that it names")
-                found.append(self.assignment(messages.Poll.parse(signed.message).participant))
+                found.append(self.assignment(said(signed, messages.Poll).participant))
             except TandemError as error:
                 found.append(error)
         return found
@@ -295,7 +296,7 @@ class Collection:
                 return number, taking.heard, taking.question.asked
         return None
 
-    def decline(self, declines: Sequence[Signed]) -> list[TandemError | None]:
+    def decline(self, declines: Sequence[AnySigned]) -> list[TandemError | None]:
         """Note which participants will not answer, and why: they are not asked that question again, nor waited for.
 
         A problem says why one is not acceptable; a repeated one changes nothing. What one process hears, the others do
@@ -320,7 +321,7 @@ class Collection:
         if position is not None and position not in taking.declined and not taking.number(position):
             taking.decline(position, said.reason, len(slots))
 
-    def room(self, headers: Sequence[Signed]) -> list[int | TandemError]:
+    def room(self, headers: Sequence[AnySigned]) -> list[int | TandemError]:
         """Return for the header of each hosted population's report how many bytes of answers may follow it.
 
         A problem says why none may: as in :meth:`accept`, as far as that can be said without the answers.
@@ -428,7 +429,9 @@ class Judged(NamedTuple):
     new: bool
 
 
-def _outcomes(sent: Sequence[Signed], kind: str, judge: Callable[[Signed], Outcome]) -> list[Outcome | TandemError]:
+def _outcomes(
+    sent: Sequence[AnySigned], kind: str, judge: Callable[[AnySigned], Outcome]
+) -> list[Outcome | TandemError]:
     """Judge each message by itself; one that is forged, refused or cannot be judged now has its problem instead."""
     found: list[Outcome | TandemError] = []
     for signed, checked in zip(sent, payloads(sent, kind), strict=True):

@@ -21,8 +21,9 @@ from common.core.errors import (
     TandemError,
 )
 from common.vocabulary.packing import AnswerKind, count_answers, pack_one, unpack_one
-from common.wire.identity import Signed
+from common.wire import sealed
 from common.wire.messages import PackedReport, Report
+from common.wire.sealed import AnySigned, report_payload
 from referee.collection.asked import Asked
 from referee.state.values import StoredReport
 
@@ -71,7 +72,7 @@ class Claim:
         The packed answers that came with it; None of an individual's, which are in the report itself.
     """
 
-    signed: Signed
+    signed: AnySigned
     payload: bytes
     report: Report | PackedReport
     body: bytes | None
@@ -99,7 +100,7 @@ class Claim:
         return pack_one(self.report.answer, kind)
 
 
-def read(signed: Signed, payload: bytes, body: bytes | None) -> Claim:
+def read(signed: AnySigned, payload: bytes, body: bytes | None) -> Claim:
     """Return what a message claims whose signature was verified (``payload`` is the message in canonical JSON).
 
     Parameters
@@ -115,7 +116,7 @@ def read(signed: Signed, payload: bytes, body: bytes | None) -> Claim:
         If the body is another one than was signed.
     """
     if body is None:
-        return Claim(signed, payload, Report.parse(signed.message), None)
+        return Claim(signed, payload, sealed.said(signed, Report), None)
     report = PackedReport.parse(signed.message)
     if hashlib.sha256(body).hexdigest() != report.body_sha256:
         problem = BadMessage("the packed body does not match the SHA-256 in its signed header")
@@ -173,14 +174,15 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
     if not still_open:
         raise Refusal("closed", closed(number))
     slots = check_asked(report, key, asked)
-    if report.assignment != asked.fingerprint(key):
+    fingerprint = asked.fingerprint(key)
+    if report.assignment != fingerprint:
         problem = ConfigurationMismatch(f"the report answers another assignment than that of question {number}")
         raise Refusal("another assignment", problem)
     individual = isinstance(report, Report)
     answered = 1 if individual else count_answers(body, len(slots), asked.kind)
     report_id, signature = bytes.fromhex(report.report_id), bytes.fromhex(claim.signed.signature)
     accepted = StoredReport(int(slots[0]), individual, report_id, answered, signature, body)
-    as_usual = payload(accepted, asked) == claim.payload
+    as_usual = _payload(accepted, asked, key, fingerprint) == claim.payload
     return accepted if as_usual else replace(accepted, message=claim.payload)
 
 
@@ -218,18 +220,24 @@ def payload(stored: StoredReport, asked: Asked) -> bytes:
     """Return what the participant of a stored report has signed, in canonical JSON: rebuilt from its question."""
     if stored.message:
         return stored.message
-    key = asked.batch.owner(stored.slot).key
-    common = {
-        "report_id": stored.report_id.hex(),
+    return _payload(stored, asked, asked.batch.owner(stored.slot).key)
+
+
+def _payload(stored: StoredReport, asked: Asked, key: str, fingerprint: str = "") -> bytes:
+    report_id, assignment = stored.report_id.hex(), fingerprint or asked.fingerprint(key)
+    if stored.individual:
+        answer = unpack_one(stored.body, asked.kind)
+        return report_payload(report_id, asked.run, asked.digest, asked.number, assignment, answer)
+    header = {
+        "report_id": report_id,
         "run": asked.run,
         "digest": asked.digest,
         "question": asked.number,
-        "assignment": asked.fingerprint(key),
+        "people": len(asked.slots(key)),
+        "assignment": assignment,
+        "body_sha256": hashlib.sha256(stored.body).hexdigest(),
     }
-    if stored.individual:
-        return canonical.encode({**common, "answer": unpack_one(stored.body, asked.kind)})
-    people, digest = len(asked.slots(key)), hashlib.sha256(stored.body).hexdigest()
-    return canonical.encode({**common, "people": people, "body_sha256": digest})
+    return canonical.encode(header)
 
 
 def closed(number: int) -> PatternViolation:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common.core import canonical
 from common.core.errors import Forged, TandemError
-from common.wire.identity import Signed, covered
+from common.wire import sealed
+from common.wire.identity import covered
+from common.wire.sealed import AnySigned
 from referee.collection.signatures import verified
 
 
-def payloads(group: Sequence[Signed], kind: str) -> list[bytes | Forged]:
+def payloads(group: Sequence[AnySigned], kind: str) -> list[bytes | Forged]:
     """Return the canonical JSON of each message that is of a kind and signed by its key; else why it is not."""
     encoded: list[bytes | TandemError] = [_payload(signed, kind) for signed in group]
     whole = [i for i, found in enumerate(encoded) if isinstance(found, bytes)]
@@ -25,10 +26,10 @@ def payloads(group: Sequence[Signed], kind: str) -> list[bytes | Forged]:
     return [found if isinstance(found, bytes) else Forged(found.detail) for found in encoded]
 
 
-def _payload(signed: Signed, kind: str) -> bytes | TandemError:
+def _payload(signed: AnySigned, kind: str) -> bytes | TandemError:
     if signed.kind != kind:
         return Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     try:
-        return canonical.encode(signed.message)
+        return sealed.payload(signed)
     except TandemError as error:
         return error

@@ -16,7 +16,8 @@ from common.core import canonical
 from common.core.errors import CannotWrite, Conflict, Forged, Refused, TandemError, Unauthorized
 from common.service.app import token_hash
 from common.wire import messages
-from common.wire.identity import Identity, Signed
+from common.wire.identity import Identity
+from common.wire.sealed import AnySigned, said
 from referee.collection.reading import payloads
 from referee.collection.roster import Roster
 from referee.state.store import Store
@@ -95,7 +96,7 @@ class Registrar:
         if ("individual", token_hash(token)) not in self._tokens:
             self.authorize("enrolment", token)
 
-    def enrol(self, requests: Sequence[tuple[Signed, str]]) -> list[bytes | TandemError]:
+    def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | TandemError]:
         """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
 
         Returns
@@ -121,7 +122,7 @@ class Registrar:
             try:
                 if isinstance(checked, Forged):
                     raise checked
-                wanted = messages.Enrolment.parse(signed.message)
+                wanted = said(signed, messages.Enrolment)
                 self._admit(wanted.agents, token)
                 outcomes.append(wanted)
             except TandemError as error:

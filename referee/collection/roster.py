@@ -82,6 +82,10 @@ class Roster:
         first = self.before(position)
         return Participant(self._keys[position].hex(), first, self.before(position + 1) - first)
 
+    def alone(self, position: int | None) -> bool:
+        """Tell whether the participant at a place in the list has one agent; nobody has none."""
+        return position is not None and bool(self._firsts[position + 1] - self._firsts[position] == 1)
+
     @property
     def firsts(self) -> Indices:
         """Each participant's first agent, ascending."""

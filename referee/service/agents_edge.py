@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 
-from common.core import canonical
 from common.core.errors import BadMessage, TandemError
 from common.service.bodies import LARGE, TINY, Admitted, Guarded, Opening
 from common.service.edge import Call, Handler, Reply
 from common.service.grouping import Grouped
 from common.wire import messages
-from common.wire.identity import Signed
+from common.wire.sealed import AnySigned, field, read
 from referee.collection.collection import Sent
 from referee.service.referee import Referee
 
@@ -19,7 +18,7 @@ HOLD = 2.0
 """Seconds for which a poll is held until there is a question."""
 HELD = 1000
 """Polls that are held at the same time; further ones are answered at once, with a time to come again."""
-POLLS = 1000.0
+POLLS = 500.0
 """Polls a second that those who wait are asked to share."""
 LONGEST = 600.0
 """Seconds to come again after, at most."""
@@ -158,7 +157,7 @@ class AgentsEdge:
         return share * random.uniform(0.5, 1.0)
 
 
-def same_id(report_id: str, signed: Signed) -> None:
+def same_id(report_id: str, signed: AnySigned) -> None:
     """Check that a path and a message name the same report.
 
     Raises
@@ -166,12 +165,12 @@ def same_id(report_id: str, signed: Signed) -> None:
     BadMessage
         If they do not.
     """
-    if signed.message.get("report_id") != report_id:
+    if field(signed, "report_id") != report_id:
         raise BadMessage("the path and the message name different reports")
 
 
-def _read(raw: bytes, kind: str) -> Signed:
-    signed = Signed.parse(canonical.decode(raw))
+def _read(raw: bytes, kind: str) -> AnySigned:
+    signed = read(raw)
     if signed.kind != kind:
         raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
     return signed

@@ -15,6 +15,7 @@ from common.service.database import sqlite_url
 from common.vocabulary.steps import Progress
 from common.wire import messages
 from common.wire.identity import Identity, Signed
+from common.wire.sealed import AnySigned
 from common.wire.state import durable_key, hold
 from referee.collection.collection import Collection, Sent
 from referee.collection.registrar import USUAL, Caps, Registrar
@@ -146,7 +147,7 @@ class Referee:
         """Take an individual report."""
         _or_raise(self.collection.accept([Sent(signed)])[0])
 
-    def report_packed(self, signed: Signed, body: bytes) -> None:
+    def report_packed(self, signed: AnySigned, body: bytes) -> None:
         """Take a hosted population's report."""
         _or_raise(self.collection.accept([Sent(signed, body)])[0])
 

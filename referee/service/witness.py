@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi import Path as InPath
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core.errors import CannotWrite, NotFound, Unauthorized
-from common.service.app import create_app, read_signed, same, signed_body
+from common.service.app import Service, create_app, read_signed, same, signed_body
 from common.wire.chain import Extension
 from common.wire.identity import Signed
 from common.wire.witness import FileWitness
@@ -20,7 +20,7 @@ Name = Annotated[str, InPath(pattern=r"^[0-9a-z][0-9a-z-]{0,63}$")]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 
-def witness_app(folder: Path, token: str) -> FastAPI:
+def witness_app(folder: Path, token: str) -> Service:
     """Return the service.
 
     Parameters

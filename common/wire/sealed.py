@@ -1,0 +1,155 @@
+"""Signed messages in the form in which they come by the million, read without parsing them as JSON.
+
+Enrolments, polls and individual reports have few fields, all of them flat. In the usual form (fields of the envelope as
+:meth:`~common.wire.identity.Signed.raw` writes them, the message in canonical JSON) a pattern finds the fields, and the
+bytes that were signed are there as they came. The patterns match canonical JSON only: what they find in it is what a
+parser would. Everything else is parsed as any signed message is, with the same result or the same problem.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from common.core import canonical
+from common.core.values import Value
+from common.wire.identity import Signed
+from common.wire.messages import Enrolment, Poll, Report
+
+Message = TypeVar("Message", bound=Value)
+
+_ENVELOPE = re.compile(
+    rb'\{"kind":"(enrolment|poll|report)","message":(\{[^{}]{1,600}\}),'
+    rb'"key":"([0-9a-f]{64})","signature":"([0-9a-f]{128})"\}'
+)
+_ENROLMENT = re.compile(rb'\{"agents":([1-9][0-9]{0,8})\}')
+_POLL = re.compile(rb'\{"participant":"([0-9a-f]{64})"\}')
+_REPORT = re.compile(
+    rb'\{"answer":(-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,17}),"assignment":"([0-9a-f]{64})","digest":"([0-9a-f]{64})",'
+    rb'"question":(0|[1-9][0-9]{0,8}),"report_id":"([0-9a-f]{32})","run":"([0-9a-zA-Z_-]{1,64})"\}'
+)
+
+
+class Sealed:
+    """A signed message in the usual form; nobody has verified its signature yet.
+
+    Attributes
+    ----------
+    kind, key, signature
+        As in :class:`~common.wire.identity.Signed`.
+    payload
+        What was signed, in canonical JSON.
+    value
+        What it says.
+    """
+
+    __slots__ = ("key", "kind", "payload", "signature", "value")
+
+    def __init__(self, kind: str, payload: bytes, key: str, signature: str, value: Enrolment | Poll | Report) -> None:
+        self.kind = kind
+        self.payload = payload
+        self.key = key
+        self.signature = signature
+        self.value = value
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message as JSON."""
+        return self.value.wire()
+
+
+AnySigned = Signed | Sealed
+
+
+def read(raw: bytes) -> AnySigned:
+    """Read a signed message.
+
+    Raises
+    ------
+    BadMessage
+        If it is none. (The signature itself is not verified here.)
+    """
+    found = _ENVELOPE.fullmatch(raw)
+    if found is not None:
+        kind, payload, key, signature = found.groups()
+        value = _VALUES[kind](payload)
+        if value is not None:
+            return Sealed(kind.decode("ascii"), payload, key.decode("ascii"), signature.decode("ascii"), value)
+    return Signed.parse(canonical.decode(raw))
+
+
+def payload(signed: AnySigned) -> bytes:
+    """Return what was signed, in canonical JSON.
+
+    Raises
+    ------
+    BadMessage
+        If it has no canonical form.
+    """
+    return signed.payload if isinstance(signed, Sealed) else canonical.encode(signed.message)
+
+
+def said(signed: AnySigned, kind: type[Message]) -> Message:
+    """Return what a signed message of a kind says.
+
+    Raises
+    ------
+    BadMessage
+        If it is no message of the kind.
+    """
+    if isinstance(signed, Sealed) and isinstance(signed.value, kind):
+        return signed.value
+    return kind.parse(signed.message)
+
+
+def field(signed: AnySigned, name: str) -> object:
+    """Return one field of a signed message as it came, None if there is none of that name."""
+    return getattr(signed.value, name, None) if isinstance(signed, Sealed) else signed.message.get(name)
+
+
+def report_payload(report_id: str, run: str, digest: str, question: int, assignment: str, answer: float) -> bytes:
+    """Return an individual's report in canonical JSON, of fields that are valid ones of a report."""
+    return b'{"answer":%b,"assignment":"%b","digest":"%b","question":%d,"report_id":"%b","run":"%b"}' % (
+        float.__repr__(answer).encode("ascii"),
+        assignment.encode("ascii"),
+        digest.encode("ascii"),
+        question,
+        report_id.encode("ascii"),
+        run.encode("ascii"),
+    )
+
+
+def _enrolment(payload: bytes) -> Enrolment | None:
+    found = _ENROLMENT.fullmatch(payload)
+    return None if found is None else Enrolment.model_construct(agents=int(found[1]))
+
+
+def _poll(payload: bytes) -> Poll | None:
+    found = _POLL.fullmatch(payload)
+    return None if found is None else Poll.model_construct(participant=found[1].decode("ascii"))
+
+
+def _report(payload: bytes) -> Report | None:
+    found = _REPORT.fullmatch(payload)
+    if found is None:
+        return None
+    answer, assignment, digest, question, report_id, run = found.groups()
+    number, text = float(answer), answer.decode("ascii")
+    if repr(number) != text:  # canonical JSON has one way to write a number
+        return None
+    return Report.model_construct(
+        report_id=report_id.decode("ascii"),
+        run=run.decode("ascii"),
+        digest=digest.decode("ascii"),
+        question=int(question),
+        assignment=assignment.decode("ascii"),
+        answer=number,
+    )
+
+
+_VALUES: dict[bytes, Callable[[bytes], Enrolment | Poll | Report | None]] = {
+    b"enrolment": _enrolment,
+    b"poll": _poll,
+    b"report": _report,
+}
