@@ -62,6 +62,21 @@ class Sealed:
 AnySigned = Signed | Sealed
 
 
+def sealed(kind: str, payload: bytes, key: str, signature: str) -> AnySigned:
+    """Return a signed message of its parts: of its payload in canonical JSON.
+
+    Raises
+    ------
+    BadMessage
+        If the payload is no JSON object, or a part is none of a signed message.
+    """
+    find = _VALUES.get(kind.encode())
+    value = None if find is None else find(payload)
+    if value is not None:
+        return Sealed(kind, payload, key, signature, value)
+    return Signed.parse({"kind": kind, "message": canonical.decode(payload), "key": key, "signature": signature})
+
+
 def read(raw: bytes) -> AnySigned:
     """Read a signed message.
 

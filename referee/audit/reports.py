@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from common.core import canonical
-from common.wire.identity import Signed, covered
+from common.wire.identity import covered
 from common.wire.messages import PackedReport, Report
+from common.wire.sealed import sealed
 from referee.audit.place import Place
 from referee.collection.asked import Asked
 from referee.collection.judging import Refusal, judge, payload, read
@@ -56,7 +56,7 @@ def _judged(group: list[StoredReport], asked: Asked, place: Place) -> list[Store
                 f"{key[:16]}... did not sign this answer to this question: it was asked something else than the "
                 f"transcript says, or its report was changed"
             )
-        signed = Signed(kind=kind, message=canonical.decode(what), key=key, signature=report.signature.hex())
+        signed = sealed(kind, what, key, report.signature.hex())
         try:
             accepted = judge(read(signed, what, None if report.individual else report.body), asked)
         except Refusal as refusal:

@@ -95,7 +95,11 @@ class Roster:
 
     def encode(self, count: int) -> bytes:
         """Return the first ``count`` participants, 40 bytes each: key, number of agents (little-endian, 64 bits)."""
-        return b"".join(map(_ENTRY.pack, self._keys[:count], np.diff(self._firsts[: count + 1]).tolist()))
+        listed = np.empty((count, _ENTRY.size), dtype=np.uint8)
+        listed[:, :-8] = np.frombuffer(b"".join(self._keys[:count]), dtype=np.uint8).reshape(count, -1)
+        agents = np.diff(self._firsts[: count + 1]).astype("<u8")
+        listed[:, -8:] = agents.view(np.uint8).reshape(count, 8)
+        return listed.tobytes()
 
     @classmethod
     def decode(cls, raw: bytes) -> Roster:

@@ -48,6 +48,9 @@ def test_both_ways_of_reading_find_the_same(value: messages.Report | messages.Po
     assert sealed.said(found, type(value)) == sealed.said(parsed, type(value)) == value
     for name in (*type(value).model_fields, "else"):
         assert sealed.field(found, name) == sealed.field(parsed, name)
+    again = sealed.sealed(found.kind, sealed.payload(found), found.key, found.signature)
+    assert (type(again), again.signature) == (type(found), found.signature)
+    assert sealed.said(again, type(value)) == value
 
 
 @given(reports)
