@@ -7,6 +7,7 @@ import pytest
 
 from common.core.errors import Forged
 from common.wire.identity import Identity, covered
+from referee.collection import signatures
 from referee.collection.reading import payloads
 from referee.collection.signatures import FEW, verified
 
@@ -22,15 +23,25 @@ def group(size: int) -> tuple[list[bytes], list[bytes], list[bytes]]:
 
 @pytest.mark.parametrize("size", [0, 1, FEW, FEW + 1, 100])
 def test_each_of_a_group_is_judged_by_itself(size):
-    keys, said, signatures = group(size)
-    assert verified(keys, said, signatures).all()
+    keys, said, signed = group(size)
+    assert verified(keys, said, signed).all()
     for wrong in range(0, size, 9):
         for forged in (
-            ([*keys[:wrong], bytes.fromhex(Identity.create().public), *keys[wrong + 1 :]], said, signatures),
-            (keys, [*said[:wrong], said[wrong] + b"x", *said[wrong + 1 :]], signatures),
-            (keys, said, [*signatures[:wrong], bytes(64), *signatures[wrong + 1 :]]),
+            ([*keys[:wrong], bytes.fromhex(Identity.create().public), *keys[wrong + 1 :]], said, signed),
+            (keys, [*said[:wrong], said[wrong] + b"x", *said[wrong + 1 :]], signed),
+            (keys, said, [*signed[:wrong], bytes(64), *signed[wrong + 1 :]]),
         ):
             assert np.flatnonzero(~verified(*forged)).tolist() == [wrong]
+
+
+def test_a_group_that_several_cores_share_is_judged_alike(monkeypatch):
+    monkeypatch.setattr(signatures, "MANY", 3)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1, 2, 3, 4, 5, 6})
+    for size in (6, 7, 20, 23):
+        keys, said, signed = group(size)
+        for wrong in range(size):
+            forged = [*signed[:wrong], bytes(64), *signed[wrong + 1 :]]
+            assert np.flatnonzero(~verified(keys, said, forged)).tolist() == [wrong]
 
 
 @pytest.mark.parametrize("key", [bytes(32), b"\1" + bytes(31), b"\xff" * 32])
