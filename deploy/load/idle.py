@@ -20,13 +20,12 @@ from common.core.errors import RunFailed
 from deploy.load.connection import Answer, Connection, request
 from deploy.load.light import LightAgent
 from deploy.load.phases import allow_descriptors, cpu_of
+from referee.service.agents_edge import HOLD, usual_pause
 
 SOURCES = 64
 """Loopback addresses that connections come from in turn: each has 28,000 ports, and an edge limits each by itself."""
 AT_ONCE = 4096
 """Polls that are on their way at the same time, at most."""
-HELD = 2.0
-"""Seconds for which a referee holds a poll."""
 SLACK = 3.0
 """Seconds more than that before a poll counts as held too long."""
 
@@ -83,8 +82,8 @@ async def poll_idly(agents: list[LightAgent], host: str, port: int, seconds: flo
     found, open_ = Idle(len(agents)), 0
     loopback = host in ("127.0.0.1", "localhost")
     before, began = cpu_of(pid), time.perf_counter()
-    # In the beginning they come as if they had been told to before: spread over what an edge asks for.
-    due = [(random.uniform(0.0, min(seconds, len(agents) / 1000.0)), i) for i in range(len(agents))]
+    # In the beginning they come as if they had been told to before: as many a second as later.
+    due = [(random.uniform(0.0, usual_pause(len(agents))), i) for i in range(len(agents))]
     heapq.heapify(due)
     running: set[asyncio.Task[None]] = set()
 
@@ -108,7 +107,7 @@ async def poll_idly(agents: list[LightAgent], host: str, port: int, seconds: flo
             open_ -= 1
         took = time.perf_counter() - start
         found.latencies.append(took)
-        found.late += took > HELD + SLACK
+        found.late += took > HOLD + SLACK
         found.asked += answer.status == 200
         found.refused += answer.status not in (200, 204)
         heapq.heappush(due, (time.perf_counter() - began + _again(answer), i))

@@ -34,6 +34,8 @@ from referee.state.runfolder import unpack_reports, write_run
 
 PATIENCE = 600.0
 """Seconds to wait for the first question, and for the result after the last report."""
+AGAIN = 0.02
+"""Seconds between two polls of an agent that waits for the first question."""
 Watch = Callable[[str, int, int], None]
 
 
@@ -265,6 +267,7 @@ class _Test:
             while (answer := await connection.request(self._poll(self._agents[0]))).status != 200:
                 if answer.status != 204 or time.perf_counter() > until:
                     raise RunFailed(f"no question came: {answer.status} {answer.body[:200]!r}")
+                await asyncio.sleep(AGAIN)
         finally:
             connection.close()
 
@@ -277,6 +280,7 @@ class _Test:
                 while (answer := await connection.request(self._poll(agent))).status != 200:
                     if answer.status not in (204, 503) or time.perf_counter() > until:
                         raise RunFailed(f"no question came: {answer.status} {answer.body[:200]!r}")
+                    await asyncio.sleep(AGAIN)
                 _keep(agent, answer)
         finally:
             connection.close()

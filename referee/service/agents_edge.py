@@ -17,9 +17,13 @@ from referee.service.referee import Referee
 HOLD = 2.0
 """Seconds for which a poll is held until there is a question."""
 HELD = 1000
-"""Polls that are held at the same time; further ones are answered at once, with a time to come again."""
+"""Polls that are held at the same time: everybody's where no more are enrolled, else those of hosts.
+
+Others are answered at once, with a time to come again. Were some individuals of very many held, to no use for the run,
+they would ask again every two seconds and keep the referee busy.
+"""
 POLLS = 500.0
-"""Polls a second that those who wait are asked to share."""
+"""Polls a second, about, that those who are not held are asked to share."""
 LONGEST = 600.0
 """Seconds to come again after, at most."""
 BATCH = 2 << 20
@@ -80,7 +84,7 @@ class AgentsEdge:
         signed = _read(call.body, messages.Poll.KIND)
         news = self._listen()
         found = await self._poll(signed)
-        if found is None and self._held < HELD:
+        if found is None and self._may_stay(signed.key):
             self._held += 1
             try:
                 async with asyncio.timeout(HOLD):
@@ -93,7 +97,7 @@ class AgentsEdge:
             finally:
                 self._held -= 1
         if found is None:
-            return Reply(204, headers=((b"retry-after", f"{self._pause():.1f}".encode()),))
+            return Reply(204, headers=((b"retry-after", f"{self._pause(signed.key):.1f}".encode()),))
         return _json(found)
 
     async def decline(self, call: Call) -> Reply:
@@ -149,12 +153,21 @@ class AgentsEdge:
             self._news.set()
             self._news = asyncio.Event()
 
-    def _pause(self) -> float:
-        """Return when to come again: at once while few wait, else so that all who are enrolled share what is taken."""
-        if self._held < HELD:
+    def _may_stay(self, key: str) -> bool:
+        """Tell whether a participant's poll is held."""
+        roster = self._referee.registrar.roster
+        return self._held < HELD and (len(roster) <= HELD or not roster.alone(roster.position(key)))
+
+    def _pause(self, key: str) -> float:
+        """Return when a participant is to come again: at once if it may stay, else with all others' pauses in mind."""
+        if self._may_stay(key):
             return 0.0
-        share = min(LONGEST, len(self._referee.registrar.roster) / POLLS)
-        return share * random.uniform(0.5, 1.0)
+        return usual_pause(len(self._referee.registrar.roster)) * random.uniform(2 / 3, 4 / 3)
+
+
+def usual_pause(participants: int) -> float:
+    """Return after how many seconds, on average, an individual is asked to come again where so many are enrolled."""
+    return 0.75 * min(LONGEST, participants / POLLS)
 
 
 def same_id(report_id: str, signed: AnySigned) -> None:
