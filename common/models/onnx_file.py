@@ -25,6 +25,7 @@ from common.vocabulary.hypotheses.argmax import Argmax
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.graphs.ensemble import ensemble
 from common.vocabulary.hypotheses.graphs.operators import ML
 from common.vocabulary.hypotheses.graphs.parsing import read_graph
 from common.vocabulary.hypotheses.linear import GREATEST, Linear
@@ -34,7 +35,7 @@ from common.vocabulary.hypotheses.recalibrated import Recalibrated
 from common.vocabulary.hypotheses.regressor import Regressor
 from common.vocabulary.hypotheses.relabelled import Relabelled
 from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.hypotheses.trees import LEAF, Trees
+from common.vocabulary.hypotheses.trees import Trees
 
 
 @dataclass(frozen=True)
@@ -203,35 +204,20 @@ def _(hypothesis: Parity, graph: RowsWriter) -> Written:
 @write.register
 def _(hypothesis: Trees, graph: RowsWriter) -> Written:
     """Find the leaf of each tree by its number, which float32 holds exactly; add their values in double precision."""
-    feature, threshold = np.array(hypothesis.feature), np.array(hypothesis.threshold)
-    roots = np.array(hypothesis.roots)
-    tree = np.searchsorted(roots, np.arange(len(feature)), side="right") - 1
-    start, inner = roots[tree], feature != LEAF
-    node = np.arange(len(feature)) - start
-    single = threshold.astype(np.float32)
-    # Features are float32: x <= t says the same as x <= (t rounded down to float32).
-    lower = np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
+    found, threshold = ensemble(hypothesis), np.array(hypothesis.threshold)
     leaves = graph(
         "TreeEnsembleRegressor",
         graph.features,
         domain=ML,
-        n_targets=len(roots),
-        nodes_treeids=tree.tolist(),
-        nodes_nodeids=node.tolist(),
-        nodes_featureids=np.where(inner, feature, 0).tolist(),
-        nodes_modes=np.where(inner, "BRANCH_LEQ", "LEAF").tolist(),
-        nodes_values=np.where(inner, lower, 0.0).tolist(),
-        nodes_truenodeids=np.where(inner, np.array(hypothesis.left) - start, 0).tolist(),
-        nodes_falsenodeids=np.where(inner, np.array(hypothesis.right) - start, 0).tolist(),
-        target_treeids=tree[~inner].tolist(),
-        target_nodeids=node[~inner].tolist(),
-        target_ids=tree[~inner].tolist(),
-        target_weights=np.flatnonzero(~inner).astype(np.float32).tolist(),
+        n_targets=len(hypothesis.roots),
+        target_ids=found.tree.tolist(),
+        target_weights=found.leaves.astype(np.float32).tolist(),
+        **found.attributes,
     )
     values = graph("Gather", threshold, graph("Cast", leaves, to=INT))
     first = graph.columns(values, [0])
     base = graph("Where", graph("Equal", first, first), np.float64(hypothesis.base), np.float64(0.0))
-    score = graph.running(graph("Concat", base, values, axis=1), len(roots) + 1)
+    score = graph.running(graph("Concat", base, values, axis=1), len(hypothesis.roots) + 1)
     return Written(graph("Greater", score, np.float64(0.0)), score)
 
 

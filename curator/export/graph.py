@@ -8,9 +8,10 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from common.core.arrays import AnyArray
+from common.vocabulary.hypotheses.graphs.ensemble import ensemble
 from common.vocabulary.hypotheses.graphs.operators import ML
 from common.vocabulary.hypotheses.graphs.parsing import ML_OPSET, OPSETS
-from common.vocabulary.hypotheses.trees import LEAF, Trees
+from common.vocabulary.hypotheses.trees import Trees
 
 Term = str | float | AnyArray
 """What a node takes: the name of an earlier result, or a constant."""
@@ -81,32 +82,16 @@ class GraphWriter:
 
     def trees(self, matrix: str, forest: Trees) -> str:
         """Sum up trees."""
-        feature = np.array(forest.feature)
-        tree = np.searchsorted(forest.roots, np.arange(len(feature)), side="right") - 1
-        node = np.arange(len(feature)) - np.array(forest.roots)[tree]
-        inner = feature != LEAF
-        threshold = np.array(forest.threshold)
-        single = threshold.astype(np.float32)
-        # Features are float32: x <= t says the same as x <= (t rounded down to float32).
-        lower = np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
-        start = np.array(forest.roots)[tree]
+        found = ensemble(forest)
         total = self.several(
             "TreeEnsembleRegressor",
             1,
             self("Cast", matrix, to=FLOAT),
             domain=ML,
             n_targets=1,
-            nodes_treeids=tree.tolist(),
-            nodes_nodeids=node.tolist(),
-            nodes_featureids=np.where(inner, feature, 0).tolist(),
-            nodes_modes=np.where(inner, "BRANCH_LEQ", "LEAF").tolist(),
-            nodes_values=np.where(inner, lower, 0.0).tolist(),
-            nodes_truenodeids=np.where(inner, np.array(forest.left) - start, 0).tolist(),
-            nodes_falsenodeids=np.where(inner, np.array(forest.right) - start, 0).tolist(),
-            target_treeids=tree[~inner].tolist(),
-            target_nodeids=node[~inner].tolist(),
-            target_ids=[0] * int(np.count_nonzero(~inner)),
-            target_weights=single[~inner].tolist(),
+            target_ids=[0] * len(found.leaves),
+            target_weights=np.array(forest.threshold)[found.leaves].astype(np.float32).tolist(),
+            **found.attributes,
         )[0]
         return self("Add", self("Cast", total, to=DOUBLE), forest.base)
 
