@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from common.core.errors import BadInput
 from deploy.load.connection import Answer, Connection
 from deploy.load.light import LightAgent
 
 SCHEDULES = ("closed", "poisson", "at-once")
 """Closed: a request follows an answer, on each connection. Poisson: as they come, at a rate. At once: all of them."""
+OTHERS = 256
+"""Descriptors of a generator beside its connections."""
 Ask = Callable[[LightAgent], bytes]
 Done = Callable[[LightAgent, Answer], None]
 
@@ -190,7 +193,18 @@ def _reason(answer: Answer) -> str:
 
 
 def allow_descriptors(connections: int) -> None:
-    """Let this process have so many connections open, as far as it may."""
+    """Let this process have so many connections open.
+
+    Raises
+    ------
+    BadInput
+        If it may not.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < connections + 64:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, connections + 1024), hard))
+    if hard != resource.RLIM_INFINITY and hard < connections + OTHERS:
+        raise BadInput(
+            f"{connections:,} connections at once need more open files than this process may have, {hard:,}: raise "
+            f"ulimit -n, or take at most {max(0, hard - OTHERS):,} (--connections; at-once: --individuals)"
+        )
+    if soft != resource.RLIM_INFINITY and soft < connections + OTHERS:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (connections + OTHERS, hard))

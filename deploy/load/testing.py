@@ -25,7 +25,7 @@ from deploy.load.deployment import Target, started
 from deploy.load.idle import poll_idly
 from deploy.load.light import LightAgent
 from deploy.load.machine import limits
-from deploy.load.phases import SCHEDULES, Load, Measured, cpu_of, phase
+from deploy.load.phases import SCHEDULES, Load, Measured, allow_descriptors, cpu_of, phase
 from deploy.processes import Party
 from deploy.remote import Remote
 from referee.audit.audit import audit
@@ -119,7 +119,13 @@ def load_test(options: Options, watch: Watch, target: Target | None = None, keep
         A referee that runs somewhere; by default one is started here.
     keep
         Where the run folder is left; by default nowhere.
+
+    Raises
+    ------
+    BadInput
+        If this process may not have so many connections.
     """
+    allow_descriptors(options.connections)
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="load-", dir=keep)))
         machine = limits(folder)

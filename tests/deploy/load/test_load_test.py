@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from common.core.errors import BadInput
 from common.scenario import loading
 from common.scenario.loading import load
 from deploy.checking import checked
-from deploy.load import testing
+from deploy.load import phases, testing
 from deploy.load.deployment import started
-from deploy.load.testing import Options
+from deploy.load.testing import Options, load_test
 from referee.cli import app
 
 ROOT = Path(__file__).parents[3]
@@ -109,6 +110,16 @@ def test_the_faster_loop_is_used_where_it_is_installed(monkeypatch):
 def test_what_cannot_be_is_refused_before_anything_is_started(wrong, why):
     with pytest.raises(BadInput, match=why):
         Options(**wrong)
+
+
+def test_connections_that_no_process_may_have_are_refused_before_anything_is_started():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard == resource.RLIM_INFINITY:
+        pytest.skip("this process may have any number of files")
+    watched: list[str] = []
+    with pytest.raises(BadInput, match=f"{hard:,}: raise ulimit -n, or take at most {hard - phases.OTHERS:,}"):
+        load_test(Options(10, connections=hard), lambda name, done, count: watched.append(name))
+    assert watched == []
 
 
 def test_the_load_of_the_compose_file_is_that_of_the_command():
