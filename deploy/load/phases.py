@@ -20,6 +20,8 @@ from deploy.load.light import LightAgent
 
 SCHEDULES = ("closed", "poisson", "at-once")
 """Closed: a request follows an answer, on each connection. Poisson: as they come, at a rate. At once: all of them."""
+TRIES = 100
+"""How often an agent asks that is told to come again later, or whose connection is lost."""
 OTHERS = 256
 """Descriptors of a generator beside its connections."""
 Ask = Callable[[LightAgent], bytes]
@@ -112,15 +114,26 @@ async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int,
 
     async def make(agent: LightAgent, connection: Connection) -> Connection:
         nonlocal told
-        raw, start = ask(agent), time.perf_counter()
-        try:
-            answer = await connection.request(raw)
-        except ConnectionError:
-            measured.rejected["connection lost"] += 1
-            connection = await Connection.to(load.host, load.port)
-            everyone.append(connection)
+        raw = ask(agent)
+        for _ in range(TRIES):
+            start = time.perf_counter()
+            try:
+                answer = await connection.request(raw)
+            except ConnectionError:
+                # The same request again changes nothing if the first one has come.
+                measured.rejected["connection lost"] += 1
+                await asyncio.sleep(random.uniform(0.5, 1.5))
+                connection = await Connection.to(load.host, load.port)
+                everyone.append(connection)
+                continue
+            measured.latencies.append(time.perf_counter() - start)
+            if answer.status != 503:
+                break
+            # As a real agent does: it comes again, at about the time that it was told.
+            measured.rejected[_reason(answer)] += 1
+            await asyncio.sleep(float(answer.header(b"retry-after") or 1.0) * random.uniform(0.5, 1.5))
+        else:
             return connection
-        measured.latencies.append(time.perf_counter() - start)
         if answer.status < 300:
             measured.taken += 1
             then(agent, answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 from pathlib import Path
@@ -15,7 +16,9 @@ from common.scenario import loading
 from common.scenario.loading import load
 from deploy.checking import checked
 from deploy.load import phases, testing
+from deploy.load.connection import request
 from deploy.load.deployment import started
+from deploy.load.light import LightAgent
 from deploy.load.testing import Options, load_test
 from referee.cli import app
 
@@ -110,6 +113,31 @@ def test_the_faster_loop_is_used_where_it_is_installed(monkeypatch):
 def test_what_cannot_be_is_refused_before_anything_is_started(wrong, why):
     with pytest.raises(BadInput, match=why):
         Options(**wrong)
+
+
+@pytest.mark.asyncio
+async def test_who_is_told_to_come_again_or_loses_the_connection_does_come_again(monkeypatch):
+    monkeypatch.setattr("random.uniform", lambda low, high: 0.01)
+    answers = [b"HTTP/1.1 503 x\r\nretry-after: 1\r\ncontent-length: 17\r\n\r\n" + b'{"type":"x:busy"}', b""]
+    answers.append(b"HTTP/1.1 204 x\r\n\r\n")
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while answers and await reader.readuntil(b"\r\n\r\n"):
+            asked.append(b"x")
+            answer = answers.pop(0)
+            writer.write(answer)
+            if not answer:
+                break
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        load = phases.Load("127.0.0.1", server.sockets[0].getsockname()[1], connections=1)
+        agents = [LightAgent.fresh()]
+        ask = lambda agent: request("GET", "/", "x")  # noqa: E731
+        found = await phases.phase("x", load, agents, 1, ask, lambda agent, answer: None)
+    assert len(asked) == 3
+    assert (found.taken, dict(found.rejected)) == (1, {"busy": 1, "connection lost": 1})
 
 
 def test_connections_that_no_process_may_have_are_refused_before_anything_is_started():
