@@ -350,7 +350,16 @@ PARSED: dict[str, dict[str, str]] = {
         "[--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]": "--sizes 1000"
     },
     "referee load-test --individuals 10 --hosted 100000000 --hosts 2": {},
-    "referee load-test --individuals 10000 --json": {},
+    **{
+        f"referee load-test {options}": {}
+        for options in (
+            "--individuals 30000",
+            "--individuals 100000",
+            "--individuals 1000000",
+            "--individuals 1000000 --json",
+            "--individuals 18000 --schedule at-once",
+        )
+    },
     "python -m benchmarks.answer_times [--people 4000] [--json]": {},
     "referee audit-privacy": {},
     "referee audit-privacy --scale 10 --json": {},
