@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Two workers share two cores: threads of linear algebra that wait for each other would only spin beside them.
+# The library reads this when it is loaded; what runs on several threads on purpose says so itself.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 if TYPE_CHECKING:  # the parties are imported by the fixtures: only who uses one waits for it
     from deploy.base import Finished
     from tests.postgres import Server
