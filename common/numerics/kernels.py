@@ -21,8 +21,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-_ALWAYS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
-"""A division by zero is an infinity, not an exception: loops without a way out are what processors are good at."""
+_ALWAYS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+"""A division by zero is an infinity, not an exception: loops without a way out are what processors are good at.
+
+Nobody calls a loop through a pointer, as compiled code of others would: the way in for them is not compiled.
+"""
 _INLINED: dict[str, Any] = {**_ALWAYS, "forceinline": True}
 
 _INTERPRETED: ContextVar[bool] = ContextVar("interpreted", default=False)
@@ -55,6 +58,11 @@ class Late:
         keep_freed_memory()
         return self._make()
 
+    @property
+    def within(self) -> Any:
+        """What it is within compiled loops."""
+        return self.compiled
+
     def __call__(self, *args: Any) -> Any:
         """Call a loop that was made; what exists within compiled loops only cannot be called."""
         return self.compiled(*args)
@@ -64,7 +72,7 @@ class Late:
         """The compiler's own hook: the type of this object where a compiled loop names it."""
         from numba.core.registry import cpu_target
 
-        made, context = self.compiled, cpu_target.typing_context
+        made, context = self.within, cpu_target.typing_context
         context.refresh()  # an intrinsic was registered just now
         return context.resolve_value_type(made)
 
@@ -81,6 +89,24 @@ class _Loop(Late, Generic[P, R]):
         if _INTERPRETED.get():
             return self.plain(*args, **kwargs)
         return cast(R, self.compiled(*args, **kwargs))
+
+
+class _Inlined(_Loop[P, R]):
+    """A function that loops take in: there it has no way in from the interpreter, which takes long to compile.
+
+    Called by itself, as tests do, it is compiled once more, with that way in. This is not kept: the disk cache knows
+    signatures alone, and would give either for the other.
+    """
+
+    def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
+        super().__init__(function, options | {"cache": False})
+        self._options = options | {"no_cpython_wrapper": True}
+
+    @cached_property
+    def within(self) -> Any:
+        """What loops take in; never to be called from the interpreter."""
+        keep_freed_memory()
+        return _compiled(self.plain, self._options)
 
 
 def interpreted_by(loop: Callable[P, R], function: Callable[P, R]) -> None:
@@ -106,8 +132,11 @@ def njit(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def njit_inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Do the same, inlined into whatever loop calls it; small functions, and loops over what a caller knows."""
-    return _Loop(function, {"fastmath": False, **_INLINED})
+    """Do the same, inlined into whatever loop calls it; small functions, and loops over what a caller knows.
+
+    What the interpreter calls itself is to be an :func:`njit`: of an inlined function, no way in from there is kept.
+    """
+    return _Inlined(function, {"fastmath": False, **_INLINED})
 
 
 def njit_exact(function: Callable[P, R]) -> Callable[P, R]:

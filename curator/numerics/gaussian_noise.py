@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadInput
 from common.numerics.chacha import BLOCK_WORDS, KEY_WORDS, fill
-from common.numerics.kernels import njit_inlined, prefetch
+from common.numerics.kernels import njit, njit_inlined, prefetch
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from curator.numerics.rounded_normal import BLOCK_BITS, CORE_BITS, GRID, MAGNITUDE_BITS, tables
@@ -121,7 +121,7 @@ def _summed(steps: Sequence[int], count: int, source: RandomSource, kind: np.dty
     return reduce(add, (row.astype(kind) * kind.type(step) for row, step in zip(drawn, steps, strict=True)))
 
 
-@njit_inlined
+@njit
 def _draw(key: AnyArray, core: AnyArray, rest: AnyArray, rest_alias: AnyArray, drawn: Shorts) -> None:
     """Fill ``drawn``, shape (chunks, LANES): each chunk from a nonce of its own."""
     words = np.empty((BLOCK_WORDS, LANES // BLOCK_WORDS), dtype=np.uint32)

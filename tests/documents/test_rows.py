@@ -90,7 +90,13 @@ def test_what_takes_long_says_so_where_it_is_printed(command: str) -> None:
             assert LONG.search(printed.beside), f"{printed}: say how many minutes or hours it takes"
 
 
-@pytest.mark.parametrize("command", sorted({*RUN, *table.PARSED, *table.EXTRAS}))
+def _marked(command: str) -> object:
+    """Return the command, slow if its scenario takes seconds to plan, as those of protocol ``portfolio`` do."""
+    long = re.search(r"\b(portfolio|flights)\b", command)
+    return pytest.param(command, marks=pytest.mark.slow if long else ())
+
+
+@pytest.mark.parametrize("command", [_marked(command) for command in sorted({*RUN, *table.PARSED, *table.EXTRAS})])
 def test_every_command_would_be_understood(command: str) -> None:
     program = next(word for word in command.split() if "=" not in word).rpartition("/")[2]
     if program in ("referee", "curator", "local-agent", "pip") or command.startswith("python -m benchmarks"):

@@ -13,7 +13,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Singles
 from common.numerics.elementary_compiled import exp, log
-from common.numerics.kernels import bits_of, njit_inlined
+from common.numerics.kernels import bits_of, njit, njit_inlined
 from common.numerics.lanes import WIDTH, fma, load, load_some, singles, total
 
 LOSSES = ("squared", "logistic")
@@ -72,7 +72,7 @@ class Forces(NamedTuple):
     step: float
 
 
-@njit_inlined
+@njit
 def move_rows(
     features: Singles,
     responses: Floats,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from common.numerics.kernels import njit, njit_inlined
+
 CODE = """
 import json
 import numpy as np
@@ -42,3 +44,20 @@ def test_a_function_does_not_take_over_the_arithmetic_of_its_first_caller(tmp_pa
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [0.0, 0.0, 2.0**-24]
+
+
+@njit_inlined
+def _halved(x: float) -> float:
+    return x / 2.0
+
+
+@njit
+def _quartered(x: float) -> float:
+    return _halved(_halved(x))
+
+
+def test_an_inlined_function_is_compiled_without_a_way_in_and_can_be_called_all_the_same() -> None:
+    """What loops take in has no wrapper; a call from the interpreter must never meet that one, whichever came first."""
+    assert (_quartered(12.0), _halved(3.0), _quartered(1.0)) == (3.0, 1.5, 0.25)
+    assert _halved.within.targetoptions["no_cpython_wrapper"]  # type: ignore[attr-defined]
+    assert "no_cpython_wrapper" not in _halved.compiled.targetoptions  # type: ignore[attr-defined]
