@@ -96,7 +96,7 @@ class Roster:
     def encode(self, count: int) -> bytes:
         """Return the first ``count`` participants, 40 bytes each: key, number of agents (little-endian, 64 bits)."""
         listed = np.empty((count, _ENTRY.size), dtype=np.uint8)
-        listed[:, :-8] = np.frombuffer(b"".join(self._keys[:count]), dtype=np.uint8).reshape(count, -1)
+        listed[:, :-8] = np.frombuffer(b"".join(self._keys[:count]), dtype=np.uint8).reshape(count, _ENTRY.size - 8)
         agents = np.diff(self._firsts[: count + 1]).astype("<u8")
         listed[:, -8:] = agents.view(np.uint8).reshape(count, 8)
         return listed.tobytes()

@@ -48,6 +48,7 @@ def test_as_a_file_it_is_the_same_again_and_any_change_has_another_root():
     raw = roster.encode(4)
     assert list(Roster.decode(raw)) == list(roster)
     assert list(Roster.decode(roster.encode(2))) == list(roster)[:2]
+    assert roster.encode(0) == Roster().encode(0) == b""
     roots = {participants_root(raw), participants_root(raw[:-40])}
     for at in range(0, len(raw), 7):
         roots.add(participants_root(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]))
