@@ -20,9 +20,11 @@ from curator.state.people import PeopleLedger
 from deploy.base import Deployment, OnProgress
 from deploy.checking import checked
 from deploy.experiment import complete
+from referee.runs.results import rounds_of
 from referee.service.referee import public
 from referee.state.runfolder import write_result, write_run
-from referee.view.report import History, write_report
+from referee.view.face.building import run_view
+from referee.view.face.pages import write_report
 
 Watching = Callable[[ResolvedScenario, int | None, Path], AbstractContextManager[OnProgress]]
 """Opens what is called with the progress of a run: given its scenario, its seed and its folder."""
@@ -72,7 +74,7 @@ def carry_out(
     deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
-    history: History = []
+    history: list[dict[str, float]] = []
     with watching(chosen, facts["seed"], folder) as shown:
 
         def on_progress(text: str, numbers: dict[str, float]) -> None:
@@ -81,12 +83,13 @@ def carry_out(
 
         finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
         # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
-        answered = {**finished.result, "truth": None, "run": str(folder)}
+        rounds = rounds_of(history)
+        answered = {**finished.result, "rounds": rounds, "truth": None, "run": str(folder)}
         write_run(folder, public(chosen), answered, finished.transcript, finished.participants, finished.reports)
-        result = complete(finished.result, asked, facts["seed"], folder, on_progress, counting)
+        result = complete({**finished.result, "rounds": rounds}, asked, facts["seed"], folder, on_progress, counting)
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_result(folder, result)
-    write_report(folder, chosen, result, history)
+    write_report(folder / "report.html", [run_view(chosen, result, result["rounds"])])
     return result
 
 

@@ -26,7 +26,7 @@ from referee.audit.ending import check_cost, check_files, check_result
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.runs.operations import check_terms
-from referee.runs.results import promises
+from referee.runs.results import promises, rounds_of
 from referee.state.runfolder import read_file
 
 
@@ -44,6 +44,8 @@ class Audit:
     others
         Agents of the run's orders that other runs have asked meanwhile, by the names of those runs: the referee has
         signed it here, and the transcript of each other run shows it.
+    rounds
+        The numbers of each round, worked out again from the answers; those in ``result.json`` are the same.
     """
 
     entries: int
@@ -54,6 +56,7 @@ class Audit:
     promises: dict[str, Guarantee]
     certificate: Certificate | None
     others: dict[str, int] = field(default_factory=dict)
+    rounds: tuple[dict[str, float], ...] = ()
 
 
 def audit(folder: Path, referee_key: str | None = None, curator_key: str | None = None) -> Audit:
@@ -106,7 +109,8 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
     check_result(chosen, published, outcome, terms, replay)
     place.words = "the privacy cost"
     certificate = check_cost(replay.events, terms)
-    check_files(folder, chosen, published, place)
+    rounds = rounds_of(note.numbers for note in replay.notes)
+    check_files(folder, chosen, published, rounds, place)
     return Audit(
         len(entries),
         replay.reports,
@@ -116,6 +120,7 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
         promises(chosen, terms),
         certificate,
         agents.others,
+        tuple(rounds),
     )
 
 

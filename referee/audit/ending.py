@@ -85,8 +85,13 @@ def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
     return certificate
 
 
-def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:
-    """Check that the scenario's and the result's files say what was signed.
+def check_files(
+    folder: Path, chosen: ResolvedScenario, published: dict[str, Any], rounds: list[dict[str, float]], place: Place
+) -> None:
+    """Check that the scenario's and the result's files say what was signed, and no other rounds than were replayed.
+
+    The rounds are not signed, since they follow from what is. A result may hold fewer of them: whoever fetched a run
+    from a referee that was started anew meanwhile did not hear of the last ones.
 
     Raises
     ------
@@ -105,3 +110,6 @@ def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any
     for name, value in published.items():
         if canonical.encode(stored.get(name)) != canonical.encode(value):
             raise AuditFailed(f"result.json: {name} differs from the signed transcript")
+    told = stored.get("rounds", [])
+    if not isinstance(told, list) or canonical.encode(told) != canonical.encode(rounds[: len(told)]):
+        raise AuditFailed("result.json: rounds are not what the transcript's answers lead to")

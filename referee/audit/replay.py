@@ -9,7 +9,7 @@ from common.core.errors import AuditFailed
 from common.privacy.events import Event, NoEvent
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.base import declared_event, findings
-from common.vocabulary.steps import Answers, AskAgents, AskCurator
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from common.wire.chain import Head
 from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration, Perform
@@ -59,6 +59,8 @@ class Replay:
         Counts of what was checked.
     events
         What the curator declared of its operations, as far as they cost something.
+    notes
+        What the protocol said of its progress.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Replay:
         self.pending = list(entries[2:-1])
         self.reports = self.asked = self.answers = self.operations = 0
         self.events: list[Event] = []
+        self.notes: list[Progress] = []
 
     def run(self, *, cut_off: bool) -> Outcome | None:
         """Return how the protocol ends on the transcript's replies; None where the run did not end by itself.
@@ -97,7 +100,7 @@ class Replay:
         public = public_randomness(self._configuration.scenario, self._configuration.order)
         script, pattern = begun(protocol, self._scenario, public), protocol.pattern
         try:
-            outcome = drive(script, pattern, self._until_cut if cut_off else self._exchange, lambda note: None)
+            outcome = drive(script, pattern, self._until_cut if cut_off else self._exchange, self.notes.append)
         except _Over:
             return None
         if cut_off:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from common.privacy.guarantee import NOTHING, Guarantee, together
@@ -49,6 +50,18 @@ def result_document(
         },
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }
+
+
+def rounds_of(notes: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Return the numbers of those notes that are about a round's estimate: round, rounds, asked, and the interval.
+
+    They follow from the answers and are not signed again; an audit works them out by its replay.
+    """
+    return [
+        {name: float(value) for name, value in numbers.items()}
+        for numbers in notes
+        if "round" in numbers and "value" in numbers
+    ]
 
 
 def promises(scenario: Scenario, terms: Terms | None) -> dict[str, Guarantee]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 VAGUE = 0.25
 """Wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both."""
@@ -14,3 +15,8 @@ def in_words(found: Mapping[str, float], places: int = 4) -> str:
     if found["high"] - found["low"] > VAGUE:
         return f"somewhere from {low} to {high}: too few agents answered about it to tell"
     return f"{found['value']:.{places}f}, in {low} to {high}"
+
+
+def judged_in_words(judged: Mapping[str, Any]) -> str:
+    """Return what the agents say of a candidate (its estimate, and how many were asked), in words."""
+    return f"{in_words(judged['estimate'])}, {judged['asked']:,} agents"

@@ -20,15 +20,15 @@ from common.planning.plan import plan, rows, rows_of
 from common.planning.problems.base import planned_values
 from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
-from common.vocabulary.hypotheses.base import HYPOTHESES
 from referee.audit.audit import Audit
-from referee.view.intervals import in_words
-from referee.view.report import PROMISED, SIMULATED, TRUTHS, interval, lost, over_all_runs
+from referee.view.face.building import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
+from referee.view.face.wording import about_a_loss
+from referee.view.intervals import in_words, judged_in_words
 
 _OUT = Console()
 _ERR = Console(stderr=True)
 
-UNSIGNED = ("truth", "seconds", "peak_memory_bytes", "report.md", "figures")
+UNSIGNED = ("truth", "seconds", "peak_memory_bytes", "report.html")
 """What a run folder holds beside the signed result: an experimenter's own findings."""
 
 OnProgress = Callable[[str, dict[str, float]], None]
@@ -101,11 +101,11 @@ def result(document: dict[str, Any], *, simulated: bool) -> None:
     if document["estimate"]:
         e = document["estimate"]
         table.add_row(
-            "loss on T, estimated" if _about_a_loss(document) else "estimate of the agents",
+            "loss on T, estimated" if about_a_loss(document) else "estimate of the agents",
             f"{in_words(e)}, at {e['confidence']:.0%}",
         )
     for judged in document.get("candidates", []):
-        table.add_row(f"  {_shown(judged['name'])}", interval(judged))
+        table.add_row(f"  {_shown(judged['name'])}", judged_in_words(judged))
     if document["truth"] and "loss_on_target" in document["truth"]:
         known = document["truth"].get("note", "only an experiment can know")
         table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
@@ -143,12 +143,6 @@ def result(document: dict[str, Any], *, simulated: bool) -> None:
     table.add_row("run folder", document["run"])
     _OUT.print(table)
     _OUT.print(f"Verify it: referee audit {document['run']}", highlight=False)
-
-
-def _about_a_loss(document: dict[str, Any]) -> bool:
-    """Tell whether the agents estimated the loss of a hypothesis, and nothing else about a problem."""
-    judged = bool(document["truth"]) and "correct" in document["truth"]
-    return not judged and document["answer"].get("kind") in HYPOTHESES.names()
 
 
 def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:

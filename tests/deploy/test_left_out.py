@@ -42,12 +42,12 @@ def test_a_baseline_without_room_is_left_out_with_a_word_and_the_run_gives_its_a
     assert set(truth["left_out"]) == {"curator-only", "agents-only", "agents-once"}
     assert "1,200 people of 33 bytes needs 256 MiB of disk" in truth["left_out"]["curator-only"]
     assert list(truth["baselines"]) == ["optimum"]  # which needs no disk
-    report = (folder / "report.md").read_text()
+    report = (folder / "report.html").read_text()
     said = " ".join(done.output.split())
     for name, why in truth["left_out"].items():
         assert f"baseline {name} is left out: {why}" in said  # while it goes on
         assert f"{name} left out: {why}" in " ".join(said.replace("│", "").split())  # in the table at the end
-        assert f"| true loss, {name} | left out: {why} |" in report
+        assert f'<th scope="row">{name}</th><td>left out: {why}</td>' in report
     assert audit(folder).status == result["status"]
 
 

@@ -44,7 +44,7 @@ def test_a_run_on_ones_own_data_from_its_start_to_its_predictions(tmp_path):
     runpy.run_path(str(EXAMPLE / "make_people.py"))["main"](tmp_path)
     finished = tandem.run(EXAMPLE / "scenario.yaml", f"data={tmp_path}", *SMALL, output=tmp_path / "run")
     tandem.audit(finished.folder)
-    assert "\n      visits, a unit " in (finished.folder / "report.md").read_text()
+    assert "\n  visits, a unit " in (finished.folder / "report.html").read_text()
     source = load_scenario(str(EXAMPLE / "scenario.yaml")).target.table
     people = load(tmp_path, source)
     expected = np.where(finished.hypothesis.predict(people.features) > 0, "yes", "no")

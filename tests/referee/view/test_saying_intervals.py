@@ -14,8 +14,9 @@ from deploy.experiment import reading
 from referee.protocols.base import Outcome
 from referee.protocols.transfer.subsample_test_reweigh import run_rounds
 from referee.view import show
-from referee.view.intervals import in_words
-from referee.view.report import interval, write_report
+from referee.view.face.building import run_view
+from referee.view.face.pages import report
+from referee.view.intervals import in_words, judged_in_words
 from tests.support import Bench, tiny
 
 LUCKY = {"value": 0.034, "low": 0.0, "high": 0.395, "confidence": 0.95}
@@ -26,8 +27,10 @@ FEW = "too few agents answered about it to tell"
 def test_an_interval_that_says_nothing_is_said_so_and_its_lucky_middle_is_not_named():
     assert in_words(LUCKY) == f"somewhere from 0.0000 to 0.3950: {FEW}"
     assert in_words(CLEAR) == "0.0340, in 0.0200 to 0.0500"
-    assert interval({"estimate": LUCKY, "asked": 1_234}) == f"somewhere from 0.0000 to 0.3950: {FEW}, 1,234 agents"
-    assert interval({"estimate": CLEAR, "asked": 1_234}) == "0.0340, in 0.0200 to 0.0500, 1,234 agents"
+    assert (
+        judged_in_words({"estimate": LUCKY, "asked": 1_234}) == f"somewhere from 0.0000 to 0.3950: {FEW}, 1,234 agents"
+    )
+    assert judged_in_words({"estimate": CLEAR, "asked": 1_234}) == "0.0340, in 0.0200 to 0.0500, 1,234 agents"
 
 
 @pytest.mark.parametrize("found", [LUCKY, CLEAR])
@@ -43,8 +46,7 @@ def test_progress_result_and_report_all_say_so(found, tmp_path, capsys, monkeypa
     live = capsys.readouterr().err
     show.result({**result, "seconds": {"total": 0.0}}, simulated=True)
     final = capsys.readouterr().out
-    write_report(tmp_path, chosen, {**result, "seconds": {"total": 0.0}}, [rounds])
-    page = (tmp_path / "report.md").read_text()
+    page = report([run_view(chosen, {**result, "seconds": {"total": 0.0}}, [rounds])])
     for told in (live, final, page):
         assert (FEW in told) == (found is LUCKY)
         assert ("0.0340" in told) == (found is CLEAR)

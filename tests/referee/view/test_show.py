@@ -10,7 +10,8 @@ from deploy.experiment import reading
 from referee.cli import app
 from referee.runs.results import result_document
 from referee.view import show
-from referee.view.report import write_report
+from referee.view.face.building import run_view
+from referee.view.face.pages import report as page_of
 from tests.support import TINY, Bench, tiny
 
 SETS = [part for override in TINY for part in ("--set", override)]
@@ -48,10 +49,10 @@ def test_a_run_tells_its_rounds_its_result_and_what_to_do_next(tmp_path):
         "referee audit",
     ):
         assert words in output
-    report = (folder / "report.md").read_text()
-    assert "figures/loss.svg" in report
+    report = (folder / "report.html").read_text()
+    assert '<svg xmlns="http://www.w3.org/2000/svg" class="chart"' in report
     assert "people labelled -1" in report
-    assert (folder / "figures" / "loss.svg").stat().st_size > 1000
+    assert [r["round"] for r in result["rounds"]] == list(range(1, result["iterations"] + 1))
     assert yaml.safe_load((folder / "scenario.yaml").read_text())["curator"]["n"] == 1200
     assert "verified" in said("audit", str(folder))
 
@@ -133,8 +134,7 @@ def test_a_report_speaks_of_halting_only_where_the_run_may_halt(protocol, haltin
     with Bench(tmp_path / "state", chosen) as bench:
         result = {**bench.run(), "truth": None, "run": str(tmp_path)}
     rounds = [{"round": 1.0, "value": 0.3, "low": 0.2, "high": 0.4, "asked": 10.0}]
-    write_report(tmp_path, chosen, result, rounds)
-    assert ("The run halts by a one-sided" in (tmp_path / "report.md").read_text()) == halting
+    assert ("The run halts by a one-sided" in page_of([run_view(chosen, result, rounds)])) == halting
 
 
 def test_a_refused_run_is_not_called_non_private(tmp_path):
@@ -151,8 +151,7 @@ def test_a_refused_run_is_not_called_non_private(tmp_path):
         seconds={"total": 0.0},
     )
     document = {**result, "truth": None, "run": str(tmp_path), "peak_memory_bytes": 0}
-    write_report(tmp_path, tiny(), document, [])
-    page = (tmp_path / "report.md").read_text()
+    page = page_of([run_view(tiny(), document, [])])
     assert "nothing was asked of the curator" in page
     assert "no guarantee" not in page
     assert "no guarantee: the scenario asks for none" in str(

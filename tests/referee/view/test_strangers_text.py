@@ -1,4 +1,4 @@
-"""What a referee elsewhere says of a run reaches neither the terminal nor report.md as a command."""
+"""What a referee elsewhere says of a run reaches neither the terminal nor a report as a command."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import copy
 import pytest
 
 from referee.view import show
+from referee.view.face.building import run_view
+from referee.view.face.pages import report
 from referee.view.operating import ended, logged, runs_table
-from referee.view.report import write_report
 from tests.support import tiny
 
 EVIL = "\x1b]0;mine\x07[bold]<script>alert(1)</script> | `x`\n# head"
@@ -22,9 +23,8 @@ def result(undisturbed):
     return found
 
 
-def test_the_report_holds_it_as_text(result, tmp_path):
-    write_report(tmp_path, tiny(), result, [])
-    page = (tmp_path / "report.md").read_text()
+def test_the_report_holds_it_as_text(result):
+    page = report([run_view(tiny(), result, [])])
     assert "<script>" not in page
     assert "\x1b" not in page
     assert "\n# head" not in page

@@ -1,0 +1,82 @@
+"""HTML of a run, from templates in which every value is escaped unless it is a drawing of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from common.core.plain import plain
+from common.wire.state import write_durably
+from referee.view.face import charts
+from referee.view.face.values import Entry, RunView
+
+_FILES = resources.files(__name__.rpartition(".")[0])
+
+
+def style() -> str:
+    """Return the style sheet that all pages share."""
+    return (_FILES / "static" / "face.css").read_text("utf-8")
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates, with autoescaping on for all of them."""
+    made = Environment(
+        loader=FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["by_round"] = _by_round
+    made.globals["compared"] = _compared
+    made.globals["comparisons"] = _comparisons
+    made.filters["count"] = lambda value: f"{value:,}"
+    return made
+
+
+def report(views: Sequence[RunView]) -> str:
+    """Return one self-contained HTML page about finished runs; of several, a comparison stands first."""
+    # The style sheet is a file of this package, not anybody's text.
+    return environment().get_template("report.html").render(views=views, style=Markup(style()))  # noqa: S704
+
+
+def write_report(file: Path, views: Sequence[RunView]) -> None:
+    """Write the page, durably; the same runs give the same bytes."""
+    write_durably(file, report(views).encode("utf-8", "backslashreplace"))
+
+
+def _shown(value: Any) -> Any:
+    """Return what a template shows, perhaps a stranger's text, in visible characters of one line."""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _by_round(view: RunView, name: str) -> Markup:
+    # The drawing escapes every text in it: charts._text and charts._svg.
+    return Markup(charts.by_round(view.rounds, view.level, _lines(view), view.measure, name=name))  # noqa: S704
+
+
+def _compared(entries: Sequence[Entry], level: float | None, measure: str, name: str) -> Markup:
+    return Markup(charts.compared(entries, level, measure, name=name))  # noqa: S704
+
+
+def _comparisons(views: Sequence[RunView]) -> list[tuple[str, list[Entry]]]:
+    """Return the runs' estimates by what they measure: losses of two kinds are never put on one axis."""
+    found: dict[str, list[Entry]] = {}
+    for number, view in enumerate(views, start=1):
+        if view.estimate is not None:
+            entry = Entry(f"{number}. {view.name}", view.estimate.value, "estimate", view.estimate)
+            found.setdefault(view.measure, []).append(entry)
+    return list(found.items())
+
+
+def _lines(view: RunView) -> tuple[Entry, ...]:
+    """Return the true losses that belong into the picture of the rounds: of the answer and of whole baselines."""
+    return tuple(e for e in view.known if e.kind == "baseline" or e.name == "this run's answer")

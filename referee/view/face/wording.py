@@ -1,0 +1,116 @@
+"""Verdicts, budgets and rounds in words for an engineer who is new to differential privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from common.privacy.guarantee import Guarantee
+from common.scenario.resolved import ResolvedScenario
+from common.vocabulary.demands.base import demands_of
+from common.vocabulary.hypotheses.base import HYPOTHESES
+from referee.view.face.values import Interval, Promise, Verdict
+from referee.view.intervals import VAGUE
+
+LOSSES = {"zero-one": "share of the population that the answer labels wrongly"}
+"""How the axis of a loss is called; another loss goes by its name."""
+_NO_ANSWER = {
+    "refused": "No answer: the run was refused",
+    "failed": "No answer: the run failed",
+    "cancelled": "No answer: the run was cancelled",
+}
+
+
+def halts(scenario: ResolvedScenario) -> bool:
+    """Tell whether a run of the scenario halts where the loss on T is shown to be below a level."""
+    return scenario.mode == "realizable" and scenario.problem is None and demands_of(scenario.protocol).reweighs
+
+
+def level_of(scenario: ResolvedScenario) -> float | None:
+    """Return the level below which the loss is to be shown; None where a run has no such level."""
+    return scenario.accuracy.halt_below * scenario.alpha if halts(scenario) else None
+
+
+def about_a_loss(result: Mapping[str, Any]) -> bool:
+    """Tell whether the agents estimated the loss of a hypothesis, and nothing else about a problem."""
+    judged = bool(result.get("truth")) and "correct" in result["truth"]
+    return not judged and (result["answer"] or {}).get("kind") in HYPOTHESES.names()
+
+
+def share(value: float, *, up: bool | None = None) -> str:
+    """Return a share in per cent with one decimal; an end of an interval is rounded outward.
+
+    Parameters
+    ----------
+    up
+        True rounds up, False down, None to the nearest.
+    """
+    scaled = value * 1000
+    # What floating point adds to a decimal such as 0.16 is no reason to round it outward.
+    near = round(scaled)
+    if up is not None and abs(scaled - near) > 1e-9 * max(1.0, abs(scaled)):
+        near = math.ceil(scaled) if up else math.floor(scaled)
+    return f"{near / 10:g}%"
+
+
+def verdict(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Verdict:
+    """Say what a run has shown. Only what its intervals carry is stated as a fact."""
+    detail = str(result["reason"])
+    if result["answer"] is None:
+        return Verdict(_NO_ANSWER.get(result["status"], f"No answer: {result['status']}"), detail, "bad")
+    if result.get("tasks"):
+        count, done = len(result["tasks"]), sum(task["status"] == "done" for task in result["tasks"])
+        return Verdict(f"{done} of {count} tasks have what was asked for", detail, "good" if done == count else "open")
+    found = result["estimate"]
+    if found is None or not about_a_loss(result):
+        return Verdict("The run has an answer", detail, "good" if result["status"] == "done" else "open")
+    level, per_cent = level_of(scenario), scenario.agents.loss in LOSSES
+    what = "Error" if per_cent else f"{scenario.agents.loss} loss".capitalize()
+    sure = f"with {found['confidence']:.0%} confidence"
+    if level is not None and result["status"] == "done":
+        return Verdict(f"{what} below {_number(level, per_cent, True)} {sure}", detail, "good")
+    low, high = _number(found["low"], per_cent, False), _number(found["high"], per_cent, True)
+    if found["high"] - found["low"] > VAGUE:
+        return Verdict(f"Inconclusive: {what.lower()} between {low} and {high} {sure}", detail, "open")
+    if level is not None:
+        bound = _number(level, per_cent, None)
+        return Verdict(f"Not shown to be below {bound}: {what.lower()} between {low} and {high} {sure}", detail, "open")
+    middle = _number(found["value"], per_cent, None)
+    return Verdict(f"{what} {middle}: between {low} and {high} {sure}", detail, "good")
+
+
+def _number(value: float, per_cent: bool, up: bool | None) -> str:
+    return share(value, up=up) if per_cent else f"{value:.4g}"
+
+
+def against(found: Interval, level: float | None) -> str:
+    """Say what an interval tells about the level at which the run halts."""
+    if level is None:
+        return ""
+    if found.high < level:
+        return f"below {level:g}"
+    return f"above {level:g}" if found.low > level else f"{level:g} is inside the interval"
+
+
+def promise(who: str, wire: Mapping[str, Any]) -> Promise:
+    """Say a guarantee in plain words and as a formula.
+
+    (epsilon, delta) differential privacy is: P(E) <= e^epsilon P'(E) + delta for all neighbours and every set E of what
+    may be seen. The factor is rounded up.
+    """
+    given = Guarantee.parse(dict(wire))
+    if given.covers == "nothing":
+        return Promise(who, "nothing released", "Nothing was released about anybody.", str(given))
+    if given.epsilon is None or given.delta is None:
+        return Promise(who, "no guarantee", "Nothing is promised.", str(given))
+    formula = f"({given.epsilon:g}, {given.delta:g})-differential privacy"
+    factor = math.ceil(min(math.exp(min(given.epsilon, 700.0)), 1e300) * 100) / 100
+    times = f"{factor:,.2f}" if factor < 1e6 else f"{factor:.1e}"
+    changed = "label were" if given.protects == "labels" else "record were"
+    plain = (
+        f"Had one person's {changed} another, no outcome would be more than {times} times as likely "
+        f"(e to the epsilon = {given.epsilon:g})"
+    )
+    more = f", apart from a probability of {given.delta:g} (delta)." if given.delta else "; there is no delta."
+    return Promise(who, formula, plain + more, str(given))

@@ -1,0 +1,85 @@
+"""A verdict states what an interval carries and no more; an end of an interval is rounded outward."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from common.core.errors import BadData
+from referee.view.face.building import run_view
+from referee.view.face.values import Interval
+from referee.view.face.wording import against, promise, share, verdict
+from tests.support import tiny
+
+ANSWER = {"kind": "linear", "weights": [1.0], "threshold": 0.0}
+FOUND = {"value": 0.12, "low": 0.0801, "high": 0.1599, "confidence": 0.95}
+WIDE = {"value": 0.034, "low": 0.0, "high": 0.395, "confidence": 0.95}
+
+
+def result(**given: Any) -> dict[str, Any]:
+    return {"status": "done", "reason": "why", "answer": ANSWER, "estimate": FOUND, "truth": None, **given}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "document", "title", "tone"),
+    [
+        (("mode=realizable", "alpha=0.08", "accuracy.halt_below=2"), {}, "Error below 16% with 95% confidence", "good"),
+        (("mode=agnostic",), {}, "Error 12%: between 8% and 16% with 95% confidence", "good"),
+        (
+            ("mode=agnostic",),
+            {"estimate": WIDE},
+            "Inconclusive: error between 0% and 39.5% with 95% confidence",
+            "open",
+        ),
+        (
+            ("mode=realizable", "alpha=0.05", "accuracy.halt_below=2"),
+            {"status": "exhausted"},
+            "Not shown to be below 10%: error between 8% and 16% with 95% confidence",
+            "open",
+        ),
+        ((), {"status": "failed", "answer": None, "estimate": None}, "No answer: the run failed", "bad"),
+        ((), {"tasks": [{"status": "done"}, {"status": "exhausted"}]}, "1 of 2 tasks have what was asked for", "open"),
+    ],
+)
+def test_the_verdict(scenario, document, title, tone):
+    found = verdict(tiny(*scenario), result(**document))
+    assert (found.title, found.tone, found.detail) == (title, tone, "why")
+
+
+@pytest.mark.parametrize("value", [0.0, 0.16, 0.07, 0.29, 0.1601, 1 / 3, 1.0])
+def test_shares_are_rounded_outward_and_decimals_stay_what_they_are(value):
+    low, high = (float(share(value, up=up).rstrip("%")) / 100 for up in (False, True))
+    assert low <= value + 1e-12
+    assert high >= value - 1e-12
+    assert high - low <= 0.001 + 1e-12
+    if value in (0.16, 0.07, 0.29):
+        assert low == pytest.approx(high, abs=1e-15)
+
+
+def test_an_interval_against_its_level():
+    assert against(Interval(0.1, 0.05, 0.15), 0.16) == "below 0.16"
+    assert against(Interval(0.3, 0.2, 0.4), 0.16) == "above 0.16"
+    assert against(Interval(0.16, 0.1, 0.2), 0.16) == "0.16 is inside the interval"
+    assert against(Interval(0.1, 0.05, 0.16), 0.16) == "0.16 is inside the interval"  # at the level is not below it
+    assert against(Interval(0.1, 0.05, 0.15), None) == ""
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 8.0, 800.0])
+def test_a_promise_in_plain_words_never_promises_more_than_its_formula(epsilon):
+    given = {"epsilon": epsilon, "delta": 1e-4, "protects": "records", "neighbours": "one row", "covers": "run"}
+    said = promise("each", given)
+    factor = float(said.plain.partition("more than ")[2].partition(" times")[0].replace(",", ""))
+    assert factor >= math.exp(min(epsilon, 690.0)) * (0.94 if epsilon > 13 else 1.0)
+    assert f"({epsilon:g}, 0.0001)-differential privacy" == said.formula
+
+
+def test_where_nothing_is_promised_no_formula_stands():
+    none = {"epsilon": None, "delta": None, "protects": "records", "neighbours": "one row", "covers": "run"}
+    assert promise("each", none).formula == "no guarantee"
+
+
+def test_a_result_of_something_else_is_an_error_of_the_tree():
+    with pytest.raises(BadData, match="cannot be read"):
+        run_view(tiny(), {"status": "done"}, [])
