@@ -84,7 +84,9 @@ def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            raise BadData(f"{name}: line {number} is not UTF-8 text") from None
+            wide = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
+            kind = "UTF-16 text, not UTF-8" if wide else "not UTF-8 text"
+            raise BadData(f"{name}: line {number} is {kind}: save the file as CSV in UTF-8") from None
         comment = layout.comment is not None and text.startswith(layout.comment)
         yield "\n" if comment or number <= layout.skip_lines else text
 
@@ -154,4 +156,9 @@ def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
     absent = sorted(wanted - set(found))
     if absent:
         raise BadData(f"{name}: has no column {absent[0]!r}; its {len(found)} columns are named otherwise")
+    twice = sorted(name for name in wanted if found.count(name) > 1)
+    if twice:
+        raise BadData(
+            f"{name}: column {twice[0]!r} is there {found.count(twice[0])} times: rename all but the one meant"
+        )
     return sorted(wanted)
