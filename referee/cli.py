@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
-from referee.cli_models import add_to
+from referee import cli_data, cli_models
 
 if TYPE_CHECKING:
     pass
@@ -408,7 +408,8 @@ def audit_command(
         show.audit_table(run, found)
 
 
-add_to(app)
+for module in (cli_data, cli_models):
+    module.add_to(app)
 
 
 @app.command("audit-privacy")

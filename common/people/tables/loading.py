@@ -59,7 +59,8 @@ def numbered(data: Path, source: TableSource) -> Numbered:
     ------
     BadData
         If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a category is a listed
-        number in another spelling (``1.0`` for ``1``), a label is undeclared, or no row is left. Messages name files, lines and columns, never what a field holds.
+        number in another spelling (``1.0`` for ``1``), a label is undeclared, or no row is left. Messages name files,
+        lines and columns, never what a field holds.
     """
     features: list[Singles] = []
     labels: list[Labels] = []
@@ -184,14 +185,20 @@ def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[
 
 def numbers_of(piece: Piece, column: str, missing: Tokens) -> Floats:
     """Return a column as numbers, NaN where the field is missing (and nowhere else)."""
-    texts = piece.frame[column]
-    absent = texts.is_in(missing).to_numpy()
-    numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
-    bad = np.flatnonzero(~absent & ~np.isfinite(numbers))
+    numbers, wrong = numbers_and_wrong(piece.frame[column], missing)
+    bad = np.flatnonzero(wrong)
     if bad.size:
         raise _flaw(piece, column, bad, "must be a finite number")
-    numbers[absent] = np.nan
     return numbers
+
+
+def numbers_and_wrong(texts: polars.Series, missing: Collection[str]) -> tuple[Floats, AnyArray]:
+    """Return fields as numbers, NaN where there is none, and which of them are neither a number nor missing."""
+    absent = texts.is_in(missing).to_numpy()
+    numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
+    wrong = ~absent & ~np.isfinite(numbers)
+    numbers[absent | wrong] = np.nan
+    return numbers, wrong
 
 
 def respelled(texts: polars.Series, listed: Collection[str], missing: Collection[str]) -> AnyArray:
