@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
-from referee import cli_models, cli_report
+from referee import cli_data, cli_models, cli_report
 
 if TYPE_CHECKING:
     pass
@@ -408,8 +408,8 @@ def audit_command(
         show.audit_table(run, found)
 
 
-cli_models.add_to(app)
-cli_report.add_to(app)
+for module in (cli_data, cli_models, cli_report):
+    module.add_to(app)
 
 
 @app.command("audit-privacy")

@@ -33,6 +33,9 @@ QUIET = 0.05
 """... and where noise, at half the budget for each, may cost a model so much at most."""
 NARROW, WIDE = 2.0, 60.0
 """Diameters between which a learner's ball is chosen."""
+STEPS_A_PERSON = 100
+FEWEST, MOST = 10_000, 2_000_000
+"""Gradient steps in all."""
 JUDGES = 0.25
 """Agents who are not even likely to tell so coarse a difference choose by chance: they judge nothing."""
 IGNORANT = math.log(2.0)
@@ -139,6 +142,11 @@ def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
         return NARROW  # refused where the scenario is read
     unit = private_excess(Sizes(n, 0, dimension, epsilon, delta, Warner(epsilon=1.0), 0.5, reach=0.5))
     return min(WIDE, max(NARROW, QUIET / unit))
+
+
+def steps(people: int) -> int:
+    """Return how many gradient steps a learner takes: ``STEPS_A_PERSON`` a person, within ``FEWEST`` and ``MOST``."""
+    return min(MOST, max(FEWEST, STEPS_A_PERSON * people))
 
 
 def likely(mechanism: Mechanism, agents: int, candidates: int) -> float:

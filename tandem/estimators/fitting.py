@@ -10,6 +10,7 @@ from typing import Any
 from common.core.errors import BadFit
 from common.planning import portfolio
 from common.planning.fitting import Advice, advice
+from common.planning.starting import ACCURACY
 from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import parse_hypothesis
@@ -18,10 +19,10 @@ from tandem.estimators.running import refusing
 
 FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "learn-and-test"
 _REWEIGHED = {"rounds": 3, "kappa": 0.3, "eta": 0.3, "alpha": 0.1}
-_JUDGED = {"rounds": 1, "kappa": portfolio.DENSITY, "eta": portfolio.STEP, "alpha": 0.01}
-_LEARNT = {**_JUDGED, "alpha": 0.1}
+_JUDGED = {"rounds": 1, "kappa": portfolio.DENSITY, "eta": portfolio.STEP, "alpha": ACCURACY["portfolio"]}
+_LEARNT = {**_JUDGED, "alpha": ACCURACY["learn-and-test"]}
 DEFAULTS: Mapping[str, Mapping[str, float]] = {REWEIGH: _REWEIGHED, PORTFOLIO: _JUDGED, ONCE: _LEARNT}
-"""By protocol. A portfolio's judges go on until the answer is shown to be within .01 of the best candidate."""
+"""By protocol."""
 
 
 class CannotHelpWarning(UserWarning):

@@ -12,13 +12,12 @@ from sklearn.base import BaseEstimator
 
 from common.core.errors import BadFit
 from common.numerics.randomness import RandomSource
+from common.planning.fitting import steps
 from common.vocabulary.hypotheses.base import ordinary_kinds
 from common.vocabulary.records import Records
 from curator.learners.base import Learner
 from curator.learners.model_agnostic import ModelAgnostic
 
-STEPS_A_PERSON = 100
-MIN_STEPS, MAX_STEPS = 10_000, 2_000_000
 DIAMETER = 30.0
 RECORDS_A_WEIGHT = 2
 """Records, or draws, that a teacher is to have for each weight of a half-space."""
@@ -51,8 +50,7 @@ def learner_settings(
     """
     given = {"name": learner} if isinstance(learner, str) else {key: _plain(value) for key, value in learner.items()}
     if given.get("name") == "sgd":
-        steps = min(MAX_STEPS, max(MIN_STEPS, STEPS_A_PERSON * people))
-        return {"steps": steps, "noise": "plan", "diameter": diameter, **given}
+        return {"steps": steps(people), "noise": "plan", "diameter": diameter, **given}
     if given.get("name") == "model-agnostic":
         again = rounds > 1
         aggregation = {"name": "gnmax", **({"epsilon": "plan", "delta": "plan"} if again else {"noise": "plan"})}

@@ -237,6 +237,22 @@ SLOW: tuple[Job, ...] = (
     finished("referee run domain-adaptation --set data=DIRECTORY", values={"DIRECTORY": data("wind")}),
     Job(
         (
+            Step("python examples/own_data/make_people.py ."),
+            Step(
+                "referee init testers.csv customers.csv --label renews "
+                "--positive yes --negative no --bounds visits=0:30 --bounds months=0:60 "
+                "--categories plan=basic,family,pro --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml",
+                ("mine.yaml: 20,000 people trust the curator, 50,000 their own device",),
+            ),
+            Step("referee check mine.yaml", ("PRIVATE: ", "Nothing stands in the way of a run")),
+            Step("referee check mine.yaml --side T", ("PRIVATE: ", "Nothing stands in the way of a run")),
+            Step("referee plan mine.yaml", ("What fits: protocol portfolio",)),
+            Step("referee run mine.yaml --output runs/mine", ("status (done|exhausted): ",)),
+            Step("referee audit runs/mine", ("verified runs/mine: ended (done|exhausted)",)),
+        )
+    ),
+    Job(
+        (
             Step(".venv/bin/python examples/own_data/make_people.py", check=_two_tables),
             Step(".venv/bin/referee run examples/own_data/scenario.yaml", ("status (done|exhausted): ",)),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -35,8 +35,26 @@ class Piece:
     lines: Indices
 
 
-def pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+def _refuse(flaw: BadData) -> None:
+    raise flaw
+
+
+def pieces(
+    path: Path, layout: Layout, columns: frozenset[str], broken: Callable[[BadData], None] = _refuse
+) -> Iterator[Piece]:
     """Yield the given columns of a file, piece by piece.
+
+    Parameters
+    ----------
+    path
+        The file.
+    layout
+        How text files are written.
+    columns
+        Names of the columns.
+    broken
+        Is given the flaw of each row that has a wrong number of fields; if it returns, the row is passed over. By
+        default the flaw is raised.
 
     Raises
     ------
@@ -46,7 +64,22 @@ def pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
     """
     path = found(path)
     with _said_plainly(path):
-        yield from _text(path, layout, columns) if path.suffix not in TYPED else _typed(path, layout, columns)
+        yield from _text(path, layout, columns, broken) if path.suffix not in TYPED else _typed(path, layout, columns)
+
+
+def columns_of(path: Path, layout: Layout) -> list[str]:
+    """Return the names of a file's columns, of whatever kind it is, in the file's order.
+
+    Raises
+    ------
+    BadData
+        As :func:`pieces`.
+    """
+    path = found(path)
+    if path.suffix not in TYPED:
+        return list(layout.columns) or header_of(path, layout)
+    with _said_plainly(path):
+        return _table(path, layout).columns
 
 
 def header_of(path: Path, layout: Layout) -> list[str]:
@@ -84,12 +117,14 @@ def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            raise BadData(f"{name}: line {number} is not UTF-8 text") from None
+            wide = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
+            kind = "UTF-16 text, not UTF-8" if wide else "not UTF-8 text"
+            raise BadData(f"{name}: line {number} is {kind}: save the file as CSV in UTF-8") from None
         comment = layout.comment is not None and text.startswith(layout.comment)
         yield "\n" if comment or number <= layout.skip_lines else text
 
 
-def _text(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[[BadData], None]) -> Iterator[Piece]:
     with plain(path) as stream:
         rows = _rows(path.name, _lines(path.name, stream, layout), layout.separator)
         names = list(layout.columns) or [name.strip() for name in next(rows, (0, []))[1]]
@@ -98,7 +133,8 @@ def _text(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece
             for line, row in block:
                 if len(row) != len(names):
                     flaw = f"has {len(row)} fields where there are {len(names)} columns"
-                    raise BadData(f"{path.name}: line {line} {flaw}")
+                    broken(BadData(f"{path.name}: line {line} {flaw}"))
+            block = [(line, row) for line, row in block if len(row) == len(names)]
             frame = polars.DataFrame({name: _stripped(block, at) for name, at in where.items()})
             yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
 
@@ -122,11 +158,14 @@ def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int
 
 
 def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
-    table = _parquet(path) if path.suffix == ".parquet" else read_arrays(path, layout.columns)
-    whole = typed(path.name, table, columns)
+    whole = typed(path.name, _table(path, layout), columns)
     for start in range(0, len(whole.lines), PIECE):
         rows = slice(start, start + PIECE)
         yield Piece(path.name, whole.frame[rows], whole.lines[rows])
+
+
+def _table(path: Path, layout: Layout) -> polars.DataFrame:
+    return _parquet(path) if path.suffix == ".parquet" else read_arrays(path, layout.columns)
 
 
 def _parquet(path: Path) -> polars.DataFrame:
@@ -154,4 +193,9 @@ def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
     absent = sorted(wanted - set(found))
     if absent:
         raise BadData(f"{name}: has no column {absent[0]!r}; its {len(found)} columns are named otherwise")
+    twice = sorted(name for name in wanted if found.count(name) > 1)
+    if twice:
+        raise BadData(
+            f"{name}: column {twice[0]!r} is there {found.count(twice[0])} times: rename all but the one meant"
+        )
     return sorted(wanted)

@@ -16,6 +16,7 @@ from common.people.tables.files import Piece, pieces, typed
 from common.people.tables.rules import scaled, shortened
 from common.people.tables.schema import Schema
 from common.people.tables.source import Category, Label, Number, Reluctance, Selection, TableSource, Tokens
+from common.people.tables.spelling import REMEDY, Respelled
 from common.vocabulary.records import Records
 
 
@@ -57,8 +58,9 @@ def numbered(data: Path, source: TableSource) -> Numbered:
     Raises
     ------
     BadData
-        If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a label is
-        undeclared, or no row is left. Messages name files, lines and columns, never what a field holds.
+        If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a category is a listed
+        number in another spelling (``1.0`` for ``1``), a label is undeclared, or no row is left. Messages name files,
+        lines and columns, never what a field holds.
     """
     features: list[Singles] = []
     labels: list[Labels] = []
@@ -67,6 +69,8 @@ def numbered(data: Path, source: TableSource) -> Numbered:
     chances = _Chances(source.selection)
     for file in source.files:
         for piece in pieces(data / file, source.layout, source.columns):
+            for column, values in source.where.items():
+                _spelled_as_listed(piece, column, values, source.layout.missing)
             kept = piece.frame.select(polars.all_horizontal(_filters(source))).to_series().to_numpy()
             rows = np.flatnonzero(kept & chances.select(piece, source.layout.missing))
             chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
@@ -96,7 +100,8 @@ def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
     Raises
     ------
     BadData
-        If a column is missing, or a number is NaN, infinite or no number.
+        If a column is missing, a number is NaN, infinite or no number, or a category is a listed number in another
+        spelling.
     """
     columns = frozenset(feature.column for feature in source.features)
     return encode_piece(typed("the frame", frame, columns), source)
@@ -162,7 +167,7 @@ def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[
     Raises
     ------
     BadData
-        If a number is NaN, infinite or no number.
+        If a number is NaN, infinite or no number, or a category is a listed number in another spelling.
     """
     columns: list[AnyArray] = []
     for feature in source.features:
@@ -172,20 +177,43 @@ def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[
         elif isinstance(feature, Number):
             columns.append(scaled(numbers_of(piece, feature.column, source.layout.missing), feature))
         else:
+            listed = [text for group in feature.groups for text in group]
+            _spelled_as_listed(piece, feature.column, listed, source.layout.missing)
             columns.extend(_one_hot(piece.frame[feature.column], feature))
     return shortened(np.stack(columns, axis=1).astype(np.float64), source.norm)
 
 
 def numbers_of(piece: Piece, column: str, missing: Tokens) -> Floats:
     """Return a column as numbers, NaN where the field is missing (and nowhere else)."""
-    texts = piece.frame[column]
-    absent = texts.is_in(missing).to_numpy()
-    numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
-    bad = np.flatnonzero(~absent & ~np.isfinite(numbers))
+    numbers, wrong = numbers_and_wrong(piece.frame[column], missing)
+    bad = np.flatnonzero(wrong)
     if bad.size:
         raise _flaw(piece, column, bad, "must be a finite number")
-    numbers[absent] = np.nan
     return numbers
+
+
+def numbers_and_wrong(texts: polars.Series, missing: Collection[str]) -> tuple[Floats, AnyArray]:
+    """Return fields as numbers, NaN where there is none, and which of them are neither a number nor missing."""
+    absent = texts.is_in(missing).to_numpy()
+    numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
+    wrong = ~absent & ~np.isfinite(numbers)
+    numbers[absent | wrong] = np.nan
+    return numbers, wrong
+
+
+def respelled(texts: polars.Series, listed: Collection[str], missing: Collection[str]) -> AnyArray:
+    """Say which fields are another spelling of a listed number, shape (rows,), bool."""
+    others = Respelled(listed, missing)
+    if not others.possible:
+        return np.zeros(len(texts), dtype=bool)
+    return texts.is_in([text for text in texts.unique() if text in others]).to_numpy()
+
+
+def _spelled_as_listed(piece: Piece, column: str, listed: Collection[str], missing: Tokens) -> None:
+    """Refuse fields that are a listed number in another spelling: they would count as unlisted, in silence."""
+    bad = np.flatnonzero(respelled(piece.frame[column], listed, missing))
+    if bad.size:
+        raise _flaw(piece, column, bad, f"a number of the list in another spelling: {REMEDY}")
 
 
 def _one_hot(texts: polars.Series, feature: Category) -> list[AnyArray]:

@@ -9,8 +9,7 @@ would have in a table.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,9 @@ import numpy as np
 from common.core.arrays import Singles
 from common.core.errors import BadData
 from common.people.tables.rules import scaled, shortened
-from common.people.tables.source import Feature, Label, Number, TableSource, Tokens
+from common.people.tables.source import Category, Feature, Label, Number, TableSource, Tokens
+from common.people.tables.spelling import NUMBER, REMEDY, Respelled
 from common.vocabulary.records import Records
-
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-"""What tables take for a finite number, too; they take a few other spellings, which nobody writes."""
 
 
 def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
@@ -43,7 +40,8 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
     Raises
     ------
     BadData
-        If a field is missing altogether, a number is none or not finite, the label is missing or not one of the two,
+        If a field is missing altogether, a number is none or not finite, a category is a listed number in another
+        spelling (``1.0`` for ``1``), the label is missing or not one of the two,
         or the person is none of those that ``where`` keeps. Messages name columns, never what a field holds.
     """
     absent = sorted(_wanted(source) - fields.keys())
@@ -51,6 +49,7 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
         raise BadData(f"the record has no field {absent[0]!r}; it needs {', '.join(sorted(_wanted(source)))}")
     texts = {name: text_of(name, fields[name]) for name in _wanted(source)}
     for name, values in source.where.items():
+        _spelled_as_listed(name, texts[name], values, source.layout.missing)
         if texts[name] not in values:
             raise BadData(f"field {name!r}: the scenario asks people only with one of {', '.join(values)}")
     missing = source.layout.missing
@@ -86,14 +85,24 @@ def _wanted(source: TableSource) -> set[str]:
 def _numbers(feature: Feature, text: str, missing: Tokens) -> list[float]:
     if isinstance(feature, Number):
         return [float(scaled(np.array(_number(feature.column, text, missing)), feature))]
+    return _bits(feature, text, missing)
+
+
+def _bits(feature: Category, text: str, missing: Tokens) -> list[float]:
+    _spelled_as_listed(feature.column, text, [one for group in feature.groups for one in group], missing)
     return [float(text in group) for group in feature.groups]
+
+
+def _spelled_as_listed(column: str, text: str, listed: Collection[str], missing: Tokens) -> None:
+    if text in Respelled(listed, missing):
+        raise BadData(f"field {column!r}: a number of the scenario's list in another spelling: {REMEDY}")
 
 
 def _number(column: str, text: str, missing: Tokens) -> float:
     """Return a number, NaN where it is missing."""
     if text in missing:
         return math.nan
-    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    number = float(text) if NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(number):
         raise BadData(f"field {column!r} must be a finite number")
     return number

@@ -145,7 +145,8 @@ class TestFlaws:
             load(tmp_path, source(files=["people.parquet"]))
 
     def test_bytes_that_are_not_utf_8(self, tmp_path):
-        assert flaw(tmp_path, GOOD.encode() + b"20,\xff,>50K,a\n") == "people.csv: line 5 is not UTF-8 text"
+        expected = "people.csv: line 5 is not UTF-8 text: save the file as CSV in UTF-8"
+        assert flaw(tmp_path, GOOD.encode() + b"20,\xff,>50K,a\n") == expected
 
     @pytest.mark.parametrize("row", ["20,clerk,>50K", "20,clerk,>50K,a,b", "20"])
     def test_rows_with_a_wrong_number_of_fields(self, tmp_path, row):

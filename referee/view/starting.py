@@ -1,0 +1,247 @@
+"""A first scenario as a file that explains itself: a sentence of plain words above each key."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+from common.core import strictyaml
+from common.core.errors import BadData, BadScenario
+from common.people.tables.files import columns_of, pieces
+from common.people.tables.source import Layout
+from common.planning.fitting import Advice
+from common.planning.plan import resolve
+from common.planning.starting import Start, advised, scenario_tree, usual_delta
+from common.scenario.scenario import parse
+from referee.view.asking import WARNING, Ask, Given, features_of, label_of
+
+_INDENT = "  "
+_EXPLAINED = {
+    "name": "Names the run folders. Small letters, digits and dashes.",
+    "title": "For people: shown by reports.",
+    "data": "The directory of the two files, from where the command runs.",
+    "protocol": "What happens. portfolio: agents judge the curator's model and what competes with it. learn-and-test: "
+    "the curator's model is the answer, and agents estimate how often it errs.",
+    "alpha": "The accuracy that is aimed at, as a share of people: .01 is one in a hundred. Agents are asked until the "
+    "answer is shown to be so good, or all were asked: then the run ends as exhausted, and states what they told.",
+    "people": "real: all noise comes from a cryptographic generator, and every run is charged to these people.",
+    "portfolio": "repair: the share of agents who say how to mend the model instead of judging. 0: all of them judge.",
+    "source": "S: the people who trust the curator with their records.",
+    "target": "T: the people who trust only their own device. Each answers one question with one noisy bit.",
+    "source.table": "Everything below is public. Take it from what is known without the data, never from the data.",
+    "source.table.files": "Relative to data.",
+    "source.table.layout": "How the file is written.",
+    "source.table.label": "What is to be predicted, and which texts mean yes and no; any other text is an error.",
+    "source.table.features": "What it is predicted from. number: clipped to low .. high, then scaled to 0 .. 1. "
+    "category: a 0/1 feature for each value; a value that is not listed becomes zeros.",
+    "target.table": "The same columns, of the other file.",
+    "curator": "What the curator may do at most. It refuses any run that asks for more.",
+    "curator.n": "Rows of its file: this number is public.",
+    "curator.epsilon": "The privacy of the people in S, for the whole run: whatever is released, an observer's odds "
+    "about any one person change by a factor of e^epsilon at most, but for delta.",
+    "curator.delta": "The probability with which that may fail: well below 1/n.",
+    "curator.rounds": "How often it learns. Each time has a part of the budget only.",
+    "curator.learner": "A logistic model by noisy gradient steps.",
+    "curator.learner.steps": "Many noisy steps beat few quiet ones; here 100 for each person, two million at most.",
+    "curator.learner.clip": "How far one record may move one step at most, before noise is added.",
+    "curator.learner.noise": "plan: the least noise that the budget allows.",
+    "curator.learner.diameter": "Largest distance of two models that may come out. A wider ball fits better and needs "
+    "more noise; this one fits n and epsilon.",
+    "agents.count": "How many must be enrolled before the run begins. Rows of their file: this number is public.",
+    "agents.mechanism": "warner: randomized response. A true bit is sent with probability e^epsilon/(1 + e^epsilon), "
+    "else the other one. Whatever somebody answers, an observer's odds change by a factor of e^epsilon at most.",
+}
+
+
+def described(
+    source: Path,
+    target: Path,
+    given: Given,
+    budgets: tuple[float, float | None, float],
+    separator: str,
+    name: str,
+    ask: Ask,
+) -> Start:
+    """Return what options and answers say of two tables.
+
+    Parameters
+    ----------
+    source, target
+        The files.
+    given
+        What options say of the columns.
+    budgets
+        epsilon and delta of the curator (None: :func:`usual_delta`), epsilon of an agent.
+    separator
+        Of text files.
+    name
+        Of the scenario; empty: after the file.
+    ask
+        Answers what no option says.
+
+    Raises
+    ------
+    BadScenario
+        If an option is wrong, or both files are the same.
+    BadData
+        If a file cannot be read, or has no rows.
+    """
+    if source.resolve() == target.resolve():
+        raise BadScenario(f"S and T are the same file, {source}: nobody may be on both sides, so give two files")
+    if len(separator) != 1:
+        raise BadScenario(f"--separator must be one character, found {separator!r}")
+    layout = Layout(separator=separator)
+    here, there = (columns_of(file, layout) for file in (source, target))
+    names = [column for column in dict.fromkeys(here) if column in there]
+    if not names:
+        raise BadData(f"{source.name} and {target.name} have no column in common: is --separator {separator!r} right?")
+    n, agents = (_rows(file, layout, names[0]) for file in (source, target))
+    typer.echo(f"{source.name}: {n:,} rows; {target.name}: {agents:,} rows. Columns of both: {', '.join(names)}")
+    typer.echo(WARNING)
+    label = label_of(given, names, ask)
+    features = features_of(given, names, label.column, ask)
+    epsilon, delta, agent_epsilon = budgets
+    folder, (first, second) = _placed(source, target)
+    return Start(
+        name=name or _slug(source),
+        data=folder,
+        source=first,
+        target=second,
+        n=n,
+        agents=agents,
+        label=label,
+        features=features,
+        epsilon=epsilon,
+        delta=usual_delta(n) if delta is None else delta,
+        agent_epsilon=agent_epsilon,
+        separator=separator,
+    )
+
+
+def write(start: Start, output: Path) -> Path:
+    """Write the scenario to a new file, after it was read and planned as ``referee plan`` does it.
+
+    Raises
+    ------
+    BadScenario
+        If it is none (a budget that is not positive, say), or there is such a file.
+    """
+    if not (start.epsilon > 0 and start.agent_epsilon > 0 and 0 < start.delta < 1):
+        raise BadScenario("--epsilon and --agent-epsilon must be positive, and --delta between 0 and 1")
+    if output.suffix not in (".yaml", ".yml"):
+        raise BadScenario(f"--output must end in .yaml, found {output}")
+    text = scenario_text(scenario_tree(start), advised(start))
+    resolve(parse(strictyaml.load(text)))
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise BadScenario(f"{output} is there already, and is left as it is: give another --output") from None
+    return output
+
+
+def _rows(file: Path, layout: Layout, column: str) -> int:
+    found = sum(len(piece.frame) for piece in pieces(file, layout, frozenset({column})))
+    if found == 0:
+        raise BadData(f"{file.name}: there is no row below its header")
+    return found
+
+
+def _placed(source: Path, target: Path) -> tuple[str, tuple[str, str]]:
+    """Return the directory of both files, from here if they are below, and the files from there."""
+    whole = [Path(os.path.abspath(file)) for file in (source, target)]
+    shared = Path(os.path.commonpath([file.parent for file in whole]))
+    first, second = (file.relative_to(shared).as_posix() for file in whole)
+    folder = shared.relative_to(Path.cwd()) if shared.is_relative_to(Path.cwd()) else shared
+    return folder.as_posix(), (first, second)
+
+
+def _slug(file: Path) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", file.name.partition(".")[0].lower()).strip("-")[:64] or "own-data"
+
+
+class _Quoted(str):
+    """A text of a table: always in quotes, so that YAML takes no for a text and 1 for no number."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of tables in quotes, and no anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write everything out."""
+        return True
+
+
+def _quoted(dumper: yaml.SafeDumper, text: _Quoted) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+
+
+_Dumper.add_representer(_Quoted, _quoted)
+
+
+def scenario_text(tree: Mapping[str, Any], advice: Advice) -> str:
+    """Return a scenario as commented YAML."""
+    head = [
+        "A first scenario, written by `referee init` from public numbers: no record was looked at, rows were counted."
+    ]
+    head += ["All keys: docs/scenarios.md. What fits so many people (`referee plan` says it again):"]
+    head += [f"  {sentence}." for sentence in advice.sentences]
+    head += [f"  Warning: {warning}." for warning in advice.warnings]
+    return "\n".join([*(line for text in head for line in _comment(text, 0)), *_mapping(tree, "", 0)]) + "\n"
+
+
+def _mapping(tree: Mapping[str, Any], path: str, depth: int) -> Iterator[str]:
+    for key, value in tree.items():
+        here = f"{path}.{key}" if path else key
+        if here in _EXPLAINED:
+            yield from _comment(_EXPLAINED[here], depth)
+        yield from _entry(key, value, here, depth)
+
+
+def _entry(key: str, value: Any, here: str, depth: int) -> Iterator[str]:
+    indent = _INDENT * depth
+    nested = isinstance(value, Mapping) and any(isinstance(inner, Mapping | list) for inner in value.values())
+    if nested or here == "curator.learner":
+        yield f"{indent}{key}:"
+        yield from _mapping(value, here, depth + 1)
+    elif here.endswith(".features"):
+        yield f"{indent}{key}:"
+        for feature in value:
+            yield f"{indent}{_INDENT}- {_flow(feature, quote=True)}"
+    else:
+        yield f"{indent}{key}: {_flow(value, quote='.table.' in here)}"
+
+
+def _flow(value: Any, *, quote: bool) -> str:
+    """Return a value on one line."""
+    marked = _marked(value) if quote else value
+    text = yaml.dump(
+        marked, Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=float("inf"), sort_keys=False
+    )
+    return text.removesuffix("...\n").strip()
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: item if key == "kind" else _marked(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_marked(item) for item in value]
+    return _Quoted(value) if isinstance(value, str) else value
+
+
+def _comment(text: str, depth: int) -> Iterator[str]:
+    indent, line = _INDENT * depth, ""
+    lead = "  " if text.startswith("  ") else ""
+    for word in text.split():
+        if line and len(indent) + len(lead) + len(line) + len(word) > 112:
+            yield f"{indent}# {lead}{line}"
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield f"{indent}# {lead}{line}"

@@ -1,0 +1,181 @@
+"""``referee init``: two tables become a scenario that explains itself; nothing in it comes from what a field holds."""
+
+import re
+
+import polars
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from common.core import strictyaml
+from common.people.tables import Category, Label, Number
+from common.planning.starting import Start, advised, scenario_tree, usual_delta
+from common.scenario.loading import load
+from common.scenario.scenario import parse
+from referee.cli import app
+from referee.view.starting import scenario_text
+
+HEADER = "age,sex,town,sick\n"
+ROWS = "30,f,Bern,yes\n95,x,Thun,no\n"
+FLAGS = ["--label", "sick", "--positive", "yes", "--negative", "no", "--bounds", "age=18:90", "--categories", "sex=f,m"]
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ward.csv").write_text(HEADER + ROWS * 1000)
+    (tmp_path / "city.csv").write_text(HEADER + ROWS * 2000)
+    return tmp_path
+
+
+def init(*arguments, answers=None):
+    return CliRunner().invoke(app, ["init", *arguments], input=answers)
+
+
+def test_flags_say_everything(tables):
+    done = init("ward.csv", "city.csv", *FLAGS, "--epsilon", "2", "--agent-epsilon", "1.5", "--yes")
+    assert done.exit_code == 0, done.output
+    written = load("ward.yaml")
+    assert (written.curator.n, written.agents.count, written.people) == (2000, 4000, "real")
+    assert (written.curator.epsilon, written.curator.delta, written.agents.mechanism.epsilon) == (2.0, 1e-5, 1.5)
+    for table in (written.source.table, written.target.table):
+        assert table.label == Label(column="sick", positive=("yes",), negative=("no",))
+        assert table.features == (Number(column="age", low=18, high=90), Category(column="sex", values=("f", "m")))
+    assert [line.split() for line in done.stdout.splitlines()[-3:]] == [
+        ["referee", command, "ward.yaml"] for command in ("plan", "check", "run")
+    ]
+
+
+def test_what_the_fields_hold_changes_nothing(tables):
+    first = init("ward.csv", "city.csv", *FLAGS, "--yes", "--output", "first.yaml")
+    for name, times in (("ward", 1000), ("city", 2000)):
+        (tables / f"{name}.csv").write_text(HEADER + "-7,q,Rome,maybe\n1e9,,,\n" * times)
+    second = init("ward.csv", "city.csv", *FLAGS, "--yes", "--output", "second.yaml")
+    assert first.stdout.replace("first", "second") == second.stdout
+    assert (tables / "first.yaml").read_bytes() == (tables / "second.yaml").read_bytes()
+
+
+def test_questions_ask_what_no_option_says_and_show_no_field(tables):
+    answers = "sick\nyes\nno\nn\n18:90\nc\nf, m\ns\n"
+    done = init("ward.csv", "city.csv", answers=answers)
+    assert done.exit_code == 0, done.output
+    assert load("ward.yaml").source.table.features == (
+        Number(column="age", low=18, high=90),
+        Category(column="sex", values=("f", "m")),
+    )
+    assert "become public" in done.stdout
+    assert not re.search(r"Bern|Thun|95", done.stdout)
+
+
+def test_a_file_that_is_there_is_left_as_it_is(tables):
+    (tables / "ward.yaml").write_text("mine")
+    done = init("ward.csv", "city.csv", *FLAGS, "--yes")
+    assert (done.exit_code, (tables / "ward.yaml").read_text()) == (2, "mine")
+    assert "is there already" in done.output
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--bounds", "agee=1:2"], "must have column 'agee'; did you mean 'age'?"),
+        (["--bounds", "town=low:high"], "COLUMN=LOW:HIGH with two finite numbers, as age=18:90, found 'town=low:high'"),
+        (["--bounds", "town=0:inf"], "two finite numbers"),
+        (["--bounds", "town=5:5"], "low = 5.0 must be below high = 5.0"),
+        (["--bounds", "age=1:2"], "column 'age' is given twice"),
+        (["--categories", "sick=yes,no"], "column 'sick' is the label"),
+        (["--categories", "town"], "--categories wants COLUMN=VALUE,VALUE"),
+        (["--categories", "town=a,a"], "listed twice"),
+        (["--negative", "yes"], "cannot be both positive and negative"),
+        (["--label", "ill"], "--label: both tables must have column 'ill'"),
+        (["--label", ""], "--yes, and no option says it: Which column"),
+        (["--epsilon", "0"], "must be positive"),
+        (["--separator", ";;"], "must be one character"),
+        (["--output", "ward.txt"], "must end in .yaml"),
+        (["--name", "My Ward"], "name"),
+    ],
+)
+def test_a_wrong_option_says_what_to_do_and_writes_nothing(tables, changes, message):
+    done = init("ward.csv", "city.csv", *FLAGS, *changes, "--yes")
+    assert (done.exit_code, message in done.output) == (2, True), done.output
+    assert not list(tables.glob("*.yaml"))
+
+
+def test_tables_that_cannot_be_read(tables):
+    (tables / "broken.csv").write_text(HEADER + ROWS + "1,2\n")
+    (tables / "empty.csv").write_text(HEADER)
+    (tables / "semicolons.csv").write_text((HEADER + ROWS).replace(",", ";"))
+    for name, message in (
+        ("broken.csv", "broken.csv: line 4 has 2 fields where there are 4 columns"),
+        ("empty.csv", "empty.csv: there is no row below its header"),
+        ("semicolons.csv", "have no column in common: is --separator ',' right?"),
+        ("nothing.csv", "nothing.csv: there is no such file"),
+    ):
+        done = init("ward.csv", name, *FLAGS, "--yes")
+        assert (done.exit_code, message in done.output) == (1, True), done.output
+    same = init("ward.csv", "./ward.csv", *FLAGS, "--yes")
+    assert (same.exit_code, "nobody may be on both sides" in same.output) == (2, True)
+
+
+def test_other_separators_folders_and_parquet(tables):
+    (tables / "far").mkdir()
+    (tables / "ward.csv").write_text((HEADER + ROWS * 1000).replace(",", ";"))
+    polars.DataFrame({"age": [30] * 9, "sex": "f", "town": "x", "sick": "no"}).write_parquet(
+        tables / "far/city.parquet"
+    )
+    done = init("ward.csv", "far/city.parquet", *FLAGS, "--yes", "--separator", ";")
+    assert done.exit_code == 0, done.output
+    written = load("ward.yaml")
+    assert (written.data, written.source.table.files, written.target.table.files) == (
+        ".",
+        ("ward.csv",),
+        ("far/city.parquet",),
+    )
+    assert (written.source.table.layout.separator, written.agents.count) == (";", 9)
+
+
+NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+
+
+@given(st.lists(NAME, min_size=5, max_size=5, unique=True), st.floats(-1e300, 1e300), st.integers(1, 10**6))
+def test_any_name_bound_and_size_is_read_back_as_it_was_meant(names, low, n):
+    start = Start(
+        name="hostile",
+        data=".",
+        source="ward.csv",
+        target="city.csv",
+        n=n,
+        agents=3 * n,
+        label=Label(column=names[0], positive=("yes", names[1]), negative=("no", "1.0")),
+        features=(
+            Number(column=names[2], low=low, high=abs(low) * 2 + 1),
+            Category(column=names[3], values=(names[4], "null\n# x: y")),
+        ),
+        epsilon=1.0,
+        delta=usual_delta(n),
+        agent_epsilon=1.0,
+    )
+    written = parse(strictyaml.load(scenario_text(scenario_tree(start), advised(start))))
+    assert (written.source.table.label, written.source.table.features) == (start.label, start.features)
+    assert (written.curator.n, written.curator.delta) == (n, start.delta)
+
+
+@pytest.mark.parametrize(("n", "delta"), [(1, 0.1), (9, 0.01), (10, 0.01), (20_000, 1e-6), (10**6, 1e-7)])
+def test_delta_is_well_below_one_in_n(n, delta):
+    assert usual_delta(n) == delta <= 1 / (10 * n)
+
+
+@pytest.mark.parametrize(
+    ("n", "agents", "protocol"),
+    [(20_000, 50_000, "portfolio"), (200, 60, "learn-and-test"), (10**6, 10**7, "portfolio")],
+)
+def test_the_sizes_choose_the_protocol_as_plan_advises(n, agents, protocol):
+    both = {
+        "label": Label(column="y", positive=("1",), negative=("0",)),
+        "features": (Number(column="x", low=0, high=1),),
+    }
+    start = Start("s", ".", "a.csv", "b.csv", n, agents, epsilon=1.0, delta=usual_delta(n), agent_epsilon=1.0, **both)
+    tree, found = scenario_tree(start), advised(start)
+    assert tree["protocol"] == protocol == found.protocol
+    assert tree["curator"]["rounds"] == found.rounds
+    assert (tree.get("portfolio") == {"repair": 0.0}) is (protocol == "portfolio" and found.repair == 0.0)
