@@ -10,15 +10,12 @@ import os
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
 from referee import cli_data, cli_models, cli_report
-
-if TYPE_CHECKING:
-    pass
 
 app = application(
     "The referee: asks a curator and many local agents, keeps every budget, writes down the answer.\n\n"

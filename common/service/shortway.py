@@ -131,10 +131,14 @@ class ShortWay(Guarded):
     async def _answer(self, request: _Request) -> None:
         call = Call(request.method, request.path, request.headers, body=b"".join(request.parts))
         reply = await self.edge.answer(request.handler, call)
+        if not (request.disconnected or self.transport.is_closing()):
+            self.transport.write(self._raw(reply, request.keep_alive))
+            # Who takes no answer gets no further one: answers would pile up here as fast as requests come.
+            if self.flow.write_paused:
+                await self.flow.drain()
         request.response_complete = True
         if request.disconnected or self.transport.is_closing():
             return
-        self.transport.write(self._raw(reply, request.keep_alive))
         if not request.keep_alive:
             self.transport.close()
         self.on_response_complete()

@@ -48,7 +48,7 @@ _EXPLAINED = {
     "curator.delta": "The probability with which that may fail: well below 1/n.",
     "curator.rounds": "How often it learns. Each time has a part of the budget only.",
     "curator.learner": "A logistic model by noisy gradient steps.",
-    "curator.learner.steps": "Many noisy steps beat few quiet ones; here 100 for each person, two million at most.",
+    "curator.learner.steps": "Many noisy steps beat few quiet ones.",
     "curator.learner.clip": "How far one record may move one step at most, before noise is added.",
     "curator.learner.noise": "plan: the least noise that the budget allows.",
     "curator.learner.diameter": "Largest distance of two models that may come out. A wider ball fits better and needs "

@@ -37,6 +37,16 @@ async def broken(call: Call) -> Reply:
     raise ZeroDivisionError
 
 
+SIZE = 16 << 20
+LARGE: list[str] = []
+"""Which large answers were made."""
+
+
+async def large(call: Call) -> Reply:
+    LARGE.append(call.tail)
+    return Reply(200, bytes(SIZE))
+
+
 class Watched(Edge):
     async def __call__(self, scope, receive, send):
         STARTED.append(scope["path"])
@@ -44,8 +54,10 @@ class Watched(Edge):
 
 
 def app() -> Service:
-    handlers = {("PUT", f"/{f.__name__}/"): f for f in (echo, nothing, refused, broken)}
-    made = create_app("x", "y", limits={f"/{name}/": TINY for name in ("echo", "nothing", "refused", "broken")})
+    handlers = {("PUT", f"/{f.__name__}/"): f for f in (echo, nothing, refused, broken, large)}
+    made = create_app(
+        "x", "y", limits={f"/{name}/": TINY for name in ("echo", "nothing", "refused", "broken", "large")}
+    )
     made.edge = Watched(made.edge.app, made.edge.bodies, handlers)
     return made
 
@@ -168,3 +180,17 @@ def test_who_leaves_in_the_middle_disturbs_nobody(address):
         with closing(socket.create_connection((where.hostname, where.port), timeout=20)) as connection:
             connection.sendall(part)
     assert answers(address, put("/echo/a", b"b"))[0][2] == b"a  b"
+
+
+def test_who_reads_no_answer_is_not_answered_on_and_on(address):
+    where = urlsplit(address)
+    LARGE.clear()
+    with closing(socket.create_connection((where.hostname, where.port), timeout=20)) as connection:
+        for _ in range(8):
+            connection.sendall(put("/large/a", b"x"))
+            time.sleep(0.05)  # so that none is pipelined behind the one before
+        assert 1 <= len(LARGE) <= 2
+        read = 0
+        while read < 8 * SIZE:
+            read += len(connection.recv(1 << 20))
+    assert len(LARGE) == 8
