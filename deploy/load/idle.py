@@ -20,7 +20,8 @@ from common.core.errors import RunFailed
 from deploy.load.connection import Answer, Connection, request
 from deploy.load.light import LightAgent
 from deploy.load.phases import allow_descriptors, cpu_of
-from referee.service.agents_edge import HOLD, usual_pause
+from referee.collection.pacing import usual_pause
+from referee.service.agents_edge import HOLD
 
 SOURCES = 64
 """Loopback addresses that connections come from in turn: each has 28,000 ports, and an edge limits each by itself."""

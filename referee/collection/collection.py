@@ -44,6 +44,7 @@ from referee.collection.judging import (
     judge,
     read,
 )
+from referee.collection.pacing import longest_pause
 from referee.collection.questions import Questions
 from referee.collection.reading import payloads
 from referee.collection.registrar import Registrar
@@ -153,6 +154,7 @@ class Collection:
             raise NotFound(f"run {run!r} has no question {number}")
         began = self.clock()
         deadline += taking.asked.batch.participants // REPORTS + taking.question.asked // HOSTED
+        deadline += longest_pause(len(self._roster))
         while taking.open and not taking.complete:
             left = deadline * (1 if taking.heard else PATIENCE) - (self.clock() - began)
             if left <= 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 from common.core.errors import BadMessage, TandemError
 from common.service.bodies import LARGE, TINY, Admitted, Guarded, Opening
@@ -11,21 +10,12 @@ from common.service.edge import Call, Handler, Reply
 from common.service.grouping import Grouped
 from common.wire import messages
 from common.wire.sealed import AnySigned, field, read
+from referee.collection import pacing
 from referee.collection.collection import Sent
 from referee.service.referee import Referee
 
 HOLD = 2.0
 """Seconds for which a poll is held until there is a question."""
-HELD = 1000
-"""Polls that are held at the same time: everybody's where no more are enrolled, else those of hosts.
-
-Others are answered at once, with a time to come again. Were some individuals of very many held, to no use for the run,
-they would ask again every two seconds and keep the referee busy.
-"""
-POLLS = 500.0
-"""Polls a second, about, that those who are not held are asked to share."""
-LONGEST = 600.0
-"""Seconds to come again after, at most."""
 BATCH = 2 << 20
 """Bytes of a batch of individual reports."""
 
@@ -155,19 +145,11 @@ class AgentsEdge:
 
     def _may_stay(self, key: str) -> bool:
         """Tell whether a participant's poll is held."""
-        roster = self._referee.registrar.roster
-        return self._held < HELD and (len(roster) <= HELD or not roster.alone(roster.position(key)))
+        return self._held < pacing.HELD and pacing.stays(self._referee.registrar.roster, key)
 
     def _pause(self, key: str) -> float:
-        """Return when a participant is to come again: at once if it may stay, else with all others' pauses in mind."""
-        if self._may_stay(key):
-            return 0.0
-        return usual_pause(len(self._referee.registrar.roster)) * random.uniform(2 / 3, 4 / 3)
-
-
-def usual_pause(participants: int) -> float:
-    """Return after how many seconds, on average, an individual is asked to come again where so many are enrolled."""
-    return 0.75 * min(LONGEST, participants / POLLS)
+        """Return when a participant is to come again."""
+        return 0.0 if self._may_stay(key) else pacing.pause(len(self._referee.registrar.roster))
 
 
 def same_id(report_id: str, signed: AnySigned) -> None:

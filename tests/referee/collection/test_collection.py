@@ -26,6 +26,7 @@ from common.core.errors import (
 from common.vocabulary.packing import pack_answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
+from referee.collection import pacing
 from referee.collection.collection import PATIENCE
 from referee.collection.registrar import Caps
 from tests.support import TOKEN, Bench, seal, tiny
@@ -322,6 +323,20 @@ def test_a_silent_population_makes_the_run_fail_in_time(tmp_path):
     assert bench.clock.now == 3 * PATIENCE
     assert (result["status"], result["answer"]) == ("failed", None)
     assert "no agent answered question 1 within 30 s" in result["reason"]
+
+
+def test_a_question_waits_until_everybody_has_asked_who_was_told_to_come_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(pacing, "HELD", 2)
+    monkeypatch.setattr(pacing, "POLLS", 0.1)
+    with Bench(tmp_path, tiny("agents.deadline=3")) as bench:
+        for _ in range(2):
+            who = Identity.create()
+            bench.referee.enrol(seal(who, messages.Enrolment(agents=1)), TOKEN)
+        bench.referee._wait = bench.clock.wait
+        result = bench.run()
+    assert pacing.longest_pause(3) == 30.0
+    assert bench.clock.now == (3 + 30) * PATIENCE
+    assert result["status"] == "failed"
 
 
 def test_waiting_ends_with_the_deadline_when_only_some_report(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from common.core.errors import NotFound
 from common.wire import messages
 from common.wire.identity import Identity
+from referee.collection import pacing
 from referee.service import agents_edge
 from referee.service.app import referee_app
 from referee.service.runner import Runner
@@ -38,7 +39,7 @@ def test_the_edge_and_the_app_answer_alike(tmp_path, short):
 
 
 def test_of_very_many_only_hosts_are_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(agents_edge, "HELD", 3)
+    monkeypatch.setattr(pacing, "HELD", 3)
     monkeypatch.setattr(agents_edge, "HOLD", 0.05)
     individuals, host = [Identity.create() for _ in range(4)], Identity.create()
     with Bench(tmp_path) as bench:
@@ -56,11 +57,11 @@ def test_of_very_many_only_hosts_are_held(tmp_path, monkeypatch):
             assert pause(individuals[0]) == pause(host) == 0.0  # three participants, with the bench's own host
             for who in individuals[1:]:
                 bench.referee.enrol(seal(who, messages.Enrolment(agents=1)), TOKEN)
-            monkeypatch.setattr(agents_edge, "POLLS", 0.1)
+            monkeypatch.setattr(pacing, "POLLS", 0.1)
             assert pause(host) == 0.0
             assert all(30.0 <= pause(who) <= 60.0 for who in individuals)
 
 
 def test_pauses_share_what_a_referee_takes():
-    assert agents_edge.usual_pause(100_000) == pytest.approx(150.0)
-    assert agents_edge.usual_pause(10**9) == 0.75 * agents_edge.LONGEST
+    assert pacing.usual_pause(100_000) == pytest.approx(150.0)
+    assert pacing.usual_pause(10**9) == 0.75 * pacing.LONGEST
