@@ -20,7 +20,6 @@ from curator.state.people import PeopleLedger
 from deploy.base import Deployment, OnProgress
 from deploy.checking import checked
 from deploy.experiment import complete
-from referee.runs.results import rounds_of
 from referee.service.referee import public
 from referee.state.runfolder import write_result, write_run
 from referee.view.face.building import run_view
@@ -74,19 +73,12 @@ def carry_out(
     deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
-    history: list[dict[str, float]] = []
-    with watching(chosen, facts["seed"], folder) as shown:
-
-        def on_progress(text: str, numbers: dict[str, float]) -> None:
-            history.append(numbers)
-            shown(text, numbers)
-
+    with watching(chosen, facts["seed"], folder) as on_progress:
         finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
         # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
-        rounds = rounds_of(history)
-        answered = {**finished.result, "rounds": rounds, "truth": None, "run": str(folder)}
+        answered = {**finished.result, "truth": None, "run": str(folder)}
         write_run(folder, public(chosen), answered, finished.transcript, finished.participants, finished.reports)
-        result = complete({**finished.result, "rounds": rounds}, asked, facts["seed"], folder, on_progress, counting)
+        result = complete(finished.result, asked, facts["seed"], folder, on_progress, counting)
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_result(folder, result)
     write_report(folder / "report.html", [run_view(chosen, result, result["rounds"])])

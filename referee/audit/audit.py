@@ -26,7 +26,7 @@ from referee.audit.ending import check_cost, check_files, check_result
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.runs.operations import check_terms
-from referee.runs.results import promises, rounds_of
+from referee.runs.results import promises
 from referee.state.runfolder import read_file
 
 
@@ -106,11 +106,10 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
     )
     outcome = replay.run(cut_off=published["status"] not in ("done", "exhausted"))
     place.words = "the result"
-    check_result(chosen, published, outcome, terms, replay)
+    rounds = check_result(chosen, published, outcome, terms, replay)
     place.words = "the privacy cost"
     certificate = check_cost(replay.events, terms)
-    rounds = rounds_of(note.numbers for note in replay.notes)
-    check_files(folder, chosen, published, rounds, place)
+    check_files(folder, chosen, published, place)
     return Audit(
         len(entries),
         replay.reports,

@@ -20,14 +20,16 @@ from referee.audit.certificates import recheck
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.protocols.base import Outcome
-from referee.runs.results import result_document
+from referee.runs.results import result_document, rounds_of
 from referee.state.runfolder import read_file
 
 
 def check_result(
     chosen: ResolvedScenario, published: dict[str, Any], outcome: Outcome | None, terms: Terms | None, replay: Replay
-) -> None:
-    """Check that the signed result is what the transcript leads to; a run that was cut off has no answer.
+) -> list[dict[str, float]]:
+    """Check that the signed result is what the transcript leads to, and return what each round found.
+
+    A run that was cut off has no answer, and may tell less of its rounds; one of an earlier version tells nothing.
 
     Raises
     ------
@@ -45,9 +47,12 @@ def check_result(
     lost = published["lost"]
     if lost["silent"] + sum(lost["declined"].values()) != max(0, asked - agents["answered"]):
         raise AuditFailed(f"{asked - agents['answered']} agents that were asked did not answer, found {lost}")
+    rounds = rounds_of(note.numbers for note in replay.notes)
+    told = rounds if outcome else rounds[: len(published.get("rounds", ()))]
     found = result_document(
         chosen,
         outcome,
+        rounds=told,
         status=outcome.status if outcome else str(published["status"]),
         reason=outcome.reason if outcome else str(published["reason"]),
         terms=terms,
@@ -57,9 +62,12 @@ def check_result(
         seconds={},
     )
     del found["seconds"]
+    if "rounds" not in published:
+        del found["rounds"]
     for name in sorted(found.keys() | published.keys()):
         if name not in found or canonical.encode(published.get(name)) != canonical.encode(found[name]):
             raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
+    return rounds
 
 
 def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
@@ -85,13 +93,8 @@ def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
     return certificate
 
 
-def check_files(
-    folder: Path, chosen: ResolvedScenario, published: dict[str, Any], rounds: list[dict[str, float]], place: Place
-) -> None:
-    """Check that the scenario's and the result's files say what was signed, and no other rounds than were replayed.
-
-    The rounds are not signed, since they follow from what is. A result may hold fewer of them: whoever fetched a run
-    from a referee that was started anew meanwhile did not hear of the last ones.
+def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:
+    """Check that the scenario's and the result's files say what was signed.
 
     Raises
     ------
@@ -110,6 +113,3 @@ def check_files(
     for name, value in published.items():
         if canonical.encode(stored.get(name)) != canonical.encode(value):
             raise AuditFailed(f"result.json: {name} differs from the signed transcript")
-    told = stored.get("rounds", [])
-    if not isinstance(told, list) or canonical.encode(told) != canonical.encode(rounds[: len(told)]):
-        raise AuditFailed("result.json: rounds are not what the transcript's answers lead to")

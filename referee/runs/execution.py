@@ -38,7 +38,7 @@ from referee.protocols.driver import drive
 from referee.protocols.quorum import begun
 from referee.runs.operations import check_release, check_terms, operation_request
 from referee.runs.port import CuratorPort
-from referee.runs.results import result_document
+from referee.runs.results import result_document, rounds_of
 from referee.state.store import Store
 from referee.state.values import Cohort, Run
 
@@ -106,6 +106,12 @@ class Execution:
         """
         began = time.monotonic()
         self._on_progress = on_progress
+        notes: list[Progress] = []
+
+        def noticed(note: Progress) -> None:
+            notes.append(note)
+            on_progress(note)
+
         outcome: Outcome | None = None
         terms: messages.Terms | None = None
         status: str
@@ -115,7 +121,7 @@ class Execution:
             protocol = protocol_of(self._scenario)
             public = public_randomness(self._configuration.scenario, self._configuration.order)
             script, pattern = begun(protocol, self._scenario, public), protocol.pattern
-            outcome = drive(script, pattern, self._exchange, on_progress)
+            outcome = drive(script, pattern, self._exchange, noticed)
             status, reason = outcome.status, outcome.reason
         except RunCancelled:
             status, reason = "cancelled", self._left_behind()
@@ -127,13 +133,13 @@ class Execution:
             status, reason = "failed", error.detail
         self._acknowledge()
         self._seconds["total"] = time.monotonic() - began
-        return self._end(outcome, status, reason, terms)
+        return self._end(outcome, status, reason, terms, rounds_of(note.numbers for note in notes))
 
     def give_up(self, reason: str) -> dict[str, Any]:
         """End the run as ``failed``, without answer."""
         agreed = self._store.reply_entry(self._run, _TERMS)
         terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
-        return self._end(None, "failed", reason, terms)
+        return self._end(None, "failed", reason, terms, [])
 
     # Cancelling -----------------------------------------------------------------------------------------------------
 
@@ -267,11 +273,19 @@ class Execution:
                     f"as spent: the curator must put its newest ledger back"
                 )
 
-    def _end(self, outcome: Outcome | None, status: str, reason: str, terms: messages.Terms | None) -> dict[str, Any]:
+    def _end(
+        self,
+        outcome: Outcome | None,
+        status: str,
+        reason: str,
+        terms: messages.Terms | None,
+        rounds: list[dict[str, float]],
+    ) -> dict[str, Any]:
         self._collection.close(self._run)
         result = result_document(
             self._scenario,
             outcome,
+            rounds=rounds,
             status=status,
             reason=reason,
             terms=terms,

@@ -16,6 +16,7 @@ def result_document(
     scenario: ResolvedScenario,
     outcome: Outcome | None,
     *,
+    rounds: list[dict[str, float]],
     status: str,
     reason: str,
     terms: Terms | None,
@@ -26,7 +27,8 @@ def result_document(
 ) -> dict[str, Any]:
     """Return the result document; without an outcome, answer and estimate are null.
 
-    ``lost`` counts agents that were asked and did not answer: who kept silent, and who declined, by reason.
+    ``rounds`` are what each round found (:func:`rounds_of`). ``lost`` counts agents that were asked and did not answer:
+    who kept silent, and who declined, by reason.
     ``enrolment`` counts participants, beside the referee's caps. ``tasks`` is there only if the protocol learned
     several things: what was found for each, in order. ``candidates`` and ``gap`` are there if it judged several.
     """
@@ -40,6 +42,7 @@ def result_document(
         "iterations": outcome.iterations if outcome else 0,
         "answer": outcome.answer.wire() if outcome else None,
         "estimate": outcome.estimate.wire() if outcome and outcome.estimate else None,
+        "rounds": rounds,
         **several,
         "agents": agents,
         "lost": lost,
@@ -55,7 +58,7 @@ def result_document(
 def rounds_of(notes: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
     """Return the numbers of those notes that are about a round's estimate: round, rounds, asked, and the interval.
 
-    They follow from the answers and are not signed again; an audit works them out by its replay.
+    They follow from the answers: an audit works them out by its replay.
     """
     return [
         {name: float(value) for name, value in numbers.items()}

@@ -5,43 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from common.core import canonical
 from common.core.errors import AuditFailed
 from common.privacy import guarantee
 from common.privacy.events import NoEvent
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.operations.base import release_of
 from common.vocabulary.queries.loss import LossQuery
-from common.wire.transcript import Entry, append, merkle_root
+from common.wire.transcript import merkle_root
 from referee.audit.audit import Audit, audit
 from referee.collection.batches import assign
 from referee.collection.roster import participants_root
 from referee.state.runfolder import pack_reports, unpack_reports
-from tests.referee.audit.signing import identity_of
+from tests.referee.audit.signing import Bodies, resign
 from tests.support import Bench, leave_folder, tiny
-
-Bodies = list[tuple[str, dict[str, Any]]]
-
-
-def resign(folder: Path, run: Path, lie: Callable[[Bodies], Bodies]) -> None:
-    """Change the transcript as only the referee itself can: every hash and signature is right again."""
-    path, signer = run / "transcript.jsonl", identity_of(folder)
-    entries = [Entry.parse(canonical.decode(line.encode())) for line in path.read_text("utf-8").split("\n")[:-1]]
-    last: Entry | None = None
-    lines = []
-    for kind, body in lie([(entry.kind, entry.body) for entry in entries]):
-        last = append(last, kind, body, signer)
-        lines.append(last.line() + "\n")
-    path.write_text("".join(lines))
-    result = json.loads((run / "result.json").read_bytes())
-    if last is not None and "result" in last.body:
-        result.update(last.body["result"])
-    (run / "result.json").write_text(json.dumps(result))
 
 
 def test_resigning_alone_changes_nothing(undisturbed, run):
@@ -113,6 +93,8 @@ LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
     "hides the result": ("hides it", swap_result(status="failed", reason="sorry", **NOTHING)),
     "answers although it failed": ("hides it", swap_result(status="failed")),
     "changes the iterations": ("iterations", swap_result(iterations=2)),
+    "invents a round": ("rounds", swap_result(rounds=[{"round": 1.0, "rounds": 1.0, "asked": 1.0, **ESTIMATE}])),
+    "hides a round": ("rounds", edit("result", 0, lambda body: body["result"]["rounds"].pop())),
     "claims better privacy": (
         "privacy",
         swap_result(privacy={"curator": {"epsilon": 0.1, "delta": 0.0}, "agent": {"epsilon": 2.0, "delta": 0.0}}),
@@ -249,6 +231,7 @@ def test_runs_that_did_not_end_by_themselves_are_verified_too(tmp_path):
         ({"estimate": ESTIMATE}, "estimate"),
         ({"answer": {"kind": "constant", "label": 1}}, "answer"),
         ({"iterations": 1}, "iterations"),
+        ({"rounds": 2 * result["rounds"]}, "rounds"),
         ({"status": "done"}, "is a '"),
         ({"agents": {**result["agents"], "asked": 400}}, "agents were asked"),
     ]:

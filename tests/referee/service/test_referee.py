@@ -24,7 +24,7 @@ from tests.tiers import thinned
 
 pytestmark = pytest.mark.usefixtures("each_store")
 
-SAME = ("status", "reason", "iterations", "answer", "estimate", "agents", "privacy")
+SAME = ("status", "reason", "iterations", "answer", "estimate", "rounds", "agents", "privacy")
 
 
 class Crash(BaseException):

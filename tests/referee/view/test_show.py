@@ -142,6 +142,7 @@ def test_a_refused_run_is_not_called_non_private(tmp_path):
     result = result_document(
         tiny(),
         None,
+        rounds=[],
         status="refused",
         reason="no",
         terms=None,

@@ -16,6 +16,7 @@ from referee.audit.audit import audit
 from referee.cli import app
 from referee.view.face.pages import report
 from referee.view.face.reading import view_of
+from tests.referee.audit.signing import Bodies, resign
 from tests.support import TINY
 
 EVIL = '<script>alert("x")</script>\x1b[31m'
@@ -51,9 +52,18 @@ def test_rendering_a_finished_folder_again_changes_nothing(finished):
 
 
 def test_a_folder_without_rounds_shows_the_same_page_from_its_transcript(finished, copied):
+    """A referee of an earlier version signed none."""
+
+    def forget(bodies: Bodies) -> Bodies:
+        del bodies[-1][1]["result"]["rounds"]
+        return bodies
+
     old = result_of(copied)
     del old["rounds"]
     (copied / "result.json").write_text(json.dumps(old))
+    with pytest.raises(AuditFailed, match="rounds differs"):
+        view_of(copied)
+    resign(finished, copied, forget)
     assert report([view_of(copied)]) == report([view_of(finished)])
 
 
@@ -108,13 +118,14 @@ def test_rounds_that_the_transcript_does_not_lead_to_are_found(copied):
     assert [dict(numbers) for numbers in audit(copied).rounds] == result_of(copied)["rounds"]
     rounds = result_of(copied)["rounds"]
     altered(copied, rounds=[{**rounds[0], "value": rounds[0]["value"] / 2}, *rounds[1:]])
-    with pytest.raises(AuditFailed, match="rounds are not what"):
+    with pytest.raises(AuditFailed, match="rounds differs from the signed"):
         audit(copied)
     altered(copied, rounds=[*rounds, rounds[-1]])
-    with pytest.raises(AuditFailed, match="rounds are not what"):
+    with pytest.raises(AuditFailed, match="rounds differs from the signed"):
         audit(copied)
-    altered(copied, rounds=rounds[:1])  # a referee that was started anew has forgotten the others
-    audit(copied)
+    altered(copied, rounds=rounds[:1])
+    with pytest.raises(AuditFailed, match="rounds differs from the signed"):
+        audit(copied)
 
 
 def _half_written(folder: Path) -> None:
