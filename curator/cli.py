@@ -31,11 +31,6 @@ Witnesses = Annotated[
 ]
 
 
-@app.callback()
-def main_callback() -> None:
-    """Hold the records of the people who trust the curator, and answer within a fixed privacy budget."""
-
-
 @app.command("serve")
 @fail_clearly
 def serve_command(

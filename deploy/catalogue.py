@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 from typing import NamedTuple
 
 from common.core import plugins
-from common.core.registry import declared
+from common.core.registry import Registry, declared
 from common.people import distributions
 from common.scenario import problems
 from common.vocabulary import hypotheses, mechanisms, operations, queries
@@ -40,3 +41,15 @@ def registered() -> dict[str, list[str]]:
         group: sorted({*declared(kind.package, kind.registry), *(entry.name for entry in plugins.installed(group))})
         for group, kind in KINDS.items()
     }
+
+
+def explained(group: str) -> dict[str, str]:
+    """Return the names of one kind, each with the first sentence of its documentation; imports all of that kind."""
+    kind = KINDS[group]
+    registry: Registry[object] = getattr(importlib.import_module(f"{kind.package.__name__}.base"), kind.registry)
+    return {name: _first_sentence(entry) for name, entry in registry.items()}
+
+
+def _first_sentence(entry: object) -> str:
+    paragraph = (entry.__doc__ or "").strip().partition("\n\n")[0]
+    return " ".join(paragraph.split())

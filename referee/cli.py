@@ -88,17 +88,41 @@ def run_command(
 
 @app.command("list")
 @fail_clearly
-def list_command(as_json: AsJson = False) -> None:
-    """List the shipped scenarios, what each shows, and the protocols, mechanisms and learners there are."""
-    import scenarios
-    from deploy.catalogue import registered
-    from referee.view.listing import listing
+def list_command(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="Say more of one kind: scenarios, protocols, problems, operations, learners, mechanisms, queries, "
+            "hypotheses, distributions.",
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List what there is, by kind: the shipped scenarios, and all that a scenario may name.
 
-    shipped = [scenarios.heading(name) for name in scenarios.names()]
-    if as_json:
+    Exit status 0; 2 if there is no such kind. With --json: the scenarios, or the names and sentences of one kind.
+
+    Example: referee list learners
+    """
+    import scenarios
+    from common.core.errors import BadScenario
+    from common.core.nearest import nearest
+    from deploy.catalogue import KINDS, explained, registered
+    from referee.view import listing
+
+    if kind not in ("", "scenarios", *KINDS):
+        kinds = ["scenarios", *KINDS]
+        raise BadScenario(f"there is no kind {kind!r}{nearest(kind, kinds)} to list; there are: {', '.join(kinds)}")
+    if kind in KINDS:
+        found = explained(kind)
+        typer.echo(json.dumps(found)) if as_json else listing.entries(found)
+    elif as_json:
+        shipped = [scenarios.heading(name) for name in scenarios.names()]
         typer.echo(json.dumps([{"name": s.name, "title": s.title, "description": s.description} for s in shipped]))
+    elif kind == "scenarios":
+        listing.scenarios([scenarios.heading(name) for name in scenarios.names()])
     else:
-        listing(shipped, registered())
+        listing.overview(scenarios.names(), registered())
 
 
 @app.command("plan")

@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from common.core import plugins
 from common.core.errors import BadInput, BadMessage, BadPlugin
+from common.core.nearest import nearest
 from common.core.values import Value
 
 T = TypeVar("T")
@@ -102,8 +103,9 @@ class Registry(Generic[T]):
         try:
             return self._entries[name]
         except KeyError:
-            known = ", ".join(self.names())
-            raise BadInput(f"no {self.noun} is called {name!r}; known: {known}") from None
+            known = self.names()
+            hint, listed = nearest(name, known), ", ".join(known)
+            raise BadInput(f"no {self.noun} is called {name!r}{hint}; known: {listed}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -166,5 +168,7 @@ class Vocabulary(Registry[type[V]], Generic[V]):
         """
         name = wire.get(self._field) if isinstance(wire, dict) else None
         if not isinstance(name, str) or name not in self.names():
-            raise BadMessage(f"no {self.noun} has the {self._field} {name!r:.80}; known: {', '.join(self.names())}")
+            known = self.names()
+            hint, listed = nearest(name, known), ", ".join(known)
+            raise BadMessage(f"no {self.noun} has the {self._field} {name!r:.80}{hint}; known: {listed}")
         return self[name].parse(wire)

@@ -11,6 +11,7 @@ import yaml
 import scenarios
 from common.core import strictyaml
 from common.core.errors import BadMessage, BadScenario
+from common.core.nearest import nearest
 from common.people.spec import locate
 from common.people.tables.schema import described
 from common.people.tables.source import TableSource
@@ -69,7 +70,10 @@ def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:
     else:
         path = Path(name_or_path)
         if path.suffix not in (".yaml", ".yml"):
-            raise BadScenario(f"no shipped scenario is called {name_or_path!r}; there are: {', '.join(shipped())}")
+            raise BadScenario(
+                f"no shipped scenario is called {name_or_path!r}{nearest(name_or_path, shipped())}; "
+                f"there are: {', '.join(shipped())}"
+            )
         try:
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
 import typer
 
@@ -22,15 +22,44 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+DISTRIBUTION = "tandem-hybrid"
+
+
+def version() -> str:
+    """Return the installed version; of a checkout that is not installed, a word for that."""
+    from importlib import metadata  # only where somebody asks
+
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return "from a checkout that is not installed"
+
+
+def _print_version(context: typer.Context, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        typer.echo(f"{context.info_name} {version()}")
+        raise typer.Exit
+
+
 def application(summary: str) -> typer.Typer:
-    """Return a command with Tandem's manners."""
-    return typer.Typer(
+    """Return a command with Tandem's manners: ``--version``, completion, plain help, "did you mean"."""
+    app = typer.Typer(
         help=summary,
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # plain help takes half the time that framed help takes to load
     )
+
+    @app.callback(help=summary)
+    def of_every_command(
+        _: Annotated[
+            bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version, and end.")
+        ] = False,
+    ) -> None:
+        """Hold what all commands have in common."""
+
+    return app
 
 
 def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from common.core.errors import BadMessage, BadScenario
+from common.core.nearest import nearest
 from common.people.tables.source import Category, Feature, Label, Number
 
 _Told = TypeVar("_Told", Label, Number, Category)
@@ -113,9 +113,8 @@ def texts(text: str) -> Iterator[str]:
 
 def _known(column: str, names: Collection[str], option: str) -> None:
     if column not in names:
-        near = difflib.get_close_matches(column, list(names), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-        raise BadScenario(f"{option}: both tables must have column {column!r}; {hint}")
+        there = f"there are {', '.join(names)}"
+        raise BadScenario(f"{option}: both tables must have column {column!r}{nearest(column, names)}; {there}")
 
 
 def _parsed(option: str, kind: type[_Told], **fields: object) -> _Told:

@@ -157,7 +157,7 @@ CORRECTIONS = sorted(path.stem for path in (ROOT / "benchmarks" / "corrections")
 
 QUICK: tuple[Job, ...] = (
     job("make help", *(rf"\b{target}\b" for target in TARGETS)),
-    job("referee list", "ball A ball that .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
+    job("referee list", "scenarios: .*ball, .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
     job("referee plan ball", "Where they come from: .* violated accuracy: steps = "),
     job("referee load-test --print-scenario", "protocol: learn-and-test .*agents: .*count: 10000"),
     job("referee budget", "no run has been charged to anybody|charged scenario people"),

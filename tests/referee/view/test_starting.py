@@ -79,7 +79,7 @@ def test_a_file_that_is_there_is_left_as_it_is(tables):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--bounds", "agee=1:2"], "must have column 'agee'; did you mean 'age'?"),
+        (["--bounds", "agee=1:2"], "must have column 'agee' (did you mean 'age'?); there are age, sex"),
         (["--bounds", "town=low:high"], "COLUMN=LOW:HIGH with two finite numbers, as age=18:90, found 'town=low:high'"),
         (["--bounds", "town=0:inf"], "two finite numbers"),
         (["--bounds", "town=5:5"], "low = 5.0 must be below high = 5.0"),

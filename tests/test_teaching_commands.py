@@ -1,0 +1,104 @@
+"""Commands that teach: versions, completion, what was probably meant, a list that fits a screen."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import scenarios
+from common.core.nearest import nearest
+from common.service import cli
+from common.service.cli import version
+from curator.cli import app as curator_command
+from deploy.catalogue import KINDS, explained, registered
+from local_agent.cli import app as agent_command
+from referee.cli import app as referee_command
+from referee.view import listing
+
+RUNNER = CliRunner()
+ROOT = Path(__file__).parents[1]
+COMMANDS = [referee_command, curator_command, agent_command]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_version(command):
+    done = RUNNER.invoke(command, ["--version"], prog_name="it")
+    assert (done.exit_code, done.stdout) == (0, f"it {version()}\n")
+
+
+def test_the_version_is_that_of_the_installed_package(monkeypatch):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == cli.DISTRIBUTION
+    monkeypatch.setattr(cli, "DISTRIBUTION", "no-such-distribution")
+    assert version() == "from a checkout that is not installed"
+
+
+def test_a_shell_completes_commands():
+    code = "from referee.cli import app; app(prog_name='referee')"
+    asked = {
+        "_REFEREE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "referee ch",
+        "COMP_CWORD": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == ["check"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["rnu", "ball"], "Did you mean 'run'?"),
+        (["plan", "bal"], "no shipped scenario is called 'bal' (did you mean 'ball'?); there are: adult"),
+        (["list", "learner"], "there is no kind 'learner' (did you mean 'learners'?) to list"),
+        (["plan", "ball", "--set", "protocol=learn-and-tets"], "(did you mean 'learn-and-test'?)"),
+        (["plan", "ball", "--set", "curator.learner.name=sdg"], "(did you mean 'sgd'?)"),
+        (["plan", "ball", "--set", "agents.mechanism.name=wanrer"], "(did you mean 'warner'?)"),
+    ],
+)
+def test_what_was_probably_meant(arguments, hint):
+    done = RUNNER.invoke(referee_command, arguments)
+    assert done.exit_code == 2
+    assert hint in " ".join(done.stderr.split())
+
+
+def test_a_name_like_no_other_gets_no_hint():
+    assert nearest("xyz", ["ball", "sparse"]) == ""
+
+
+@pytest.mark.parametrize("name", [7, None, ["ball"], "ball" * 10**6])
+def test_what_is_no_name_is_compared_with_nothing(name):
+    assert nearest(name, ["ball"]) == ""
+
+
+def test_the_list_fits_a_screen(capsys, monkeypatch):
+    monkeypatch.setattr(listing._OUT, "width", 100)
+    done = RUNNER.invoke(referee_command, ["list"])
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1 + len(KINDS) + 2
+    assert sum(1 + len(line) // 100 for line in lines) <= 24
+    assert lines[0] == f"scenarios: {', '.join(scenarios.names())} ({len(scenarios.names())})"
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_each_kind_is_listed_with_a_sentence_for_each_name(kind):
+    document = json.loads(RUNNER.invoke(referee_command, ["list", kind, "--json"]).stdout)
+    assert list(document) == registered()[kind]
+    assert document == explained(kind)
+    assert all(document.values())
+    assert not any("TandemError" in sentence for sentence in document.values())
+    shown = RUNNER.invoke(referee_command, ["list", kind]).stdout
+    assert [line.partition("  ")[0] for line in shown.splitlines()] == list(document)
+
+
+def test_scenarios_are_listed_with_all_that_they_say_of_themselves():
+    shown = " ".join(RUNNER.invoke(referee_command, ["list", "scenarios"]).stdout.split())
+    for name in scenarios.names():
+        assert f"{name} {scenarios.heading(name).title}" in shown
