@@ -142,9 +142,8 @@ def test_the_last_two_are_compared_by_where_only_one_of_them_errs():
 
 @pytest.mark.slow
 def test_a_run_that_compares_is_audited(tmp_path):
-    few = ("portfolio.repair=0", "agents.count=500", "alpha=0.01", "portfolio.judging=pairs")
-    few += ("target.distribution.inside=0.4",)
-    with Bench(tmp_path / "state", small(*few)) as bench:
+    few = ("portfolio.repair=0", "agents.count=500", "alpha=0.01", "target.distribution.inside=0.4")
+    with Bench(tmp_path / "state", small(*few, "portfolio.judging=pairs")) as bench:
         result = bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
     assert audit(folder).status == result["status"]
