@@ -231,13 +231,15 @@ def _try(sizes: Sizes, rounds: int, repair: float | None) -> _Attempt:
     each = [(name, f"{name}, recalibrated") if settings.recalibrates else (name,) for name in models]
     candidates = ("constant -1", "constant +1", *(name for names in each for name in names))
     judging = portfolio.judges(sizes.agents, settings)
-    told = likely(sizes.mechanism, judging, len(candidates))
+    heard = judging if settings.recalibrates else sizes.agents  # who tells a label judges the constants
+    told = likely(sizes.mechanism, heard, len(candidates))
     return _Attempt(rounds, settings.repair, candidates, judging, told)
 
 
 def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], tried: _Attempt) -> Advice:
     noise, judged = private_excess(sizes), protocol == "portfolio"
-    told = portfolio.told_apart(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta)
+    labels = portfolio.labels_for_each_judge(Portfolio(repair=tried.repair))
+    told = portfolio.told_apart(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta, labels)
     sure = portfolio.stated(told, 0.0, recalibrates=tried.repair > 0.0)
     bits = isinstance(sizes.mechanism, BitMechanism)
     warnings = []

@@ -11,8 +11,9 @@ from common.planning.planned_values import PlannedValue, fixed, follow
 from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import estimate
-from common.statistics.race import WIDER
-from common.vocabulary.mechanisms.base import Mechanism
+from common.statistics.matched import Matches, bounds
+from common.statistics.race import HALVES, WIDER, pairs
+from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
 from common.vocabulary.open_values import PLAN
 from common.vocabulary.operations.margins import LEAST_EPSILON
 
@@ -23,6 +24,8 @@ DENSITY = 0.5
 """No record weighs more than twice the average, so a model of raked people needs twice the noise at most."""
 STEP = math.log(64.0)
 """Raking can make a record weigh 64 times another."""
+LABELS = 8
+"""Where nothing is repaired, one of so many agents tells a label instead of judging."""
 _MOST = 1 << 40
 
 
@@ -32,22 +35,83 @@ def candidates(rounds: int, portfolio: Portfolio) -> int:
 
 
 def judges(agents: int, portfolio: Portfolio) -> int:
-    """Return how many of the agents judge; the others repair."""
-    return agents - math.floor(portfolio.repair * agents)
+    """Return how many of the agents judge all candidates; the others repair, or tell their label."""
+    left = agents - math.floor(portfolio.repair * agents)
+    return left if portfolio.recalibrates else left - left // LABELS
 
 
-def told_apart(mechanism: Mechanism, agents: int, rivals: int, beta: float) -> float:
+def tellers(agents: int, portfolio: Portfolio) -> int:
+    """Return how many of the agents tell their label alone, which judges the constants."""
+    others = agents - judges(agents, portfolio)
+    return math.floor(portfolio.labels * others) if portfolio.recalibrates else others
+
+
+def compares(mechanism: BitMechanism, portfolio: Portfolio) -> bool:
+    """Return whether the last two candidates are compared by where only one of them errs.
+
+    A randomized bit about an event of chance v varies by r (1 - r), r = (1 - p) + (2p - 1) v: by 1/4 at most, for a
+    loss of 1/2, and by p (1 - p) for an event that hardly ever happens. ``plan``: where the second is at most half of
+    the first, so that an interval may be narrower by a factor of sqrt(2): from epsilon = 1.77 on. At epsilon = 1 it is
+    .79 of it, and an interval .89 times as wide, for which that of the answer's own loss would stay much wider.
+    """
+    if portfolio.judging != "plan":
+        return portfolio.judging == "pairs"
+    return mechanism.truth * (1.0 - mechanism.truth) <= 0.5 * 0.25
+
+
+def told_apart(mechanism: Mechanism, agents: int, rivals: int, beta: float, labels: float = 0.0) -> float:
     """Return the gap that so many agents are sure to tell, if all of ``rivals`` candidates stay to the end.
 
-    Each is asked about to agents/rivals agents. The least high is at most any candidate's high, so the gap is at
-    most the width of one interval (:class:`common.statistics.race.Race`), which is widest where half the answers are 1.
+    One question serves both constants, so each of ``rivals - 1`` questions goes to m = agents/(rivals - 1) agents, and
+    answers about two candidates are matched (:class:`common.statistics.race.Race`). Let w have the least mean of
+    answers. Against a candidate with other answers its difference is at most 0, so U[w][k] is at most half the width of
+    the interval from m matches, which is widest where half of the bits are 1. Against the other constant, if w is one,
+    U[w][k] = 2 high(w) - 1 is at most the width of the interval of w, from the answers about labels, too. The gap is at
+    most the larger of both. Who left earlier is worse than one of those who stayed, so it adds nothing; the last two,
+    compared by where only one errs, have as many matches, which vary less. How many matched bits are alike is a
+    random number, and taken to be four standard deviations below its mean: but for one chance in 30,000 it is more.
+
+    Parameters
+    ----------
+    mechanism
+        How the answers are randomized. Answers that are no bits are not matched, and the gap is that of intervals.
+    agents
+        Who judge.
+    rivals
+        Candidates, both constants among them; 1: there is no race, and what is told is the width of its interval.
+    beta
+        In (0, 1).
+    labels
+        How many agents say their label besides, for each one who judges.
     """
-    each = agents // rivals
+    if not isinstance(mechanism, BitMechanism):
+        each = agents // rivals
+        return 1.0 if each == 0 else _width(mechanism, each, HALVES * rivals, beta)
+    if rivals == 1:
+        return 1.0 if agents == 0 else _width(mechanism, agents, 1, beta)
+    each = agents // (rivals - 1)
     if each == 0:
         return 1.0
-    total = each // 2 if mechanism.answers == "bit" else 0.5 * each
-    found = estimate(mechanism, total, each, 1.0 - beta, among=rivals)
-    return min(1.0, found.high - found.low)
+    same = max(0, math.floor(0.5 * each - 2.0 * math.sqrt(each)))
+    apart = each - same
+    matches = Matches((apart + 1) // 2, same, (apart + 1) // 2)
+    low, high = bounds(mechanism, matches, beta / (HALVES * pairs(rivals)), each)
+    half = max(high, -low)
+    return min(1.0, max(half, _width(mechanism, each + math.floor(labels * agents), HALVES * rivals, beta)))
+
+
+def _width(mechanism: Mechanism, count: int, among: int, beta: float) -> float:
+    """Return the width of the interval of one loss, which is widest where half the answers are 1."""
+    total = count // 2 if mechanism.answers == "bit" else 0.5 * count
+    found = estimate(mechanism, total, count, 1.0 - beta, among=among)
+    return found.high - found.low
+
+
+def labels_for_each_judge(portfolio: Portfolio) -> float:
+    """Return how many agents say their label, and so judge the constants, for each one who judges."""
+    if not portfolio.recalibrates:
+        return 1.0 / (LABELS - 1)
+    return portfolio.labels * portfolio.repair / (1.0 - portfolio.repair)
 
 
 def stated(told: float, aim: float, *, recalibrates: bool) -> float:
@@ -65,8 +129,8 @@ def stated(told: float, aim: float, *, recalibrates: bool) -> float:
     return min(1.0, WIDER * told) if recalibrates and told > aim else told
 
 
-def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float) -> int:
-    """Return how many agents are sure to tell a gap.
+def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float, labels: float = 0.0) -> int:
+    """Return how many agents are sure to tell a gap; the parameters are those of :func:`told_apart`.
 
     Raises
     ------
@@ -75,7 +139,7 @@ def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float) ->
     """
 
     def enough(agents: int) -> bool:
-        return told_apart(mechanism, agents, rivals, beta) <= gap
+        return told_apart(mechanism, agents, rivals, beta, labels) <= gap
 
     return _least(enough)
 
@@ -148,14 +212,16 @@ def eta(scenario: Scenario) -> PlannedValue:
 
 def answers(scenario: Scenario, calls: int) -> PlannedValue:
     """Plan how many agents judge, in all."""
-    rivals = candidates(calls, scenario.portfolio or Portfolio())
-    text = f"width of an interval <= alpha, {rivals} candidates"
-    return fixed(judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta), text, SOURCE)
+    settings = scenario.portfolio or Portfolio()
+    rivals, labels = candidates(calls, settings), labels_for_each_judge(settings)
+    needed = judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta, labels)
+    return fixed(needed, f"sure to tell alpha, {rivals} candidates", SOURCE)
 
 
 def agents(scenario: Scenario, judging: int) -> PlannedValue:
     """Plan how many agents are enrolled."""
-    share = (scenario.portfolio or Portfolio()).repair
+    settings = scenario.portfolio or Portfolio()
+    share = settings.repair if settings.recalibrates else 1.0 / LABELS
     return follow(
         scenario.agents.count,
         lambda: formulas.enrolled(math.ceil(judging / (1.0 - share)), scenario.agents.dropout),
@@ -169,6 +235,7 @@ def gap(scenario: Scenario, calls: int, enrolled: int) -> PlannedValue:
     count = enrolled if scenario.agents.count == PLAN else int(scenario.agents.count)
     settings = scenario.portfolio or Portfolio()
     heard = math.floor(judges(count, settings) * (1.0 - scenario.agents.dropout))
-    told = told_apart(scenario.agents.value_mechanism, heard, candidates(calls, settings), scenario.beta)
+    rivals, labels = candidates(calls, settings), labels_for_each_judge(settings)
+    told = told_apart(scenario.agents.value_mechanism, heard, rivals, scenario.beta, labels)
     told = stated(told, scenario.alpha, recalibrates=settings.recalibrates)
     return fixed(told, "what these agents are sure to tell apart, in loss", SOURCE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -33,6 +33,11 @@ class Portfolio(Value):
         Into how many bins scores are divided, at most; fewer where few agents tell.
     groups
         Features that divide people into public groups, each with an intercept of its own.
+    judging
+        What judges of the last two candidates tell: ``losses``, or ``pairs``, where only one of the two errs. A rare
+        event varies less, so pairs compare sharper; they leave the interval of the answer's own loss as wide as it was
+        with more than two left. ``plan``: pairs where the agents' epsilon makes them much sharper
+        (:func:`common.planning.portfolio.compares`).
     """
 
     margins: float = Field(default=0.1, gt=0, lt=1)
@@ -42,6 +47,7 @@ class Portfolio(Value):
     alone: float = Field(default=0.0, ge=0, lt=0.5)
     bins: Annotated[int, Field(ge=2, le=64)] = 8
     groups: Groups = ()
+    judging: Literal["plan", "losses", "pairs"] = "plan"
 
     @model_validator(mode="after")
     def _some_repair(self) -> Self:

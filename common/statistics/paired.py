@@ -13,7 +13,10 @@ from common.statistics.intervals import edge
 from common.vocabulary.mechanisms.krr import KaryResponse
 from common.vocabulary.queries.compare import OUTCOMES
 
-_RATES = tuple(0.49 * 2.0 ** (-k / 2) for k in range(48))
+RATES = tuple(0.49 * 2.0 ** (-k / 2) for k in range(48))
+"""The sizes of bets, below 1/2: scores and their mean are in [-1, 1]."""
+SPREAD = tuple(-math.log((k + 1) * (k + 2)) for k in range(len(RATES)))
+"""Logarithms of the weights of a mixture of all sizes; they add up to 1 at most."""
 _ROUNDING = 2.0**-44
 
 
@@ -78,28 +81,44 @@ def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, a
     if total == 0:
         return Difference(value=0.0, low=-1.0, high=1.0, confidence=confidence)
     own, other = oracle.rates(OUTCOMES)
-    bar = math.log(2.0 * among / (1.0 - confidence)) + _ROUNDING * (total + 64)
-
-    def below(mean: float) -> bool:
-        return _evidence(first, same, second, mean) < bar
-
-    def above(mean: float) -> bool:
-        return _evidence(second, same, first, -mean) < bar
-
-    mean = (first - second) / total
-    found = (mean, edge(below, mean, -1.0), edge(above, mean, 1.0))
+    found = ((first - second) / total, *ends(first, same, second, (1.0 - confidence) / among, SPREAD))
     value, low, high = (min(1.0, max(-1.0, x / (own - other))) for x in found)
     return Difference(value=value, low=low, high=high, confidence=confidence)
 
 
-def _evidence(ups: int, zeros: int, downs: int, mean: float) -> float:
+def ends(ups: int, zeros: int, downs: int, miss: float, weights: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the interval for the mean of scores of 1, 0 and -1: theorem and proof in :func:`difference`.
+
+    Parameters
+    ----------
+    ups, zeros, downs
+        How many scores there are of each, at least one in all.
+    miss
+        The chance that the interval ever misses, both ends together.
+    weights
+        Logarithms of the mixture's weights of :data:`RATES`, chosen before any score is seen.
+    """
+    total = ups + zeros + downs
+    bar = math.log(2.0 / miss) + _ROUNDING * (total + 64)
+
+    def below(mean: float) -> bool:
+        return _evidence(ups, zeros, downs, mean, weights) < bar
+
+    def above(mean: float) -> bool:
+        return _evidence(downs, zeros, ups, -mean, weights) < bar
+
+    mean = (ups - downs) / total
+    return edge(below, mean, -1.0), edge(above, mean, 1.0)
+
+
+def _evidence(ups: int, zeros: int, downs: int, mean: float, weights: Sequence[float]) -> float:
     """Return the logarithm of the mixture, against means of at most ``mean``."""
     terms = [
         ups * math.log1p(rate * (1.0 - mean))
         + zeros * math.log1p(-rate * mean)
         + downs * math.log1p(-rate * (1.0 + mean))
-        - math.log((k + 1) * (k + 2))
-        for k, rate in enumerate(_RATES)
+        + weight
+        for rate, weight in zip(RATES, weights, strict=True)
     ]
     largest = max(terms)
     return largest + math.log(math.fsum(math.exp(term - largest) for term in terms))

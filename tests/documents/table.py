@@ -294,8 +294,8 @@ SLOW: tuple[Job, ...] = (
     job("python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real", check=_the_same_page),
     Job(
         (
-            Step("referee plan portfolio --set agents.count=617", ("gap 1",)),
-            Step("referee plan portfolio --set agents.count=600000", ("gap 0.03276",)),
+            Step("referee plan portfolio --set agents.count=617", ("gap 0.7248",)),
+            Step("referee plan portfolio --set agents.count=600000", ("gap 0.02227",)),
             Step("referee plan portfolio --set curator.n=600 --set agents.count=600", ("What these sizes can give",)),
             Step("referee plan portfolio --set curator.n=600000 --set agents.count=600000", ("curator.rounds=2",)),
         )

@@ -16,6 +16,7 @@ DEMANDS.register("portfolio")(
             _REPAIRED,
             many(sequence(curator("rake"), _REPAIRED)),
             many(agents("loss")),
+            many(agents("sole-error")),
         ),
         reweighs=False,
         portfolio=True,

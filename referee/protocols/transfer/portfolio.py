@@ -12,7 +12,7 @@ import numpy as np
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadMessage, BadScenario
 from common.planning.portfolio import candidates as candidates_of
-from common.planning.portfolio import judges
+from common.planning.portfolio import compares, judges, tellers
 from common.privacy.calibration import sampling_schedule
 from common.scenario.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario
@@ -34,6 +34,7 @@ from common.vocabulary.operations.rake import Rake
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.queries.moment import MomentQuery
 from common.vocabulary.queries.score import ScoreQuery
+from common.vocabulary.queries.sole_error import SoleErrorQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import ask, ask_coded, at_once
 from referee.protocols.base import PROTOCOLS, Judged, Outcome, Protocol, Script
@@ -42,6 +43,7 @@ from referee.protocols.local.local_averages import averages, discriminant
 
 _FIRST = 4
 """Part of the judges who answer in the first heat."""
+_PAIR = 2
 
 
 @PROTOCOLS.register("portfolio")
@@ -59,9 +61,10 @@ class PortfolioProtocol(Protocol):
     4. With ``curator.rounds`` above 1 its weights are raked until its sample has the agents' shares of scores and
        labels (:mod:`common.statistics.raking`), and it learns again.
     5. Agents who were not asked before judge all models, their recalibrations and both constants, in heats from which
-       leaves who is shown to be worse (:class:`common.statistics.race.Race`: theorem and proof). What agents said of
-       their labels judges the constants, too: those were fixed before. Where judges hardly tell two apart, what the
-       repairing agents said helps to choose.
+       leaves who is shown to be worse (:class:`common.statistics.race.Race`: theorem and proof). The last two may be
+       compared by where only one of them errs (``portfolio.judging``). What agents said of their labels judges the
+       constants, too: those were fixed before. Where judges hardly tell two apart, what the repairing agents said helps
+       to choose.
 
     ``done``: the answer's loss on T exceeds that of the best candidate by at most alpha, with probability 1 - beta over
     the judges, whatever S, T, the models and the repairs are. ``exhausted``: the same for the gap that is stated.
@@ -79,12 +82,9 @@ class PortfolioProtocol(Protocol):
         """Learn and repair ``curator.rounds`` times, then judge."""
         settings, rounds = scenario.portfolio or Portfolio(), scenario.curator.rounds
         judging = judges(scenario.agents.count, settings)
-        telling = math.floor(settings.labels * (scenario.agents.count - judging))
+        telling = tellers(scenario.agents.count, settings)
         alone = math.floor(settings.alone * (scenario.agents.count - judging))
         repairing = (scenario.agents.count - judging - telling - alone) // rounds
-        if not settings.recalibrates:  # who tells a label has judged a constant, and nothing else is told
-            telling = judging // (2 * _FIRST)
-            judging -= telling
         _ = scenario.agents.bit_mechanism  # refused before the curator spends anything
         silent = telling < 1 or (settings.recalibrates and repairing < 1) or (settings.alone > 0.0 and alone < 1)
         if silent or judging < candidates_of(rounds, settings):
@@ -261,36 +261,33 @@ def _judge(
     An answer about one constant is the mirror image of one about the other, so both are judged by one question.
     """
     mechanism = scenario.agents.bit_mechanism
-    race = Race(mechanism, len(candidates), 1.0 - scenario.beta, scenario.alpha)
+    questions = len(candidates) - 1
+    race = Race(mechanism, len(candidates), 1.0 - scenario.beta, scenario.alpha, judging // questions, mirrored=(0, 1))
     for k, (mean, deviation) in beliefs.items():
         if k < len(candidates):  # a repair that could not be sent is none
             race.believe(k, mean, math.hypot(deviation, _CURVE))
-
-    def take(k: int, answers: Answers) -> None:
-        ones, heard = tally(mechanism, answers.values)
-        race.add(k, ones, heard)
-        if k == 1:
-            race.add(0, heard - ones, heard)
-
-    take(1, told)
+    race.add(1, *tally(mechanism, told.values))
     race.eliminate()
     left, heat = judging, 0
     while race.gap > scenario.alpha:
-        asked = [k for k in race.running if k > 1] + ([1] if {0, 1} & set(race.running) else [])
-        behind = min(race.counts[k] for k in asked)
-        asked = [k for k in asked if race.counts[k] <= 2 * behind]
+        asked = _questions(scenario, candidates, race)
         heat += 1
-        # The first heat hears a quarter of the judges; each later one half as many again as were heard about each.
-        each = max(judging // (_FIRST * len(asked)), behind // 2, 1) if behind else judging // (_FIRST * len(asked))
-        each = min(max(each, 1), left // len(asked))
+        # The first heat hears a quarter of the judges, each later one half as many as were heard before.
+        share = max(judging // _FIRST, (judging - left) // 2)
+        each = min(max(share // len(asked), 1), left // len(asked))
         if each == 0:
             break
-        reached = 0
-        for k in asked:
-            answers = yield AskAgents(LossQuery(hypothesis=candidates[k][1], loss=scenario.agents.loss), each)
-            reached += answers.asked
-            take(k, answers)
+        answers = []
+        for query, _ in asked:
+            answers.append((yield AskAgents(query, each)))
+        reached = sum(answer.asked for answer in answers)
         left -= reached
+        bits = {about: answer.values for (_, about), answer in zip(asked, answers, strict=True)}
+        if isinstance(asked[0][0], SoleErrorQuery):
+            first, second = bits
+            race.compare(first, second, bits[first], bits[second])
+        else:
+            race.hear(bits)
         race.eliminate()
         yield Progress(
             f"heat {heat}: {len(race.running)} of {len(candidates)} left, {candidates[race.winner][0]!r} leads",
@@ -299,6 +296,27 @@ def _judge(
         if reached == 0:
             break
     return _ended(scenario, candidates, race)
+
+
+def _questions(
+    scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], race: Race
+) -> list[tuple[LossQuery | SoleErrorQuery, int]]:
+    """Return what the next heat asks, and which candidate each question is about.
+
+    While more than two are left, their losses: one answer about a candidate counts against all others. Of the last two
+    it may be where only one of them errs, if one loss is not the mirror image of the other: as many questions, each
+    about a rarer event (:func:`common.statistics.matched.bounds`, :func:`common.planning.portfolio.compares`).
+    """
+    running, settings = race.running, scenario.portfolio or Portfolio()
+    pairs = compares(scenario.agents.bit_mechanism, settings) and scenario.agents.loss == "zero-one"
+    if pairs and len(running) == _PAIR and set(running) != {0, 1}:
+        (i, first), (j, second) = ((k, candidates[k][1]) for k in running)
+        return [
+            (SoleErrorQuery(hypothesis=first, other=second), i),
+            (SoleErrorQuery(hypothesis=second, other=first), j),
+        ]
+    asked = [k for k in running if k > 1] + ([1] if {0, 1} & set(running) else [])
+    return [(LossQuery(hypothesis=candidates[k][1], loss=scenario.agents.loss), k) for k in asked]
 
 
 def _ended(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], race: Race) -> Outcome:
@@ -310,7 +328,7 @@ def _ended(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]],
     how = f"shown to be within {race.gap:.4f} of the best" if race.gap else "shown to be the best"
     reason = f"{name!r} is {how} of {len(candidates)} candidates"
     if not sure:
-        reason += f"; {sum(race.counts[1:]):,} judges tell no finer, alpha is {scenario.alpha:g}: enlarge agents.count"
+        reason += f"; {race.answers:,} judges tell no finer, alpha is {scenario.alpha:g}: enlarge agents.count"
     rounds = scenario.curator.rounds
     return Outcome(
         "done" if sure else "exhausted",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
 from common.planning.checks import violations
 from common.planning.plan import plan, resolve
-from common.planning.portfolio import judges_needed, told_apart
+from common.planning.portfolio import compares, judges, judges_needed, labels_for_each_judge, tellers, told_apart
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Release
 from common.scenario.loading import load
 from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
+from common.statistics.intervals import estimate
+from common.statistics.race import Race
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.mechanisms.warner import Warner
 from curator.learners.base import parse_learner
@@ -86,10 +89,42 @@ def test_more_agents_tell_smaller_gaps_apart_and_planning_asks_for_as_many_as_al
     assert told_apart(mechanism, needed, 4, 0.05) <= 0.05 < told_apart(mechanism, needed - 4, 4, 0.05)
     assert told_apart(Laplace(epsilon=1.0), 10_000, 4, 0.05) < 1.0
     found = plan(light("agents.count=plan", NOISE))
+    labels = labels_for_each_judge(Portfolio())
+    needed, more = judges_needed(mechanism, 0.05, 4, 0.05, labels), needed
+    assert needed < more  # labels judge the constants, too
     assert found.answers.value == needed
     assert found.agents.value == pytest.approx(needed / 0.6, abs=2)
     assert found.settings["gap"].value <= 0.05
     assert plan(light("agents.count=617", NOISE)).settings["gap"].value > 0.3
+
+
+def test_what_agents_are_sure_to_tell_is_what_a_race_shows_where_nobody_can_be_told_apart():
+    """All candidates have the greatest variance and nobody leaves: the gap that is stated is at most the plan's."""
+    mechanism, generator = Warner(epsilon=1.0), np.random.default_rng(3)
+    for rivals, agents, labels in ((4, 6000, 0.25), (6, 9000, 0.1), (3, 4000, 0.0)):
+        race = Race(mechanism, rivals, 0.95, planned=agents // (rivals - 1), mirrored=(0, 1))
+        telling = int(labels * agents)
+        race.add(1, telling // 2, telling)
+        race.hear({k: generator.integers(0, 2, agents // (rivals - 1), dtype=np.uint8) for k in range(1, rivals)})
+        told = told_apart(mechanism, agents, rivals, 0.05, labels)
+        assert race.gap <= told
+        alone = estimate(mechanism, agents // rivals // 2, agents // rivals, 0.95, among=rivals)
+        assert told < 0.9 * (alone.high - alone.low)  # what intervals alone are sure to tell
+
+
+def test_pairs_are_planned_where_a_rare_event_varies_half_as_much_as_a_loss_may():
+    chosen = [compares(Warner(epsilon=epsilon), Portfolio()) for epsilon in (0.5, 1.0, 1.75, 1.8, 4.0)]
+    assert chosen == [False, False, False, True, True]
+    assert compares(Warner(epsilon=0.5), Portfolio(judging="pairs"))
+    assert not compares(Warner(epsilon=4.0), Portfolio(judging="losses"))
+
+
+def test_without_repairs_an_eighth_tells_labels_and_the_others_judge():
+    settings = Portfolio(repair=0.0)
+    assert (judges(8000, settings), tellers(8000, settings)) == (7000, 1000)
+    assert labels_for_each_judge(settings) == pytest.approx(1 / 7)
+    assert (judges(1000, Portfolio()), tellers(1000, Portfolio())) == (600, 160)
+    assert labels_for_each_judge(Portfolio()) == pytest.approx(160 / 600)
 
 
 def test_counts_that_would_be_noise_alone_are_refused_beforehand():

@@ -1,0 +1,23 @@
+"""Sole errors: where only the one errs; their difference is that of the losses, on every record."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.vocabulary.losses import evaluate
+from common.vocabulary.queries.sole_error import SoleErrorQuery
+from common.vocabulary.records import Records
+
+
+def test_both_directions_differ_by_the_losses_and_never_count_an_error_of_both() -> None:
+    generator = np.random.default_rng(1)
+    features = generator.normal(size=(500, 3)).astype(np.float32)
+    records = Records(features, generator.choice(np.array([-1, 1], dtype=np.int8), 500))
+    for query in SoleErrorQuery.example():
+        mirrored = SoleErrorQuery(hypothesis=query.other, other=query.hypothesis)
+        first, second = (evaluate("zero-one", hypothesis, records) for hypothesis in (query.hypothesis, query.other))
+        alone, other = (asked.evaluate(records, np.arange(500)) for asked in (query, mirrored))
+        np.testing.assert_array_equal(alone - other, first - second)
+        assert 0.0 < alone.mean() < 1.0
+        assert not np.any(alone * other)
+        assert not np.any(alone * second)
