@@ -20,18 +20,20 @@ from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.people.spec import TableRecordSource
 from common.privacy.auditing import Subject
-from common.privacy.theorems.randomized_response import k_ary_response_probability
+from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms import base, krr, olh
 from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
+from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.packing import unpack_answers
 from common.vocabulary.queries.base import Query
 from common.vocabulary.queries.compare import CompareQuery
 from common.vocabulary.queries.gradient import GradientQuery
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.queries.sole_error import SoleErrorQuery
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity, Signed
@@ -198,6 +200,14 @@ def compare_case() -> Case:
     return case("a paired comparison", ORDINARY, hosted(query, mechanism="krr"), 0.9, twins=twins)
 
 
+def sole_error_case() -> Case:
+    """One person, on whom only the first of two constants is wrong, or only the second."""
+    query = SoleErrorQuery(hypothesis=Constant(label=1), other=Constant(label=-1))
+    often = {(Warner, "truth"): property(lambda self: randomized_response_probability(2.0 * self.epsilon))}
+    twins = {"the truth as often as at twice the epsilon": hosted(query, replaced=often)}
+    return case("a sole error", ORDINARY, hosted(query), 0.9, twins=twins)
+
+
 def cases() -> list[Case]:
     """Return every case of the agents' side."""
     loss = LossQuery(hypothesis=Linear(weights=(1.0, 1.0), threshold=0.0))
@@ -223,5 +233,6 @@ def cases() -> list[Case]:
         case("the greatest slot", EXTREME, hosted(steep, slots=(1 << 32) - 1), 0.0),
         case("one agent alone", ORDINARY, single(loss, warner), 0.6, runs=5000),
         compare_case(),
+        sole_error_case(),
         *item_cases(),
     ]
