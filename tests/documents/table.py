@@ -363,6 +363,7 @@ PARSED: dict[str, dict[str, str]] = {
     },
     "python -m benchmarks.scaling [--most 1000000000] [--folder DIRECTORY] [--json]": {},
     "python -m benchmarks.cluster [--json]": {},
+    "python -m benchmarks.fitting": {},
     "python -m benchmarks.load_curve [--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]": {
         "[--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]": "--sizes 1000"
     },
