@@ -186,7 +186,7 @@ def _demands(rows: list[Row], method: str) -> str:
         f"*Not worse than one side alone, or the constant.* Of {len(found)} shifts it is better in {counts['better']}, "
         f"equal within its stated gap in {counts['equal']}, and worse in {counts['worse']}. In {wide} of these shifts "
         "the stated gap is wider than the loss of the best without it: there the agents are too few to vouch for "
-        "anything, and say so.\n",
+        "anything, and say so. An answer is called better only where the interval of what it gained is above 0.\n",
         f"*At least {CLOSED:.0%} of the way from the private source model to the private optimum, in half of the "
         f"shifts where that way is longer than {_points(DISTANCE)} points.* It is longer in {len(far)}, and in {near} "
         "of these so much is closed.\n",

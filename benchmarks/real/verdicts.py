@@ -49,8 +49,11 @@ class Verdict:
 
     @property
     def relation(self) -> Relation:
-        """Better than the best that there is without a hybrid, equal up to the stated gap, or worse."""
-        if self.gained > 0:
+        """Better than the best that there is without a hybrid, equal up to the stated gap, or worse.
+
+        Better only where the interval of what is gained is above 0: a mean that is better by chance is called equal.
+        """
+        if self.low is not None and self.low > 0.0:
             return "better"
         return "equal" if -self.gained <= self.gap else "worse"
 

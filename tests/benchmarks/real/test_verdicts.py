@@ -19,7 +19,7 @@ CONSTANT, SOURCE, OPTIMUM = (
     [(0.13, 0.0, "better", 0.9), (0.24, 0.03, "equal", -0.2), (0.24, 0.01, "worse", -0.2)],
 )
 def test_a_hybrid_is_beside_the_best_without_it(loss: float, gap: float, relation: str, closed: float) -> None:
-    found = verdict(cells(CONSTANT, SOURCE, OPTIMUM, row("portfolio", loss, loss, gap=gap)), "portfolio")
+    found = verdict(cells(CONSTANT, SOURCE, OPTIMUM, row("portfolio", loss - 0.02, loss + 0.02, gap=gap)), "portfolio")
     assert found is not None
     assert found.best == "curator-alone"
     assert found.relation == relation
@@ -34,6 +34,13 @@ def test_differences_are_taken_split_by_split() -> None:
     assert found is not None
     assert found.low == pytest.approx(0.01)
     assert found.high == pytest.approx(0.01)
+
+
+def test_a_gain_that_may_be_chance_is_no_better_answer() -> None:
+    found = verdict(cells(row("curator-alone", 0.2, 0.2, 0.2), row("portfolio", 0.1, 0.21, 0.22, gap=0.0)), "portfolio")
+    assert found is not None
+    assert found.gained > 0.0
+    assert found.relation == "equal"
 
 
 def test_where_there_is_next_to_nothing_to_close_no_share_of_it_is_stated() -> None:
