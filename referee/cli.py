@@ -413,16 +413,20 @@ def audit_command(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     referee_key: Annotated[str | None, typer.Option(help="The referee's key, if you know it from elsewhere.")] = None,
     curator_key: Annotated[str | None, typer.Option(help="The curator's key, if you know it from elsewhere.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail where a key is not given.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost.
+
+    What remains possible is printed, too: whose keys are not known from elsewhere, who says that there are people, and
+    what the answer would be worth were those who kept silent to disagree.
 
     Example: referee audit runs/ball-20260101-120000
     """
     from referee.audit.audit import audit
     from referee.view import show
 
-    found = audit(run, referee_key, curator_key)
+    found = audit(run, referee_key, curator_key, strict=strict)
     if as_json:
         typer.echo(json.dumps(show.audit_document(found)))
     else:

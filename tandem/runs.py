@@ -134,15 +134,17 @@ def plan(scenario: AnyScenario, *overrides: str) -> dict[str, Any]:
     return plans(asked)
 
 
-def audit(folder: str | Path, *, referee_key: str | None = None, curator_key: str | None = None) -> Audit:
-    """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost.
+def audit(
+    folder: str | Path, *, referee_key: str | None = None, curator_key: str | None = None, strict: bool = False
+) -> Audit:
+    """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost; strictly, with both keys.
 
     Raises
     ------
     AuditFailed
         Saying where it fails and why.
     """
-    return audit_folder(Path(folder), referee_key, curator_key)
+    return audit_folder(Path(folder), referee_key, curator_key, strict=strict)
 
 
 def _asked(scenario: AnyScenario, overrides: tuple[str, ...]) -> Scenario:

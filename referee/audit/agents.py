@@ -33,6 +33,9 @@ class Agents:
 
     Attributes
     ----------
+    individuals, hosts
+        How many individuals were enrolled when the run began, and for how many people each host says that it speaks,
+        the largest first.
     others
         How many agents of the run's orders other runs are said to have asked, by their names.
 
@@ -54,6 +57,9 @@ class Agents:
         found = {"count": len(self._roster), "agents": self._roster.agents, "root": participants_root(raw)}
         if found != listed:
             raise AuditFailed(f"the list of participants is not the one that was signed: {listed} against {found}")
+        speaks = self._roster.speaks_for()
+        self.individuals = int((speaks == 1).sum())
+        self.hosts = tuple(sorted((int(people) for people in speaks[speaks > 1]), reverse=True))
         place.words = "the numbers of agents"
         self._check_numbers(configuration)
         place.words = "the order of agents"

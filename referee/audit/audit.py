@@ -18,11 +18,12 @@ from common.core.errors import AuditFailed
 from common.privacy.certificate import Certificate
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import parse_resolved
+from common.statistics.intervals import Estimate
 from common.wire.identity import Signed
 from common.wire.messages import Configuration, Terms
 from common.wire.transcript import Entry, read, split
 from referee.audit.agents import Agents
-from referee.audit.ending import check_cost, check_files, check_result
+from referee.audit.ending import check_cost, check_files, check_result, worst_case
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.runs.operations import check_terms
@@ -46,6 +47,15 @@ class Audit:
         signed it here, and the transcript of each other run shows it.
     rounds
         The numbers of each round, worked out again from the answers; those in ``result.json`` are the same.
+    pinned
+        Whether the referee's and the curator's keys were known from elsewhere.
+    individuals, hosts
+        Who was enrolled when the run began: how many individuals, and for how many people each host says that it
+        speaks, the largest first. The referee alone says that they are people.
+    missing, worst_case
+        Of the question that fewest answered, the share of those who were asked whose answers are not there; and what
+        is known of the answer's loss were they as far from the others as can be
+        (:func:`referee.audit.ending.worst_case`).
     """
 
     entries: int
@@ -57,9 +67,16 @@ class Audit:
     certificate: Certificate | None
     others: dict[str, int] = field(default_factory=dict)
     rounds: tuple[dict[str, float], ...] = ()
+    pinned: tuple[bool, bool] = field(default=(False, False), compare=False)
+    individuals: int = 0
+    hosts: tuple[int, ...] = ()
+    missing: float = 0.0
+    worst_case: Estimate | None = None
 
 
-def audit(folder: Path, referee_key: str | None = None, curator_key: str | None = None) -> Audit:
+def audit(
+    folder: Path, referee_key: str | None = None, curator_key: str | None = None, *, strict: bool = False
+) -> Audit:
     """Audit a run folder.
 
     Parameters
@@ -70,6 +87,8 @@ def audit(folder: Path, referee_key: str | None = None, curator_key: str | None 
         The referee's key as known from elsewhere; by default the one that the transcript names.
     curator_key
         The curator's key as known from elsewhere; by default the one that signed the terms.
+    strict
+        Whether to fail where one of these keys is not given: whoever writes a folder from end to end has keys for it.
 
     Raises
     ------
@@ -77,12 +96,19 @@ def audit(folder: Path, referee_key: str | None = None, curator_key: str | None 
         Saying where it fails and why.
     """
     entries = read(split(read_file(folder, "transcript.jsonl")), referee_key)
+    agreed = any(entry.kind == "terms" for entry in entries)
+    missing = [name for name, key in (("referee", referee_key), ("curator", curator_key)) if key is None]
+    if strict and (referee_key is None or (agreed and curator_key is None)):
+        raise AuditFailed(
+            f"a strict audit takes the key of the {' and of the '.join(missing)}, known from elsewhere than from this "
+            "folder (--referee-key, --curator-key): whoever invents a run signs it with keys of its own"
+        )
     place = Place("the configuration")
     with place.named_in_failures():
-        return _audit(folder, entries, curator_key, place)
+        return _audit(folder, entries, (referee_key, curator_key), place)
 
 
-def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: Place) -> Audit:
+def _audit(folder: Path, entries: list[Entry], known: tuple[str | None, str | None], place: Place) -> Audit:
     first, last = entries[0], entries[-1]
     _check_kinds([entry.kind for entry in entries])
     configuration = Configuration.parse(first.body["configuration"])
@@ -92,7 +118,7 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
     listed = read_file(folder, "participants")
     agents = Agents(configuration, first.body["participants"], listed, last.body["order"], place)
     place.words = "the curator's terms"
-    terms, curator = _terms(entries, configuration, curator_key)
+    terms, curator = _terms(entries, configuration, known[1])
     published = last.body["result"]
     replay = Replay(
         configuration,
@@ -120,6 +146,11 @@ def _audit(folder: Path, entries: list[Entry], curator_key: str | None, place: P
         certificate,
         agents.others,
         tuple(rounds),
+        pinned=(known[0] is not None, known[1] is not None or terms is None),
+        individuals=agents.individuals,
+        hosts=agents.hosts,
+        missing=replay.missing,
+        worst_case=worst_case(None if outcome is None else outcome.estimate, replay.missing),
     )
 
 

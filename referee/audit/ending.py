@@ -15,6 +15,7 @@ from common.privacy.budget import certify
 from common.privacy.certificate import Certificate
 from common.privacy.events import Event
 from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.statistics.intervals import Estimate
 from common.wire.messages import Terms
 from referee.audit.certificates import recheck
 from referee.audit.place import Place
@@ -68,6 +69,19 @@ def check_result(
         if name not in found or canonical.encode(published.get(name)) != canonical.encode(found[name]):
             raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
     return rounds
+
+
+def worst_case(estimate: Estimate | None, missing: float) -> Estimate | None:
+    """Return what is known were all answers that are not there as far from the others as can be; None without estimate.
+
+    A loss on all who were asked is (1 - m) times that on those who answered and m times that on the others, which is
+    anything in [0, 1], where m is the share of the others. Of several questions the one with the greatest m counts:
+    the less is known the wider this is.
+    """
+    if estimate is None:
+        return None
+    low, high = (1.0 - missing) * estimate.low, (1.0 - missing) * estimate.high + missing
+    return estimate.model_copy(update={"low": low, "high": min(1.0, high)})
 
 
 def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:

@@ -61,6 +61,8 @@ class Replay:
         What the curator declared of its operations, as far as they cost something.
     notes
         What the protocol said of its progress.
+    missing
+        Of the question that fewest answered: the share of those who were asked whose answers are not there.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Replay:
         self.reports = self.asked = self.answers = self.operations = 0
         self.events: list[Event] = []
         self.notes: list[Progress] = []
+        self.missing = 0.0
 
     def run(self, *, cut_off: bool) -> Outcome | None:
         """Return how the protocol ends on the transcript's replies; None where the run did not end by itself.
@@ -168,6 +171,8 @@ class Replay:
         if claimed != actual:
             raise self._place.failed(f"the reports of question {number} do not match: {claimed} against {actual}")
         self.answers += len(answers.values)
+        if answers.asked:
+            self.missing = max(self.missing, 1.0 - len(answers.values) / answers.asked)
         return answers
 
     def _counted(self, reports: Iterator[StoredReport]) -> Iterator[StoredReport]:

@@ -86,6 +86,10 @@ class Roster:
         """Tell whether the participant at a place in the list has one agent; nobody has none."""
         return position is not None and bool(self._firsts[position + 1] - self._firsts[position] == 1)
 
+    def speaks_for(self) -> Indices:
+        """Return the number of agents of each participant."""
+        return np.diff(self._firsts[: len(self._keys) + 1])
+
     @property
     def firsts(self) -> Indices:
         """Each participant's first agent, ascending."""
@@ -97,7 +101,7 @@ class Roster:
         """Return the first ``count`` participants, 40 bytes each: key, number of agents (little-endian, 64 bits)."""
         listed = np.empty((count, _ENTRY.size), dtype=np.uint8)
         listed[:, :-8] = np.frombuffer(b"".join(self._keys[:count]), dtype=np.uint8).reshape(count, _ENTRY.size - 8)
-        agents = np.diff(self._firsts[: count + 1]).astype("<u8")
+        agents = self.speaks_for()[:count].astype("<u8")
         listed[:, -8:] = agents.view(np.uint8).reshape(count, 8)
         return listed.tobytes()
 

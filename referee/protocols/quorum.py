@@ -1,4 +1,4 @@
-"""Too few answers are never plain success: what a run that is done must have heard, judged live and in the audit."""
+"""Too few answers, or none that agents can have given, are never plain success: judged live and in the audit."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from common.planning.plan import plan
 from common.planning.problems.base import planned_values
 from common.scenario.resolved import ResolvedScenario
+from common.statistics.plausible import implausible
 from common.vocabulary.demands.base import demands_of
+from common.vocabulary.mechanisms.base import BitMechanism, LocalRandomizer
 from common.vocabulary.steps import Answers
 from referee.protocols.base import Outcome, Protocol, Script, Step
 
@@ -21,6 +25,10 @@ _SIGMAS = 5.0
 def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script:
     """Start a protocol; ``done`` with fewer answers than :func:`needed` becomes ``exhausted``, with both numbers.
 
+    So does any end on answers that the agents' mechanism hardly ever gives (:mod:`common.statistics.plausible`), each
+    question's or all together: somebody left out answers because of what they say, or many agents lie. The estimate is
+    then that nothing is known.
+
     A search that ends early asks fewer than were planned: then those count whom it asked, less the scenario's dropout.
 
     Parameters
@@ -29,7 +37,11 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
         As of :meth:`~referee.protocols.base.Protocol.script`.
     """
     script = protocol.script(scenario, public)
-    outcome, asked, answered = yield from _counted(script)
+    heard = _Heard(scenario.agents.mechanism)
+    outcome = yield from _counted(script, heard)
+    asked, answered = heard.asked, heard.answered
+    if heard.wrong is not None:
+        return _unknown(outcome, heard.wrong)
     least = min(needed(scenario), _expected(asked, scenario)) if outcome.status == "done" else 0
     if answered >= least:
         return outcome
@@ -40,18 +52,65 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
     return replace(outcome, status="exhausted", reason=reason)
 
 
-def _counted(script: Script) -> Generator[Step, Any, tuple[Outcome, int, int]]:
-    asked, answered, reply = 0, 0, None
+class _Heard:
+    """What was heard of the agents so far."""
+
+    def __init__(self, mechanism: LocalRandomizer) -> None:
+        self._mechanism = mechanism if isinstance(mechanism, BitMechanism) else None
+        self._questions = self._ones = self._bits = 0
+        self.asked = self.answered = 0
+        self.wrong: str | None = None
+
+    def take(self, answers: Answers) -> None:
+        """Count answers, and keep what is wrong with the first ones that no honest agents gave."""
+        self.asked += answers.asked
+        self.answered += len(answers.values)
+        self._questions += 1
+        if self._mechanism is None or answers.values.dtype != np.uint8:
+            return
+        ones, bits = int(answers.values.sum(dtype=np.int64)), len(answers.values)
+        self._ones += ones
+        self._bits += bits
+        for what, found, among in (
+            (f"question {self._questions}", ones, bits),
+            (f"the first {self._questions} questions", self._ones, self._bits),
+        ):
+            if self.wrong is None and implausible(self._mechanism, found, among):
+                low, high = 1.0 - self._mechanism.truth, self._mechanism.truth
+                self.wrong = (
+                    f"{found:,} of {among:,} answers to {what} are 1, where honest ones are with a chance of {low:.3f} "
+                    f"to {high:.3f} whatever people are like: answers were left out because of what they say, or many "
+                    "agents lie"
+                )
+
+
+def _unknown(outcome: Outcome, wrong: str) -> Outcome:
+    """Return an outcome whose estimates say nothing."""
+    vague = None if outcome.estimate is None else outcome.estimate.model_copy(update={"low": 0.0, "high": 1.0})
+    return replace(
+        outcome,
+        status="exhausted",
+        estimate=vague,
+        reason=f"{outcome.reason}; but {wrong}",
+        tasks=tuple(_unknown(task, wrong) for task in outcome.tasks),
+        judged=tuple(
+            replace(one, estimate=one.estimate.model_copy(update={"low": 0.0, "high": 1.0})) for one in outcome.judged
+        ),
+        gap=None if outcome.gap is None else 1.0,
+    )
+
+
+def _counted(script: Script, counted: _Heard) -> Generator[Step, Any, Outcome]:
+    reply = None
     while True:
         try:
             step = script.send(reply)
         except StopIteration as end:
-            return end.value, asked, answered
+            return end.value  # type: ignore[no-any-return]
         reply = yield step
         for heard in reply if isinstance(reply, list) else [reply]:
             if isinstance(heard, Answers):
-                asked += heard.asked
-                answered += len(heard.values)
+                counted.take(heard)
 
 
 def needed(scenario: ResolvedScenario) -> int:

@@ -256,12 +256,46 @@ def audit_document(found: Audit) -> dict[str, Any]:
         "privacy": {who: promised.wire() for who, promised in found.promises.items()},
         "certificate": None if found.certificate is None else found.certificate.wire(),
         "other_runs": found.others,
+        "pinned": dict(zip(("referee", "curator"), found.pinned, strict=True)),
+        "participants": {"individuals": found.individuals, "hosts": list(found.hosts), "vouched_by": "referee"},
+        "missing": found.missing,
+        "worst_case": None if found.worst_case is None else found.worst_case.wire(),
         "not_covered": list(UNSIGNED),
     }
 
 
+def _remaining(found: Audit) -> Iterator[str]:
+    """Yield what the signatures do not show: whether participants are people, and what those who kept silent think."""
+    people = sum(found.hosts) + found.individuals
+    parts = []
+    if found.hosts:
+        most = found.hosts[0] / people
+        parts.append(f"{len(found.hosts):,} hosts for {sum(found.hosts):,} people (the largest for {most:.0%})")
+    if found.individuals:
+        parts.append(f"{found.individuals:,} individuals")
+    if parts:
+        yield f"enrolled: {' and '.join(parts)}; that they are people is the word of the referee, and of each host"
+    if found.missing > 0.0:
+        line = f"answers of up to {found.missing:.1%} of those whom a question asked are not there"
+        if found.worst_case is not None:
+            line += (
+                f": were they left out, or silent, because they disagree, the loss is in [{found.worst_case.low:.4f}, "
+                f"{found.worst_case.high:.4f}]"
+            )
+        yield line
+
+
 def audit_table(run: Path, found: Audit) -> None:
-    """Print what an audit found."""
+    """Print what an audit found, and what no audit of a folder can find."""
+    loose = [who for who, pinned in zip(("referee", "curator"), found.pinned, strict=True) if not pinned]
+    if loose:
+        options = " and ".join(f"--{who}-key" for who in loose)
+        _OUT.print(
+            f"[yellow]not pinned[/yellow]: the {' and the '.join(loose)} of this folder may be anybody; give {options} "
+            "as you know it from elsewhere",
+            highlight=False,
+            soft_wrap=True,
+        )
     _OUT.print(f"[bold green]verified[/bold green] {run}: ended {found.status}", highlight=False)
     _OUT.print(f"  {found.entries} transcript entries: chain and signatures hold")
     _OUT.print(f"  {found.operations} curator operations, each signed for exactly its request")
@@ -269,6 +303,8 @@ def audit_table(run: Path, found: Audit) -> None:
     for other, agents in found.others.items():
         _OUT.print(f"  {agents:,} agents between were asked by run {other}, whose audit shows it", highlight=False)
     _OUT.print("  the protocol, replayed on these answers, asks the same questions and ends with the same result")
+    for line in _remaining(found):
+        _OUT.print(f"  {line}", highlight=False, soft_wrap=True)
     if found.certificate is not None:
         _OUT.print("  what the curator's declared events cost is within what it promised", highlight=False)
         _OUT.print(

@@ -156,7 +156,8 @@ def test_the_default_command_prints_a_result_that_an_audit_verifies(
     assert result["answer"] is not None
     assert 0 < result["agents"]["answered"] <= result["agents"]["asked"] <= people
     assert result["agents"]["enrolled"] == people
-    assert audit.startswith("verified /runs/ball-1: ended done")
+    assert audit.startswith("not pinned: the referee and the curator of this folder")
+    assert "\nverified /runs/ball-1: ended done" in audit
 
 
 def test_every_baseline_runs_with_the_defaults(ended: tuple[dict[str, Any], str]) -> None:

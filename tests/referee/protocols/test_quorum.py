@@ -50,6 +50,29 @@ def test_the_least_is_what_is_refused_beforehand():
     assert needed(chosen.model_copy(update={"agents": section})) == least
 
 
+@pytest.mark.parametrize("protocol", ["learn-and-test", "subsample-test-reweigh", "portfolio"])
+def test_answers_that_no_honest_agents_give_are_not_done_and_tell_nothing(protocol, monkeypatch):
+    """Of all answers those that say 1 are left out: what remains would be a loss of 0, for certain."""
+    chosen = small(protocol)
+    real = SimulatedAgents.answer
+
+    def zeros(self, query, count):
+        found = real(self, query, count)
+        kept = found.values == 0
+        return Answers(found.asked, found.values[kept], found.slots[kept])
+
+    assert "answers were left out" not in conduct(chosen, 1, lambda *a: None).reason
+    monkeypatch.setattr(simulation.SimulatedAgents, "answer", zeros)
+    outcome = conduct(chosen, 1, lambda *a: None)
+    assert outcome.status == "exhausted"
+    assert "0 of " in outcome.reason
+    assert "answers were left out because of what they say, or many agents lie" in outcome.reason
+    if outcome.estimate is not None:
+        assert (outcome.estimate.low, outcome.estimate.high) == (0.0, 1.0)
+    assert all((judged.estimate.low, judged.estimate.high) == (0.0, 1.0) for judged in outcome.judged)
+    assert outcome.gap in (None, 1.0)
+
+
 def test_a_sequential_test_decides_on_what_it_has_heard():
     assert needed(tiny()) == 0
 

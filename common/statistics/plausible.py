@@ -1,0 +1,38 @@
+"""Whether bits can be answers of a randomizing mechanism at all, whatever the people behind them are like."""
+
+from __future__ import annotations
+
+import math
+
+from common.statistics.evidence import kl
+from common.vocabulary.mechanisms.base import BitMechanism
+
+FALSE_ALARM = 1e-9
+"""The chance, at most, that answers which are as they should be are called implausible."""
+
+
+def implausible(mechanism: BitMechanism, ones: int, count: int) -> bool:
+    """Tell whether hardly any ``count`` honest answers hold so few, or so many, ones.
+
+    *Theorem.* For independent honest answers, whatever their values are, this is true with probability
+    :data:`FALSE_ALARM` at most.
+
+    *Proof.* An honest answer is 1 with a probability in [1 - p, p], p being the chance of the truth. So the number of
+    ones is stochastically at least that of ``count`` flips of a coin with 1 - p, and at most that with p. By Chernoff's
+    bound such a coin shows a share of a or less, a < 1 - p, with probability exp(-count kl(a, 1 - p)) at most, and the
+    other one a share of a or more, a > p, with probability exp(-count kl(a, p)); each of them is half of the alarm at
+    most where this is true. QED.
+
+    It takes answers that were left out because of what they say, or a large share of agents who lie: neither an
+    estimate nor its interval is then about the people.
+    """
+    if count == 0 or mechanism.truth >= 1.0:
+        return False
+    share, low, high = ones / count, 1.0 - mechanism.truth, mechanism.truth
+    if low <= share <= high:
+        return False
+    end = low if share < low else high
+    inside = min(
+        max(share, 0.5 / count), 1.0 - 0.5 / count
+    )  # nearer to the end than 0 and 1 are, where kl has no value
+    return count * kl(inside, end) > math.log(2.0 / FALSE_ALARM)
