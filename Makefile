@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help install check format test test-all evidence demo clean
+.PHONY: help install check format test test-all docs evidence demo clean
 
 # The first of these that is Python 3.11 or newer; another one with make PYTHON=...
 PYTHON ?= $(shell for candidate in python3.11 python3 python; do \
@@ -45,6 +45,10 @@ test-all: .venv/installed-dev ## all tests, on Ray and Docker where they are the
 	$(PYTEST) -m "not slow" --ignore tests/audit --cov --cov-report term # the quick tests alone must cover 90%
 	$(PYTEST) -m slow --ignore tests/audit
 	$(PYTEST) tests/audit # many trials: tracing them would take longer than they do
+
+docs: .venv/installed-dev ## the documents as a site in build/docs, with pages of reference written from the code
+	$(BIN)/sphinx-build -q -W --keep-going -c docs/site docs build/docs
+	@echo 'Open build/docs/index.html'
 
 # What goes on where it was stopped comes first; then the others, in the order of the alphabet.
 RESUMED := "figures 1" "figures 2" "figures 3" people synergy adaptation

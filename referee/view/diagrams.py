@@ -75,8 +75,8 @@ def page() -> str:
         "# Protocols",
         "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what "
         "the driver enforces, live, in a replay and in an audit. A message that the pattern does not admit raises, and "
-        "changes nothing. Names are those of the [curator's operations](../common/vocabulary/operations) and of the "
-        "agents' [queries](../common/vocabulary/queries).",
+        "changes nothing. Names are those of the curator's operations (`common/vocabulary/operations`) and of the "
+        "agents' queries (`common/vocabulary/queries`).",
     ]
     for name in PROTOCOLS.shipped():
         parts += [f"## {name}", *_described(name, PROTOCOLS[name])]

@@ -139,7 +139,7 @@ def _kind(language: str, body: list[str]) -> Kind:
         return "shell"
     if language == "python" or (not language and re.match(r"(from|import) [\w.]+", body[0])):
         return "python"
-    if language == "mermaid":
+    if language == "mermaid" or language.startswith("{"):  # a directive of the site, such as a table of contents
         return "picture"
     try:
         tree = yaml.safe_load("\n".join(body))

@@ -393,7 +393,7 @@ PARSED: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Takes long, and the document says so near it: only parsed. With values for what stands for something."""
 
-IN_CI = ("make install", "make check", "make test", "make test-all")
+IN_CI = ("make install", "make check", "make docs", "make test", "make test-all")
 """What ``.ci/run`` itself runs, line by line: an installation, and each tier of tests."""
 
 CONTAINERS = DOCUMENTED

@@ -1,0 +1,220 @@
+"""Pages of reference that are written from the code: the API, the commands, what services take, a scenario's keys."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import typer
+from fastapi import FastAPI
+
+import tandem
+from common.scenario.scenario import Scenario
+
+METHODS = ("get", "put", "post", "delete")
+ROUTING = (
+    "get_metadata_routing, set_fit_request, set_partial_fit_request, set_predict_request, set_score_request, score"
+)
+"""What scikit-learn adds to every estimator: its own pages explain it."""
+
+
+def write(folder: Path) -> None:
+    """Write all pages; one that is as it was is left alone, so that nothing is built again for it."""
+    folder.mkdir(exist_ok=True)
+    pages: dict[str, Callable[[], Iterator[str]]] = {
+        "api": api,
+        "commands": commands,
+        "http": http,
+        "scenario": scenario,
+    }
+    for name, page in pages.items():
+        text, path = "\n".join(page()) + "\n", folder / f"{name}.rst"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def heading(text: str, line: str) -> Iterator[str]:
+    """Yield a heading and an empty line."""
+    yield from (text, line * len(text), "")
+
+
+def literal(text: str, language: str = "text") -> Iterator[str]:
+    """Yield a block of literal text."""
+    yield f".. code-block:: {language}"
+    yield ""
+    yield from (f"   {line}".rstrip() for line in text.splitlines())
+    yield ""
+
+
+# The API --------------------------------------------------------------------------------------------------------------
+
+
+def api() -> Iterator[str]:
+    """Yield the page of what programs import."""
+    yield from heading("Python", "=")
+    yield "Programs import :mod:`tandem` and nothing else; everything else may change from version to version."
+    yield ""
+    for name in tandem.__all__:
+        found = getattr(tandem, name)
+        yield from heading(name, "-")
+        yield f".. auto{'class' if isinstance(found, type) else 'function'}:: tandem.{name}"
+        if isinstance(found, type):
+            yield "   :members:"
+            yield f"   :exclude-members: {ROUTING}"
+        yield ""
+
+
+# Commands -------------------------------------------------------------------------------------------------------------
+
+
+def commands() -> Iterator[str]:
+    """Yield the page of all commands, each with its help."""
+    from curator.cli import app as curator
+    from local_agent.cli import app as local_agent
+    from referee.cli import app as referee
+
+    yield from heading("Commands", "=")
+    yield "What each command prints with ``--help``. An option ``--json`` prints one document and nothing else."
+    yield ""
+    for name, app in (("referee", referee), ("curator", curator), ("local-agent", local_agent)):
+        yield from heading(name, "-")
+        yield from _command(name, typer.main.get_command(app))
+
+
+def _command(path: str, command: Any) -> Iterator[str]:
+    context = command.make_context(path, [], resilient_parsing=True)
+    yield from literal(str(command.get_help(context)))
+    for name, inner in sorted(getattr(command, "commands", {}).items()):
+        yield from heading(f"{path} {name}", "~" if " " not in path else '"')
+        yield from _command(f"{path} {name}", inner)
+
+
+# Services -------------------------------------------------------------------------------------------------------------
+
+
+def http() -> Iterator[str]:
+    """Yield the page of what the services take, from their own descriptions (OpenAPI)."""
+    from referee.service.app import referee_app
+
+    yield from heading("HTTP", "=")
+    yield "Every service describes itself at ``/openapi.json``; this page is written from there. A refusal is a problem"
+    yield "document (RFC 9457, ``application/problem+json``) with a type, a title and a detail that says what to do:"
+    yield ""
+    yield from _refusals(referee_app(MagicMock(), MagicMock()).openapi())
+    with tempfile.TemporaryDirectory() as folder:
+        for name, app in _services(Path(folder)):
+            yield from heading(name, "-")
+            yield from _service(app.openapi())
+
+
+def _services(folder: Path) -> Iterator[tuple[str, FastAPI]]:
+    from curator.service.app import curator_app
+    from referee.service.app import referee_app
+    from referee.service.witness import witness_app
+
+    nobody = MagicMock()  # a description follows from the resources alone: no party is asked anything
+    yield "referee", referee_app(nobody, nobody)
+    yield "curator", curator_app(nobody)
+    yield "witness", witness_app(folder / "witness", "token")
+
+
+def _service(description: Mapping[str, Any]) -> Iterator[str]:
+    for path, found in description["paths"].items():
+        for method in METHODS:
+            if method in found:
+                yield from heading(f"{method.upper()} {path}", "~")
+                yield from _operation(found[method])
+
+
+def _operation(operation: Mapping[str, Any]) -> Iterator[str]:
+    yield (operation.get("description") or operation.get("summary", "")).strip()
+    yield ""
+    for given in operation.get("parameters", ()):
+        needed = "" if given.get("required") else ", may be left out"
+        yield f"- ``{given['name']}`` (in the {given['in']}{needed})"
+    body = operation.get("requestBody", {}).get("content", {})
+    for kind, content in body.items():
+        yield f"- body: ``{kind}``{_called(content)}"
+    for status, answer in sorted(operation["responses"].items()):
+        kinds = [f"``{kind}``{_called(content)}" for kind, content in answer.get("content", {}).items()]
+        if not _refuses(answer):
+            yield f"- answers {status}{': ' if kinds else ''}{' or '.join(kinds)}"
+    yield ""
+
+
+def _refuses(answer: Mapping[str, Any]) -> bool:
+    return "application/problem+json" in answer.get("content", {})
+
+
+def _refusals(description: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what refusals mean, once: they mean the same everywhere."""
+    found = {
+        (status, answer["description"])
+        for resource in description["paths"].values()
+        for operation in resource.values()
+        for status, answer in operation["responses"].items()
+        if _refuses(answer)
+    }
+    yield from (f"- {status}: {meaning}" for status, meaning in sorted(found))
+    yield ""
+
+
+def _called(content: Mapping[str, Any]) -> str:
+    reference = content.get("schema", {}).get("$ref", "")
+    return f", {reference.rpartition('/')[2]}" if reference else ""
+
+
+# Scenarios ------------------------------------------------------------------------------------------------------------
+
+
+def scenario() -> Iterator[str]:
+    """Yield the page of a scenario's keys, from the schema that it is read by."""
+    schema = Scenario.model_json_schema()
+    yield from heading("Keys of a scenario", "=")
+    yield "Written from the schema that scenarios are read by; the page `Scenarios <../scenarios.html>`_ explains them."
+    yield ""
+    yield from _keys("Scenario", schema)
+    for name, part in sorted(schema["$defs"].items()):
+        if part.get("properties"):
+            yield from _keys(name, part)
+
+
+def _keys(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
+    yield from heading(name, "-")
+    yield schema.get("description", "").partition("\n")[0]
+    yield ""
+    yield ".. list-table::"
+    yield "   :header-rows: 1"
+    yield ""
+    yield from ("   * - key", "     - takes", "     - left out")
+    for key, found in schema.get("properties", {}).items():
+        default = "must be given" if key in schema.get("required", ()) else f"``{json.dumps(found.get('default'))}``"
+        yield f"   * - ``{key}``"
+        yield f"     - {_takes(found)}"
+        yield f"     - {default}"
+    yield ""
+
+
+def _takes(found: Mapping[str, Any]) -> str:
+    if "$ref" in found:
+        return f"`{found['$ref'].rpartition('/')[2]}`_"
+    if "anyOf" in found:
+        return " or ".join(_takes(one) for one in found["anyOf"])
+    if "allOf" in found:
+        return " and ".join(_takes(one) for one in found["allOf"])
+    if "enum" in found:
+        return ", ".join(f"``{json.dumps(one)}``" for one in found["enum"])
+    if "const" in found:
+        return f"``{json.dumps(found['const'])}``"
+    kind = {"array": "list", "object": "mapping", "null": "nothing"}.get(
+        found.get("type", ""), found.get("type", "any value")
+    )
+    if "items" in found:
+        kind += f" of {_takes(found['items'])}"
+    limits = {"minimum": ">=", "maximum": "<=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
+    bounds = [f"{sign} {found[name]:g}" for name, sign in limits.items() if name in found]
+    return f"{kind}{', ' if bounds else ''}{', '.join(bounds)}"
