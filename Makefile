@@ -39,7 +39,7 @@ format: .venv/installed-dev ## format the sources and mend what the linter can m
 	$(BIN)/ruff format .
 
 test: .venv/installed-dev ## every contract, theorem and service at small size, in minutes on two cores
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow" --ignore tests/audit
 
 test-all: .venv/installed-dev ## all tests, on Ray and Docker where they are there, and coverage: three quarters of an hour on two cores
 	$(PYTEST) -m "not slow" --ignore tests/audit --cov --cov-report term # the quick tests alone must cover 90%

@@ -17,6 +17,7 @@ from tests.documents.running import Clone, Done, wait_for
 PRINTED = commands()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", table.QUICK, ids=lambda job: job.name)
 def test_quick_commands(copy: Clone, job: Job) -> None:
     carry_out(job, copy)

@@ -122,6 +122,7 @@ def unresolved(text: str) -> Iterator[str]:
             yield name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_docstrings_explain_what_is_there(package: str) -> None:
     found = {}

@@ -49,6 +49,7 @@ def test_without_noise_it_is_fishers(share):
     assert found.threshold == pytest.approx(-fisher.intercept_[0], abs=0.1)
 
 
+@pytest.mark.slow
 def test_with_few_people_it_learns_what_noisy_gradients_do_not():
     """Both spend epsilon = 1 on 1,500 people of whom a tenth is +1, and rank others."""
     others = people(20_000, 0.1, seed=9)

@@ -63,7 +63,7 @@ LOOKING_AT_ALL_PUBLIC = ("cnvx", "ncnvx", "chosen")
 @pytest.mark.parametrize(
     ("case", "public"),
     [
-        *thinned(((case, N // 2) for case in CASES), 4, several=True),
+        *thinned(((case, N // 2) for case in CASES), 1, several=True),
         *((case, 4 * N) for case in LOOKING_AT_ALL_PUBLIC),
     ],
 )

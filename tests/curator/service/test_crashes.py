@@ -84,9 +84,15 @@ CRASHES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """What the script leads to where nobody dies."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return play(tmp_path_factory.mktemp("crashes") / "undisturbed", None, monkeypatch)
+
+
 @pytest.mark.parametrize("crash", CRASHES, ids=lambda c: f"{c[1]}-{c[2]}-{'after' if c[3] else 'before'}")
-def test_after_a_crash_the_releases_are_what_they_would_have_been(tmp_path, monkeypatch, crash):
-    undisturbed = play(tmp_path / "undisturbed", None, monkeypatch)
+def test_after_a_crash_the_releases_are_what_they_would_have_been(tmp_path, monkeypatch, undisturbed, crash):
     disturbed = play(tmp_path / "disturbed", crash, monkeypatch)
     assert disturbed == undisturbed
     assert len(disturbed[1]) == len(SCRIPT)
@@ -95,8 +101,7 @@ def test_after_a_crash_the_releases_are_what_they_would_have_been(tmp_path, monk
 @pytest.mark.parametrize(
     "damage", thinned(["one byte", "cut off", "emptied", "deleted", "renamed", "from before", "of another"], 2)
 )
-def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, monkeypatch, caplog, damage):
-    undisturbed = play(tmp_path / "undisturbed", None, monkeypatch)[0]
+def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, undisturbed, caplog, damage):
     folder = tmp_path / "disturbed"
     with Bench(folder) as bench:
         bench.open()
@@ -124,19 +129,18 @@ def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, monkeypa
         stored.write_bytes({"cut off": whole[:-40], "emptied": b"", "one byte": flipped, "from before": old}[damage])
     caplog.clear()
     with Bench(folder) as bench:
-        assert [bench.perform(n, operation).result for n, operation in enumerate(SCRIPT)] == undisturbed
+        assert [bench.perform(n, operation).result for n, operation in enumerate(SCRIPT)] == undisturbed[0]
     assert ("computed again from the ledger" in caplog.text) == (damage != "deleted")
 
 
-def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch):
-    undisturbed = play(tmp_path / "undisturbed", None, monkeypatch)[0]
+def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch, undisturbed):
     with Bench(tmp_path / "state") as bench:
         bench.open()
         for number, operation in enumerate(SCRIPT[:4]):
             bench.perform(number, operation)
     monkeypatch.setattr(Shard, "reweigh", lambda *given: pytest.fail("reweighed again"))
     with Bench(tmp_path / "state") as bench:
-        assert bench.perform(4, SCRIPT[4]).result == undisturbed[4]
+        assert bench.perform(4, SCRIPT[4]).result == undisturbed[0][4]
 
 
 def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):

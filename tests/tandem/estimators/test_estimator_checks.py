@@ -62,6 +62,7 @@ ESTIMATORS = [
 
 
 # Some checks fit data around 100, beyond the declared bounds of (-4, 4): the adapters say so. Few of them are agents.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tandem.estimators.clipping.PublicClippingWarning")
 @pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=exceptions)

@@ -85,7 +85,7 @@ def renyi(first: Floats, second: Floats, order: int) -> float:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=IDS)
-@pytest.mark.parametrize("mu", [0.1, 0.5, 1.5])
+@pytest.mark.parametrize("mu", thinned([0.1, 1.5, 0.5], 2))
 @pytest.mark.parametrize("order", ["up", "down", "mixed"])
 class TestTheTheorems:
     def test_the_renyi_divergence_of_the_best_is_at_most_the_claimed_one(
