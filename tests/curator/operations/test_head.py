@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from common.core.errors import PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down
 from common.scenario.problems.blender import SPURIOUS, threshold
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations.head import HeadList
 from curator.mechanisms.histogram import listed
-from tests.curator.operations.given import assert_law, geometric, numbers, release
+from tests.curator.operations.given import assert_law, geometric, numbers, release, workspace
 from tests.tiers import thinned
 
 MOST = 40
@@ -106,6 +107,13 @@ def test_counts_have_geometric_noise_at_half_of_epsilon():
     found = [release(HeadList(bits=3, most=1, epsilon=2.0), numbers(values, 3), seed) for seed in range(500)]
     assert {tuple(told["items"]) for told in found} == {(5,)}
     assert_law([told["counts"][0] - 30 for told in found], geometric(noise, MOST))
+
+
+def test_one_person_alone_cannot_be_in_two_halves():
+    asked = HeadList(bits=3, most=4, epsilon=1.0)
+    with pytest.raises(PolicyRefused, match="that takes two people, found 1"):
+        workspace(numbers([3], 3)).check(asked)
+    workspace(numbers([3, 3], 3)).check(asked)
 
 
 def test_a_person_is_in_one_half_only():
