@@ -77,8 +77,8 @@ def _a_cluster(clone: Clone) -> Iterator[None]:
 
 
 def _as_on_the_front_page(clone: Clone, done: Done) -> None:
-    """Compare the losses of this run with its row in README's table."""
-    (row,) = re.findall(r"\| `ball` \|[^|]*\|(.*)\|", (ROOT / "README.md").read_text())
+    """Compare the losses of this run with its row in the table of what is shipped."""
+    (row,) = re.findall(r"\| `ball` \|[^|]*\|(.*)\|", (ROOT / "docs" / "shipped.md").read_text())
     printed = [float(cell.split()[0]) for cell in row.split("|")]
     truth = result(clone)["truth"]
     others = {name: found["loss_on_target"] for name, found in truth["baselines"].items()}

@@ -96,7 +96,7 @@ def _a_mechanism(names: Names) -> None:
 
 
 PREPARED: dict[str, tuple[Callable[[Path], Names], Callable[[Names], None]]] = {
-    "README.md": (_arrays, _fitted),
+    "docs/running.md": (_arrays, _fitted),
     "CONTRIBUTING.md": (_nothing, _a_mechanism),
     "docs/estimators.md": (_tables, _fitted),
     "docs/models.md": (_a_run, _predicted),
