@@ -99,7 +99,7 @@ def _marked(command: str) -> object:
 @pytest.mark.parametrize("command", [_marked(command) for command in sorted({*RUN, *table.PARSED, *table.EXTRAS})])
 def test_every_command_would_be_understood(command: str) -> None:
     program = next(word for word in command.split() if "=" not in word).rpartition("/")[2]
-    if program in ("referee", "curator", "local-agent", "pip") or command.startswith("python -m benchmarks"):
+    if program in ("referee", "curator", "local-agent", "tandem", "pip") or command.startswith("python -m benchmarks"):
         text = command.removesuffix(" &")
         for name, value in table.PARSED.get(command, {}).items():
             text = text.replace(name, value)
