@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import parse_qs
 
 from fastapi import Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
-from common.core.errors import BadMessage, NotFound, TandemError, Unauthorized
-from common.service.app import Service, same
+from common.core.errors import BadMessage, NotFound, TandemError
+from common.service.app import Service
 from common.service.edge import fault
 from tandem.ui.folders import RunFolders
 from tandem.ui.guard import Guard, Rules
+from tandem.ui.live import add_live, standing
 from tandem.ui.pages import KINDS, page, static
+from tandem.ui.watching import RefereeWatch
 
 Name = Annotated[str, Path(max_length=255)]
-MAX_FORM = 1 << 16
-"""Bytes of a form, at most: the edge holds bodies to it."""
 
 
-def ui_app(folders: RunFolders, rules: Rules) -> Service:
+def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = None) -> Service:
     """Return the page's service.
 
     Parameters
@@ -31,6 +30,8 @@ def ui_app(folders: RunFolders, rules: Rules) -> Service:
         The run folders that it shows.
     rules
         Who may ask.
+    referee
+        A running referee, whose runs are shown as well.
     """
     app = Service(title="Tandem", openapi_url=None, docs_url=None, redoc_url=None)
     app.edge.app = Guard(app.edge.app, rules)  # outside of everything, so that a fault's answer has its headers, too
@@ -45,33 +46,16 @@ def ui_app(folders: RunFolders, rules: Rules) -> Service:
 
     @app.get("/")
     def runs() -> Response:
-        return HTMLResponse(page("runs.html", here="runs", folders=folders.listed(), root=str(folders.root)))
+        values = {} if referee is None else standing(referee)
+        return HTMLResponse(page("runs.html", here="runs", folders=folders.listed(), root=str(folders.root), **values))
 
     @app.get("/run/{name}")
     def run(name: Name) -> Response:
         return HTMLResponse(page("run.html", here="runs", part="result", name=name, view=folders.view(name)))
 
+    if referee is not None:
+        add_live(app, referee, rules)
     return app
-
-
-async def form(request: Request, rules: Rules) -> dict[str, str]:
-    """Return the fields of a form of our own pages.
-
-    Raises
-    ------
-    Unauthorized
-        If it does not carry the token that our forms carry.
-    BadMessage
-        If it is no form.
-    """
-    try:
-        found = parse_qs((await request.body()).decode(), strict_parsing=True, max_num_fields=100)
-    except ValueError:
-        raise BadMessage("this is not a form") from None
-    fields = {name: values[-1] for name, values in found.items()}
-    if not same(fields.pop("token", "").encode("utf-8", "backslashreplace").decode(), rules.form_token):
-        raise Unauthorized("the form is not one of this server's pages, or the server was started again: load the page")
-    return fields
 
 
 def _failures(app: Service) -> None:

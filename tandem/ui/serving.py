@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import ExitStack
 from pathlib import Path
 
 from common.core.errors import BadInput
 from common.service.app import listen, serve
+from deploy.remote import operating
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
 from tandem.ui.guard import Rules
+from tandem.ui.watching import RefereeWatch
 
+TIMEOUT = 5.0
+"""Seconds that a page waits for the referee."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -27,10 +32,17 @@ def serve_ui(runs: Path, referee: str, token: str, host: str, port: int) -> None
             f"the page is for this machine alone: --host must be 127.0.0.1 or ::1, found {host!r}; from another "
             f"machine take a tunnel, for example ssh -L {port}:127.0.0.1:{port}"
         )
-    with listen("127.0.0.1" if host == "localhost" else host, port) as listener:
+    if referee and not token:
+        raise BadInput("--referee needs the operator's token: set TANDEM_OPERATOR_TOKEN in the environment")
+    with ExitStack() as open_until_the_end:
+        listener = open_until_the_end.enter_context(listen("127.0.0.1" if host == "localhost" else host, port))
         place, taken = listener.getsockname()[:2]
         rules = Rules(secrets.token_urlsafe(24), taken)
-        app = ui_app(RunFolders(runs), rules)
+        watch = None
+        if referee:
+            there = open_until_the_end.enter_context(operating(referee, token, patience=0.0, timeout=TIMEOUT))
+            watch = RefereeWatch(there)
+        app = ui_app(RunFolders(runs), rules, watch)
         shown = f"[{place}]" if ":" in place else place
         print(f"open http://{shown}:{taken}/?key={rules.key}", flush=True)  # noqa: T201 - what the user came for
         serve(app, listener, "ui")
