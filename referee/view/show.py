@@ -260,21 +260,24 @@ def audit_document(found: Audit) -> dict[str, Any]:
     }
 
 
+def audit_lines(found: Audit) -> Iterator[str]:
+    """Yield what an audit has verified, sentence by sentence."""
+    yield f"{found.entries} transcript entries: chain and signatures hold"
+    yield f"{found.operations} curator operations, each signed for exactly its request"
+    yield f"{found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice"
+    for other, agents in found.others.items():
+        yield f"{agents:,} agents between were asked by run {other}, whose audit shows it"
+    yield "the protocol, replayed on these answers, asks the same questions and ends with the same result"
+    if found.certificate is not None:
+        yield "what the curator's declared events cost is within what it promised"
+        yield f"their certificate ({found.certificate.accountant}) was worked out again by code of its own"
+    for who, promised in found.promises.items():
+        yield f"{PROMISED[who]}: {promised}"
+
+
 def audit_table(run: Path, found: Audit) -> None:
     """Print what an audit found."""
     _OUT.print(f"[bold green]verified[/bold green] {run}: ended {found.status}", highlight=False)
-    _OUT.print(f"  {found.entries} transcript entries: chain and signatures hold")
-    _OUT.print(f"  {found.operations} curator operations, each signed for exactly its request")
-    _OUT.print(f"  {found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice")
-    for other, agents in found.others.items():
-        _OUT.print(f"  {agents:,} agents between were asked by run {other}, whose audit shows it", highlight=False)
-    _OUT.print("  the protocol, replayed on these answers, asks the same questions and ends with the same result")
-    if found.certificate is not None:
-        _OUT.print("  what the curator's declared events cost is within what it promised", highlight=False)
-        _OUT.print(
-            f"  their certificate ({found.certificate.accountant}) was worked out again by code of its own",
-            highlight=False,
-        )
-    for who, promised in found.promises.items():
-        _OUT.print(f"  {PROMISED[who]}: {promised}", highlight=False, soft_wrap=True)
+    for line in audit_lines(found):
+        _OUT.print(f"  {_shown(line)}", highlight=False, soft_wrap=True)
     _OUT.print(f"  not covered, since nobody signs it: {', '.join(UNSIGNED)}", style="dim", highlight=False)

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from common.core.errors import BadMessage, NotFound, TandemError
 from common.service.app import Service
 from common.service.edge import fault
+from tandem.ui.exploring import add_transcripts
 from tandem.ui.folders import RunFolders
 from tandem.ui.guard import Guard, Rules
 from tandem.ui.live import add_live, standing
@@ -53,6 +54,7 @@ def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = Non
     def run(name: Name) -> Response:
         return HTMLResponse(page("run.html", here="runs", part="result", name=name, view=folders.view(name)))
 
+    add_transcripts(app, folders, rules)
     if referee is not None:
         add_live(app, referee, rules)
     return app

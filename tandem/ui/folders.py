@@ -19,6 +19,8 @@ from referee.view.face.values import RunView, Tone
 from referee.view.face.wording import verdict
 
 T = TypeVar("T")
+MAX_KEPT = 500
+"""What is made of folders' files and kept, at most: the oldest is made again when it is asked for."""
 PUBLIC = ("claim.json", "scenario.yaml", "result.json", "transcript.jsonl")
 """A folder with one of these is, or was to be, a run folder."""
 
@@ -93,6 +95,9 @@ class RunFolders:
         stamp = tuple(part for name in PUBLIC for part in _stamp(folder / name))
         before = self._kept.get((what, folder.name))
         if before is None or before[0] != stamp:
+            self._kept.pop((what, folder.name), None)
+            while len(self._kept) >= MAX_KEPT:
+                self._kept.pop(next(iter(self._kept)))
             before = self._kept[what, folder.name] = (stamp, make())
         return before[1]  # type: ignore[return-value]  # what ``make`` made under this name
 

@@ -65,3 +65,11 @@ async function keepFresh(region) {
 }
 
 document.querySelectorAll("[data-live]").forEach(keepFresh);
+
+// A form whose answer takes a while says so, and is sent once.
+document.querySelectorAll("form[data-busy]").forEach((form) => form.addEventListener("submit", () => {
+  const button = form.querySelector("button"), place = document.querySelector("[role=status]");
+  button.disabled = true;
+  if (place) place.textContent = `${form.dataset.busy} ...`;
+}));
+window.addEventListener("pageshow", () => document.querySelectorAll("form[data-busy] button").forEach((button) => { button.disabled = false; }));
