@@ -1,4 +1,4 @@
-"""Pages about the transcript of a run folder: its entries, one entry, and its audit."""
+"""Pages about the transcript of a run folder: what each party sees, its entries, one entry, and its audit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
-from common.core.errors import AuditFailed
+from common.core.errors import AuditFailed, NotFound
 from common.core.plain import plain
 from common.service.app import Service
 from referee.audit.audit import audit
@@ -19,11 +19,16 @@ from tandem.ui.folders import RunFolders
 from tandem.ui.forms import fields_of
 from tandem.ui.guard import Rules
 from tandem.ui.pages import page
+from tandem.ui.parties import Step, story
 from tandem.ui.transcripts import LINES_ON_A_PAGE, ON_A_PAGE, Transcript, pages_of
 
 Name = Annotated[str, Path(max_length=255)]
 Page = Annotated[int, Query(ge=1, le=1 << 31)]
 FILE = "transcript.jsonl"
+MESSAGES_SHOWN, MESSAGE_LINES = 2, 120
+"""Messages of a step that are shown, and lines of each; all of them are in the transcript."""
+NEAR = 10
+"""Steps before and after a step whose titles are listed."""
 
 
 def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
@@ -40,6 +45,18 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
         rows = found.listed(at)
         shown = {"rows": rows, "at": at, "pages": found.pages, "count": len(found.lines), "token": rules.form_token}
         return HTMLResponse(page("transcript.html", here="runs", part="transcript", name=name, **shown))
+
+    @app.get("/run/{name}/parties")
+    def parties(name: Name, at: Page = 1) -> Response:
+        found, folder = transcript(name), folders.folder(name)
+        told = folders.kept("parties", folder, lambda: story(found.entries()))
+        if at > len(told.steps):
+            raise NotFound(f"this run has {len(told.steps)} steps, from 1; there is no step {at}")
+        step = told.steps[at - 1]
+        messages = [(index, found.pretty(index)) for index in step.entries[:MESSAGES_SHOWN]]
+        shown = {"step": step, "at": at, "count": len(told.steps), "notice": told.notice, "messages": messages}
+        shown["titles"] = _near(told.steps, at)
+        return HTMLResponse(page("parties.html", here="runs", part="parties", name=name, most=MESSAGE_LINES, **shown))
 
     @app.get("/run/{name}/transcript.jsonl")
     def raw(name: Name) -> Response:
@@ -73,3 +90,9 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
     async def verify(request: Request, name: Name) -> Response:
         await fields_of(request, rules)
         return await run_in_threadpool(audited, name)
+
+
+def _near(told: tuple[Step, ...], at: int) -> list[tuple[int, str]]:
+    """Return the numbers and titles of the steps near one."""
+    first = max(0, at - 1 - NEAR)
+    return [(number, step.title) for number, step in enumerate(told[first : at + NEAR], start=first + 1)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from common.core.errors import NotFound
+from common.core.errors import BadData, NotFound
 from common.wire.transcript import Entry
 from referee.view.operating import in_words
 
@@ -71,6 +71,21 @@ class Transcript:
             return Entry.model_validate_json(self.lines[index])
         except ValueError:
             return None
+
+    def entries(self) -> list[Entry]:
+        """Return all entries.
+
+        Raises
+        ------
+        BadData
+            If there is none, or a line is no entry.
+        """
+        found = [self.entry(index) for index in range(len(self.lines))]
+        entries = [entry for entry in found if entry is not None]
+        if not entries or len(entries) < len(found):
+            number = found.index(None) + 1 if None in found else 1
+            raise BadData(f"line {number} of the transcript is no entry: it was cut off or changed")
+        return entries
 
     def listed(self, page: int) -> list[Listed]:
         """Return the entries of a page of the list, from page 1."""
