@@ -193,7 +193,7 @@ def plans(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-_MEANINGS = {
+MEANINGS = {
     "rounds": "T, rounds at most",
     "kappa": "kappa, density",
     "eta": "eta, learning rate",
@@ -207,6 +207,7 @@ _MEANINGS = {
     "answers_clear": "  if the loss on T is 1/2",
     "agents": "agents in all at most",
 }
+"""What the numbers of a plan are, by their names."""
 
 
 def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
@@ -215,7 +216,7 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
     table = Table("", "paper", "tight", title=title, title_justify="left")
     table.columns[1].justify = table.columns[2].justify = "right"
     for row in document["rows"]:
-        table.add_row(_MEANINGS.get(row["name"], row["name"]), _figure(row["paper"]), _figure(row["tight"]))
+        table.add_row(MEANINGS.get(row["name"], row["name"]), figure(row["paper"]), figure(row["tight"]))
     _OUT.print(table)
     _OUT.print("Where they come from:", style="bold")
     for row in document["rows"]:
@@ -238,7 +239,8 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
             _OUT.print(f"[bold red]cannot help[/bold red] {warning}", highlight=False, soft_wrap=True)
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
+    """Return a number of a plan as its table shows it."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"

@@ -17,6 +17,8 @@ from tandem.ui.folders import RunFolders
 from tandem.ui.guard import Guard, Rules
 from tandem.ui.live import add_live, standing
 from tandem.ui.pages import KINDS, page, static
+from tandem.ui.plan_pages import add_plans
+from tandem.ui.planning import Planner
 from tandem.ui.watching import RefereeWatch
 
 Name = Annotated[str, Path(max_length=255)]
@@ -54,6 +56,7 @@ def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = Non
     def run(name: Name) -> Response:
         return HTMLResponse(page("run.html", here="runs", part="result", name=name, view=folders.view(name)))
 
+    add_plans(app, Planner())
     add_transcripts(app, folders, rules)
     if referee is not None:
         add_live(app, referee, rules)

@@ -35,15 +35,23 @@ function announce(region) {
   if (place && part && place.textContent !== part.dataset.announce) place.textContent = part.dataset.announce;
 }
 
-async function keepFresh(region) {
+const turns = new WeakMap();
+
+/** Ask for a region again and again, until it has ended or somebody else has begun to. */
+async function keepFresh(region, first) {
   const every = Number(region.dataset.every), gone = document.querySelector(".gone");
-  let tag = "", pause = every;
-  announce(region);
-  while (!region.querySelector("[data-ended]")) {
+  const turn = (turns.get(region) || 0) + 1;
+  turns.set(region, turn);
+  let tag = "", pause = first === undefined ? every : first, asked = first === undefined;
+  if (asked) announce(region);
+  while (!asked || !region.querySelector("[data-ended]")) {
     await new Promise((done) => setTimeout(done, pause));
+    if (turns.get(region) !== turn) return;
     if (document.hidden) continue;
     try {
       const answer = await fetch(region.dataset.live, { headers: tag ? { "If-None-Match": tag } : {} });
+      if (turns.get(region) !== turn) return;
+      asked = true;
       if (!answer.ok && answer.status !== 304) throw new Error(String(answer.status));
       pause = every;
       gone.hidden = true;
@@ -64,7 +72,41 @@ async function keepFresh(region) {
   }
 }
 
-document.querySelectorAll("[data-live]").forEach(keepFresh);
+document.querySelectorAll("[data-live]").forEach((region) => keepFresh(region));
+
+// A form whose answer stands beside it: asked for again when something in it changes, and the address says what was asked.
+document.querySelectorAll("form[data-answer]").forEach((form) => {
+  const region = document.getElementById(form.dataset.answer);
+  const query = () => new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== "")).toString();
+  let wait = 0;
+  const ask = () => {
+    clearTimeout(wait);
+    wait = setTimeout(() => {
+      history.replaceState(null, "", `${form.getAttribute("action")}?${query()}`);
+      region.dataset.live = `${form.getAttribute("action")}/part?${query()}`;
+      region.setAttribute("aria-busy", "true");
+      keepFresh(region, 0).then(() => region.removeAttribute("aria-busy"));
+    }, 350);
+  };
+  form.querySelectorAll("input[type=range]").forEach((slider) => {
+    const field = document.getElementById(slider.dataset.for), low = Number(slider.dataset.low), high = Number(slider.dataset.high);
+    slider.closest("[hidden]").hidden = false;
+    const say = () => slider.setAttribute("aria-valuetext", field.value);
+    slider.addEventListener("input", () => {
+      const value = low * Math.pow(high / low, Number(slider.value));
+      field.value = slider.dataset.whole ? String(Math.round(Number(value.toPrecision(3)))) : String(Number(value.toPrecision(2)));
+      say();
+      ask();
+    });
+    field.addEventListener("input", () => {
+      const share = Math.log(Number(field.value) / low) / Math.log(high / low);
+      if (Number.isFinite(share)) slider.value = String(share);
+      say();
+      ask();
+    });
+    say();
+  });
+});
 
 // A form whose answer takes a while says so, and is sent once.
 document.querySelectorAll("form[data-busy]").forEach((form) => form.addEventListener("submit", () => {
