@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from common.core.errors import BadInput
-from common.service.app import listen, serve
+from common.service.app import listen, server
+from common.service.connections import Limits, raise_descriptors
 from deploy.remote import operating
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
@@ -45,4 +46,4 @@ def serve_ui(runs: Path, referee: str, token: str, host: str, port: int) -> None
         app = ui_app(RunFolders(runs), rules, watch)
         shown = f"[{place}]" if ":" in place else place
         print(f"open http://{shown}:{taken}/?key={rules.key}", flush=True)  # noqa: T201 - what the user came for
-        serve(app, listener, "ui")
+        server(app, Limits(raise_descriptors())).run(sockets=[listener])

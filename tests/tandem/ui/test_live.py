@@ -135,7 +135,7 @@ def test_what_has_not_changed_is_not_sent_again(live):
 
 def test_the_time_left_follows_from_the_rounds_that_were_seen(live, said, clock):
     said.rounds = numbered(1, most=11)
-    assert "not known before two rounds" in live.page("/referee/run")
+    assert "not known until two rounds" in live.page("/referee/run")
     for count in (2, 3):
         clock.wait(4.0)
         said.rounds = numbered(count, most=11)
