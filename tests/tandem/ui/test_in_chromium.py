@@ -221,14 +221,27 @@ class Paced:
     def __init__(self, bench: Bench) -> None:
         self._steps = threading.Semaphore(0)
         self._host = bench.host
+        self._waits = self._steps_done = 0
         bench.referee._wait = self.wait
 
     def wait(self, seconds: float) -> None:
+        self._waits += 1
         if self._steps.acquire(timeout=0.02):
             self._host.step()
+            self._steps_done += 1
 
     def go(self, steps: int) -> None:
         self._steps.release(steps)
+
+    def go_once(self) -> None:
+        """Let the agents take one step, and wait until the referee has worked it in and waits again."""
+        done, end = self._steps_done, time.monotonic() + 30
+        self.go(1)
+        while self._steps_done == done and time.monotonic() < end:
+            time.sleep(0.01)
+        waits = self._waits
+        while self._waits == waits and time.monotonic() < end:
+            time.sleep(0.01)
 
 
 def test_a_live_run_is_seen_to_its_end_through_a_reload_and_a_referee_that_was_away(browser, folders, tmp_path):
@@ -253,8 +266,7 @@ def test_a_live_run_is_seen_to_its_end_through_a_reload_and_a_referee_that_was_a
             page.click("text=live")
             page.wait_for_selector("text=agents: 0 of")
             while not any("round" in note.numbers for note in bench.referee.notes("live")):
-                pace.go(1)
-                page.wait_for_timeout(100)
+                pace.go_once()
             page.wait_for_selector("h1:has-text('Round 1 of at most 3 has ended')")
             assert tab.violations() == []
             page.reload()
