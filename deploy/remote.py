@@ -10,7 +10,7 @@ from typing import Any
 from common.core.errors import AuditFailed, PeerMisbehaved
 from common.scenario.resolved import ResolvedScenario
 from common.service.client import Client
-from common.wire.messages import run_name
+from common.wire.messages import Configuration, run_name
 from common.wire.transcript import Entry, split
 from deploy.base import Finished, OnProgress
 from referee.service.referee import public
@@ -43,10 +43,42 @@ class Operating:
         except (ValueError, KeyError, TypeError):
             raise PeerMisbehaved(f"what {self._client.url} answered is no list of runs") from None
 
+    @property
+    def url(self) -> str:
+        """Address of the referee."""
+        return self._client.url
+
+    def state(self, run: str, after: int) -> dict[str, Any]:
+        """Return a run as it stands, with what it has said of its progress after the first so many notes."""
+        return self._client.document("GET", f"/v1/runs/{run_name(run)}", params={"after": after}, headers=self._headers)
+
+    def standing(self, run: str) -> dict[str, Any]:
+        """Return what a run waits for, and its agents so far."""
+        return self._client.document("GET", f"/v1/runs/{run_name(run)}/standing", headers=self._headers)
+
+    def configuration(self, run: str) -> Configuration:
+        """Return a run's configuration.
+
+        Raises
+        ------
+        NotFound
+            If it has not begun.
+        """
+        return Configuration.parse(self._client.signed("GET", f"/v1/runs/{run_name(run)}/configuration").message)
+
+    def entries(self, run: str, after: int, most: int) -> list[Entry]:
+        """Return so many entries of a run's transcript after the first ones."""
+        path, wanted = f"/v1/runs/{run_name(run)}/transcript", {"after": after, "most": most}
+        return _entries(self._client.request("GET", path, params=wanted, headers=self._headers).text)
+
+    def ask_to_cancel(self, run: str) -> None:
+        """Cancel a run, and wait for nothing."""
+        self._client.request("PUT", f"/v1/runs/{run_name(run)}/cancellation", headers=self._headers)
+
     def cancel(self, run: str) -> dict[str, Any]:
         """Cancel a run; return its result, once it has ended."""
         path = f"/v1/runs/{run_name(run)}"
-        self._client.request("PUT", f"{path}/cancellation", headers=self._headers)
+        self.ask_to_cancel(run)
         while (result := self._client.document("GET", path, headers=self._headers).get("result")) is None:
             time.sleep(LOOK)
         if not isinstance(result, dict):
@@ -69,9 +101,9 @@ class Operating:
 
 
 @contextmanager
-def operating(url: str, token: str) -> Iterator[Operating]:
-    """Open a connection to a referee for its operator."""
-    with closing(Client(url, patience=3.0)) as client:
+def operating(url: str, token: str, *, patience: float = 3.0, timeout: float = 60.0) -> Iterator[Operating]:
+    """Open a connection to a referee for its operator; it is asked again for as long as the patience lasts."""
+    with closing(Client(url, patience=patience, timeout=timeout)) as client:
         yield Operating(client, token)
 
 

@@ -19,10 +19,11 @@ from deploy.catalogue import KINDS, explained, registered
 from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command
 from referee.view import listing
+from tandem.cli import app as tandem_command
 
 RUNNER = CliRunner()
 ROOT = Path(__file__).parents[1]
-COMMANDS = [referee_command, curator_command, agent_command]
+COMMANDS = [referee_command, curator_command, agent_command, tandem_command]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

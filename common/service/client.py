@@ -25,6 +25,8 @@ class Client:
         Seconds to keep trying while nobody answers.
     transport
         For tests: another way to carry requests.
+    timeout
+        Seconds that one attempt may take.
 
     Raises
     ------
@@ -32,12 +34,14 @@ class Client:
         If ``url`` is not an address of a web service.
     """
 
-    def __init__(self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None, timeout: float = 60.0
+    ) -> None:
         if not url.startswith(("http://", "https://")):
             raise BadInput(f"an address begins with http:// or https://, found {url!r}")
         self.url = url.rstrip("/")
         self._patience = patience
-        self._client = httpx.Client(base_url=self.url, timeout=60.0, transport=transport, trust_env=False)
+        self._client = httpx.Client(base_url=self.url, timeout=timeout, transport=transport, trust_env=False)
 
     def close(self) -> None:
         """Close all connections."""

@@ -70,6 +70,19 @@ class Progress(Value):
     numbers: dict[str, float]
 
 
+class Standing(Value):
+    """For whom or what a run waits, and its agents so far.
+
+    ``declined`` counts by reason those of closed questions who said that they would not answer.
+    """
+
+    waits_for: str
+    enrolled: int
+    asked: int
+    answered: int
+    declined: dict[str, int]
+
+
 class RunState(Value):
     """A run as it stands; ``progress`` holds what came after the asked position."""
 
@@ -217,6 +230,11 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         operator(token)
         return state(run, after)
 
+    @app.get("/v1/runs/{run}/standing", summary="What a run waits for, and its agents so far (operator)")
+    def standing(run: RunName, token: Token) -> Standing:
+        operator(token)
+        return Standing(waits_for=referee.waits_for(referee.store.run(run)), **referee.agents(run))
+
     @app.put(
         "/v1/runs/{run}/cancellation",
         summary="Cancel a run: what was released stays released, what was spent stays spent (operator)",
@@ -233,13 +251,16 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
 
     @app.get(
         "/v1/runs/{run}/transcript",
-        summary="The transcript, one JSON entry a line (operator)",
+        summary="The transcript, or so many of its entries after the first ones: one JSON entry a line (operator)",
         response_class=PlainTextResponse,
     )
-    def transcript(run: RunName, token: Token) -> PlainTextResponse:
+    def transcript(
+        run: RunName, token: Token, after: Annotated[int, Query(ge=0)] = 0, most: Annotated[int, Query(ge=0)] = 1 << 31
+    ) -> PlainTextResponse:
         operator(token)
         referee.store.run(run)
-        return PlainTextResponse("".join(line + "\n" for line in referee.store.entries(run)))
+        entries = referee.store.entries(run)[after : after + most]
+        return PlainTextResponse("".join(line + "\n" for line in entries))
 
     @app.get(
         "/v1/runs/{run}/reports/{question}",

@@ -250,9 +250,21 @@ class Referee:
 
     def standing(self) -> list[tuple[Run, str]]:
         """Return all runs, oldest first, each with whom or what it waits for (empty once it has ended)."""
-        return [(run, self._waits_for(run) if run.result is None else "") for run in self.store.runs()]
+        return [(run, self.waits_for(run)) for run in self.store.runs()]
 
-    def _waits_for(self, run: Run) -> str:
+    def agents(self, run: str) -> dict[str, Any]:
+        """Count the agents that are enrolled, those that a run has asked, who answered, and who declined, by reason."""
+        return {
+            "enrolled": self.registrar.roster.agents,
+            "asked": sum(question.asked for question in self.store.questions(run)),
+            "answered": self.store.answered(run),
+            "declined": self.collection.declined(run),
+        }
+
+    def waits_for(self, run: Run) -> str:
+        """Say for whom or what a run waits; empty once it has ended."""
+        if run.result is not None:
+            return ""
         if run.status == "cancelling":
             return "the end of what it is at"
         if run.configuration is None:

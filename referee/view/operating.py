@@ -27,19 +27,20 @@ def ended(run: str, result: dict[str, Any]) -> str:
 def logged(entries: Sequence[Entry], notes: Sequence[str]) -> Iterator[str]:
     """Return a line for each entry of a transcript, and for each thing that the run has said of its progress."""
     for entry in entries:
-        yield plain(f"{entry.index:>5}  {entry.kind:<13}  {_said(entry)}".rstrip())
+        yield plain(f"{entry.index:>5}  {entry.kind:<13}  {in_words(entry)}".rstrip())
     for note in notes:
         yield plain(f"       progress       {note}")
 
 
-def _said(entry: Entry) -> str:
+def in_words(entry: Entry) -> str:
+    """Say in a few words what an entry of a transcript holds, whoever wrote it."""
     try:
-        return _in_words(entry)
+        return _said(entry)
     except (ValueError, TypeError, AttributeError):
         return "cannot be read"
 
 
-def _in_words(entry: Entry) -> str:
+def _said(entry: Entry) -> str:
     body = entry.body
     if entry.kind == "configuration":
         who = body.get("participants", {})

@@ -193,7 +193,7 @@ def plans(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-_MEANINGS = {
+MEANINGS = {
     "rounds": "T, rounds at most",
     "kappa": "kappa, density",
     "eta": "eta, learning rate",
@@ -207,6 +207,7 @@ _MEANINGS = {
     "answers_clear": "  if the loss on T is 1/2",
     "agents": "agents in all at most",
 }
+"""What the numbers of a plan are, by their names."""
 
 
 def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
@@ -215,7 +216,7 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
     table = Table("", "paper", "tight", title=title, title_justify="left")
     table.columns[1].justify = table.columns[2].justify = "right"
     for row in document["rows"]:
-        table.add_row(_MEANINGS.get(row["name"], row["name"]), _figure(row["paper"]), _figure(row["tight"]))
+        table.add_row(MEANINGS.get(row["name"], row["name"]), figure(row["paper"]), figure(row["tight"]))
     _OUT.print(table)
     _OUT.print("Where they come from:", style="bold")
     for row in document["rows"]:
@@ -238,7 +239,8 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
             _OUT.print(f"[bold red]cannot help[/bold red] {warning}", highlight=False, soft_wrap=True)
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
+    """Return a number of a plan as its table shows it."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
@@ -285,6 +287,22 @@ def _remaining(found: Audit) -> Iterator[str]:
         yield line
 
 
+def audit_lines(found: Audit) -> Iterator[str]:
+    """Yield what an audit has verified, and what it cannot, sentence by sentence."""
+    yield f"{found.entries} transcript entries: chain and signatures hold"
+    yield f"{found.operations} curator operations, each signed for exactly its request"
+    yield f"{found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice"
+    for other, agents in found.others.items():
+        yield f"{agents:,} agents between were asked by run {other}, whose audit shows it"
+    yield "the protocol, replayed on these answers, asks the same questions and ends with the same result"
+    yield from _remaining(found)
+    if found.certificate is not None:
+        yield "what the curator's declared events cost is within what it promised"
+        yield f"their certificate ({found.certificate.accountant}) was worked out again by code of its own"
+    for who, promised in found.promises.items():
+        yield f"{PROMISED[who]}: {promised}"
+
+
 def audit_table(run: Path, found: Audit) -> None:
     """Print what an audit found, and what no audit of a folder can find."""
     loose = [who for who, pinned in zip(("referee", "curator"), found.pinned, strict=True) if not pinned]
@@ -297,20 +315,6 @@ def audit_table(run: Path, found: Audit) -> None:
             soft_wrap=True,
         )
     _OUT.print(f"[bold green]verified[/bold green] {run}: ended {found.status}", highlight=False)
-    _OUT.print(f"  {found.entries} transcript entries: chain and signatures hold")
-    _OUT.print(f"  {found.operations} curator operations, each signed for exactly its request")
-    _OUT.print(f"  {found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice")
-    for other, agents in found.others.items():
-        _OUT.print(f"  {agents:,} agents between were asked by run {other}, whose audit shows it", highlight=False)
-    _OUT.print("  the protocol, replayed on these answers, asks the same questions and ends with the same result")
-    for line in _remaining(found):
-        _OUT.print(f"  {line}", highlight=False, soft_wrap=True)
-    if found.certificate is not None:
-        _OUT.print("  what the curator's declared events cost is within what it promised", highlight=False)
-        _OUT.print(
-            f"  their certificate ({found.certificate.accountant}) was worked out again by code of its own",
-            highlight=False,
-        )
-    for who, promised in found.promises.items():
-        _OUT.print(f"  {PROMISED[who]}: {promised}", highlight=False, soft_wrap=True)
+    for line in audit_lines(found):
+        _OUT.print(f"  {_shown(line)}", highlight=False, soft_wrap=True)
     _OUT.print(f"  not covered, since nobody signs it: {', '.join(UNSIGNED)}", style="dim", highlight=False)

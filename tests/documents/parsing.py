@@ -20,9 +20,10 @@ from curator.cli import app as curator
 from deploy.checking import checked
 from local_agent.cli import app as local_agent
 from referee.cli import app as referee
+from tandem.cli import app as tandem
 from tests.documents.reading import ROOT
 
-APPS = {"referee": referee, "curator": curator, "local-agent": local_agent}
+APPS = {"referee": referee, "curator": curator, "local-agent": local_agent, "tandem": tandem}
 
 
 class _Understood(Exception):

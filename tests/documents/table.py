@@ -207,6 +207,16 @@ SLOW: tuple[Job, ...] = (
         ),
         ports=(8000, 8003),
     ),
+    Job((Step("tandem ui", until="open http://127.0.0.1:8100/?key="),), ports=(8100,)),
+    Job(
+        (
+            Step(
+                "TANDEM_OPERATOR_TOKEN=choose-another tandem ui --referee http://127.0.0.1:8000",
+                until="open http://127.0.0.1:8100/?key=",
+            ),
+        ),
+        ports=(8100,),
+    ),
     Job(
         (
             Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
@@ -346,6 +356,7 @@ SLOW: tuple[Job, ...] = (
 
 PARSED: dict[str, dict[str, str]] = {
     "make evidence": {},
+    "python -m benchmarks.ui_pictures": {},
     "referee run halfspace": {},
     "referee load-test --individuals 20000": {},
     "referee run ball-paper-nonprivate": {},

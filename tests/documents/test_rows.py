@@ -99,7 +99,7 @@ def _marked(command: str) -> object:
 @pytest.mark.parametrize("command", [_marked(command) for command in sorted({*RUN, *table.PARSED, *table.EXTRAS})])
 def test_every_command_would_be_understood(command: str) -> None:
     program = next(word for word in command.split() if "=" not in word).rpartition("/")[2]
-    if program in ("referee", "curator", "local-agent", "pip") or command.startswith("python -m benchmarks"):
+    if program in ("referee", "curator", "local-agent", "tandem", "pip") or command.startswith("python -m benchmarks"):
         text = command.removesuffix(" &")
         for name, value in table.PARSED.get(command, {}).items():
             text = text.replace(name, value)
@@ -119,7 +119,9 @@ def test_every_option_that_is_named_exists() -> None:
 
 
 def test_the_tables_of_benchmarks_name_all_of_them_and_nothing_else() -> None:
-    rows = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs" / "benchmarks.md").read_text().partition("benchmarks.NAME")[2], re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`.*?`) \|", (ROOT / "docs" / "benchmarks.md").read_text().partition("benchmarks.NAME")[2], re.MULTILINE
+    )
     named = {name.split()[0] for row in rows for name in re.findall(r"`([^`]+)`", row)}
     there = {path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py")}
     there |= {path.parent.name for path in (ROOT / "benchmarks").glob("*/__main__.py")}

@@ -21,6 +21,8 @@ Scale = Callable[[_T], float]
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
 MAX_BARS = 60
 """Above so many rounds the intervals are drawn as a band and the estimates as a line."""
+MAX_POINTS = 240
+"""Points of such a band: about two pixels each. Where there are more rounds, several of them share a point."""
 _WIDTH, _LEFT, _RIGHT, _TOP, _PLOT = 720, 64, 176, 36, 240
 _LINE = 16
 """Pixels between two labels beside each other's lines, at least."""
@@ -151,10 +153,34 @@ def _bars(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> It
         yield f'<circle class="dot estimate" cx="{at:.1f}" cy="{down(r.estimate.value):.1f}" r="4.5" fill="{BLUE}"/>'
 
 
+def thinned(rounds: Sequence[Round]) -> list[tuple[int, Interval]]:
+    """Return at most :data:`MAX_POINTS` points of a band: each the last of several rounds, with an interval around all.
+
+    A point's interval holds that of each of its rounds; the first and the last round are points of their own.
+    """
+    if len(rounds) <= MAX_POINTS:
+        return [(r.number, r.estimate) for r in rounds]
+    first, *inner, last = rounds
+    size = math.ceil(len(inner) / (MAX_POINTS - 2))
+    groups = [[first], *(inner[k : k + size] for k in range(0, len(inner), size)), [last]]
+    return [
+        (
+            group[-1].number,
+            Interval(
+                group[-1].estimate.value,
+                min(r.estimate.low for r in group),
+                max(r.estimate.high for r in group),
+            ),
+        )
+        for group in groups
+    ]
+
+
 def _band(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> Iterator[str]:
-    high = " ".join(f"{across(r.number):.1f},{down(r.estimate.high):.1f}" for r in rounds)
-    low = " ".join(f"{across(r.number):.1f},{down(r.estimate.low):.1f}" for r in reversed(rounds))
-    middle = " ".join(f"{across(r.number):.1f},{down(r.estimate.value):.1f}" for r in rounds)
+    points = thinned(rounds)
+    high = " ".join(f"{across(number):.1f},{down(found.high):.1f}" for number, found in points)
+    low = " ".join(f"{across(number):.1f},{down(found.low):.1f}" for number, found in reversed(points))
+    middle = " ".join(f"{across(number):.1f},{down(found.value):.1f}" for number, found in points)
     yield f'<polygon class="band" points="{high} {low}" fill="{BLUE}" fill-opacity="0.25"/>'
     yield f'<polyline class="middle" points="{middle}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
     for r in rounds:

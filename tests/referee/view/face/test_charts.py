@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from referee.view.face.charts import MAX_BARS, by_round, compared
+from referee.view.face.charts import MAX_BARS, MAX_POINTS, by_round, compared, thinned
 from referee.view.face.values import Entry, Interval, Round
 
 EVIL = "</text><script>alert(1)</script>\x1b\x00\u202e&\"'"
@@ -54,6 +54,21 @@ def test_an_interval_is_drawn_where_its_numbers_are():
     middle = re.search(r'class="dot estimate" cx="[\d.]+" cy="([\d.]+)"', drawn).group(1)
     assert float(middle) == pytest.approx((float(low) + float(high)) / 2, abs=0.1)
     assert (float(high), float(low)) == (36.0, 276.0)  # the whole of the axis from 0 to 0.5
+
+
+@pytest.mark.parametrize("count", [MAX_POINTS, MAX_POINTS + 1, 1000, 10_007])
+def test_many_rounds_share_points_that_hold_their_intervals(count):
+    many = [Round(n, Interval(0.5, 0.5 - 1 / n, 0.5 + (n % 7) / 20), 10, "") for n in range(1, count + 1)]
+    points = thinned(many)
+    assert len(points) <= MAX_POINTS
+    assert (points[0], points[-1]) == ((1, many[0].estimate), (count, many[-1].estimate))
+    before = 0
+    for number, found in points:
+        own = many[before:number]
+        assert found.low == min(r.estimate.low for r in own)
+        assert found.high == max(r.estimate.high for r in own)
+        before = number
+    assert len(by_round(many, 0.16, [], "loss")) < 20_000
 
 
 def test_hostile_names_are_text():

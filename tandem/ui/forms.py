@@ -1,0 +1,31 @@
+"""Forms of our own pages, and of nobody else's."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from fastapi import Request
+
+from common.core.errors import BadMessage, Unauthorized
+from common.service.app import same
+from tandem.ui.guard import Rules
+
+
+async def fields_of(request: Request, rules: Rules) -> dict[str, str]:
+    """Return the fields of a form that one of our own pages has sent.
+
+    Raises
+    ------
+    Unauthorized
+        If it does not carry the token that our forms carry.
+    BadMessage
+        If it is no form.
+    """
+    try:
+        found = parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=100)
+    except ValueError:
+        raise BadMessage("what was sent is not a form") from None
+    fields = {name: values[-1] for name, values in found.items()}
+    if not same(fields.pop("token", "").encode("utf-8", "backslashreplace").decode(), rules.form_token):
+        raise Unauthorized("the form is not one of this server's pages, or the server was started again: load the page")
+    return fields

@@ -1,0 +1,153 @@
+"""The transcript of a run folder, entry by entry, as somebody reads it who verifies nothing yet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from common.core.errors import BadData, NotFound
+from common.wire.transcript import Entry
+from referee.view.operating import in_words
+
+ON_A_PAGE = 100
+"""Entries in a page of the list."""
+LINES_ON_A_PAGE = 500
+"""Lines of one entry in a page."""
+MAX_WIDTH = 1000
+"""Characters of a line that are shown."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An entry in the list.
+
+    Attributes
+    ----------
+    said
+        What it holds, in a few words.
+    signers
+        Who signed it, or something in it: the party and the beginning of its key.
+    size
+        Bytes of its line.
+    """
+
+    index: int
+    kind: str
+    said: str
+    signers: tuple[str, ...]
+    hash: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The lines of a transcript's file, without their newlines."""
+
+    lines: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, raw: bytes) -> Transcript:
+        """Take a file apart; a last line that was cut off is a line as well."""
+        return cls(tuple(line for line in raw.split(b"\n") if line))
+
+    @property
+    def pages(self) -> int:
+        """How many pages the list has."""
+        return max(1, -(-len(self.lines) // ON_A_PAGE))
+
+    def entry(self, index: int) -> Entry | None:
+        """Return an entry; None if its line is none.
+
+        Raises
+        ------
+        NotFound
+            If there is no such line.
+        """
+        if not 0 <= index < len(self.lines):
+            raise NotFound(f"the transcript has {len(self.lines)} entries, from 0; there is no entry {index}")
+        try:
+            return Entry.model_validate_json(self.lines[index])
+        except ValueError:
+            return None
+
+    def entries(self) -> list[Entry]:
+        """Return all entries.
+
+        Raises
+        ------
+        BadData
+            If there is none, or a line is no entry.
+        """
+        found = [self.entry(index) for index in range(len(self.lines))]
+        entries = [entry for entry in found if entry is not None]
+        if not entries or len(entries) < len(found):
+            number = found.index(None) + 1 if None in found else 1
+            raise BadData(f"line {number} of the transcript is no entry: it was cut off or changed")
+        return entries
+
+    def listed(self, page: int) -> list[Listed]:
+        """Return the entries of a page of the list, from page 1."""
+        first = (page - 1) * ON_A_PAGE
+        names = self._names()
+        return [self._line(index, names) for index in range(first, min(first + ON_A_PAGE, len(self.lines)))]
+
+    def line(self, index: int) -> Listed:
+        """Return an entry as the list has it.
+
+        Raises
+        ------
+        NotFound
+            If there is none.
+        """
+        self.entry(index)
+        return self._line(index, self._names())
+
+    def pretty(self, index: int) -> list[str]:
+        """Return an entry's JSON, line by line; if it is none, its characters."""
+        self.entry(index)
+        line = self.lines[index]
+        try:
+            text = json.dumps(json.loads(line), indent=2, ensure_ascii=False).split("\n")
+        except (ValueError, RecursionError):
+            text = [line.decode("utf-8", "backslashreplace")]
+        return [row if len(row) <= MAX_WIDTH else f"{row[:MAX_WIDTH]}... ({len(row):,} characters)" for row in text]
+
+    def _line(self, index: int, names: dict[str, str]) -> Listed:
+        entry, size = self.entry(index), len(self.lines[index])
+        if entry is None:
+            return Listed(index, "cannot be read", "the line is no entry: it was cut off or changed", (), "", size)
+        signers = [f"{names.get(key, 'unknown')} {key[:8]}" for key in _keys(entry.body)]
+        own = next((name for name in names.items() if name[1] == "referee"), ("", "referee"))
+        return Listed(
+            index,
+            entry.kind,
+            in_words(entry),
+            tuple(dict.fromkeys([f"referee {own[0][:8]}", *signers])),
+            entry.hash,
+            size,
+        )
+
+    def _names(self) -> dict[str, str]:
+        """Return the parties by their keys: the configuration names the referee, the terms the curator."""
+        found: dict[str, str] = {}
+        for index in range(min(2, len(self.lines))):
+            entry = self.entry(index)
+            if entry is not None and entry.kind == "terms":
+                found |= dict.fromkeys(_keys(entry.body), "curator")
+            elif entry is not None and entry.kind == "configuration":
+                found[str(entry.body.get("referee", ""))] = "referee"
+        return found
+
+
+def pages_of(rows: Sequence[str]) -> int:
+    """Return how many pages an entry's lines fill."""
+    return max(1, -(-len(rows) // LINES_ON_A_PAGE))
+
+
+def _keys(body: Any) -> Iterator[str]:
+    """Yield the keys of the signed messages in an entry."""
+    for value in body.values() if isinstance(body, dict) else ():
+        if isinstance(value, dict) and isinstance(value.get("key"), str) and "signature" in value:
+            yield value["key"]

@@ -1,0 +1,90 @@
+"""A real Chromium that looks at the page, where one is installed, and the servers that it talks to."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from common.service.app import Service, listen, server
+from common.service.connections import Limits
+from tandem.ui.guard import Rules
+from tests.tandem.ui.asking import KEY
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Start the browser; skips where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra dev)")
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium is installed here: apt-get install chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def serving(make: Any, port: int = 0) -> Iterator[int]:
+    """Serve what ``make`` returns for its port, from a thread; gives the port."""
+    listener = listen("127.0.0.1", port)
+    port = listener.getsockname()[1]
+    app: Service = make(port)
+    running = server(app, Limits(1000))
+    running.config.log_level, running.config.timeout_graceful_shutdown = "critical", 1
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield port
+    finally:
+        running.should_exit = True
+        thread.join(20)
+        listener.close()
+
+
+def rules(port: int) -> Rules:
+    return Rules(KEY, port)
+
+
+class Tab:
+    """One page of a browser, which notes what must not happen: errors in its console, requests to elsewhere."""
+
+    def __init__(self, browser: Any, port: int, **options: Any) -> None:
+        self.address = f"http://127.0.0.1:{port}"
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.wrong: list[str] = []
+        self.page.on("console", lambda said: self._note(said.type in ("error", "warning"), said.text))
+        self.page.on("pageerror", lambda error: self._note(True, str(error)))
+        self.page.on("request", lambda asked: self._note(not asked.url.startswith((self.address, "data:")), asked.url))
+        self.page.goto(f"{self.address}/?key={KEY}")
+
+    def _note(self, wrong: bool, words: str) -> None:
+        if wrong:
+            self.wrong.append(words)
+
+    def open(self, path: str) -> Any:
+        self.page.goto(self.address + path)
+        return self.page
+
+    def violations(self) -> list[str]:
+        """Return what axe-core finds on the page as it stands."""
+        pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed (extra dev)")
+        axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+        self.page.evaluate(axe)
+        found = self.page.evaluate("axe.run()")
+        return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
+
+    @property
+    def scrolls_sideways(self) -> bool:
+        return bool(self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))

@@ -1,0 +1,280 @@
+"""Pages about a running referee: what it says, what it said last while it is away, and that its token is in no page."""
+
+from __future__ import annotations
+
+import re
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from common.core.errors import NotFound, PeerUnavailable, Unauthorized
+from common.wire.messages import Configuration
+from common.wire.transcript import read
+from deploy.remote import operating
+from referee.service.app import referee_app
+from referee.service.runner import Runner
+from tandem.ui.app import ui_app
+from tandem.ui.folders import RunFolders
+from tandem.ui.watching import RefereeWatch
+from tests.clocks import Clock
+from tests.support import TOKEN, Bench, served
+from tests.tandem.ui.asking import HERE, RULES, Browser, outside
+
+EVIL = "<script>alert(1)</script>\x1b[31m"
+
+
+class Said:
+    """A referee that says what a test lets it say."""
+
+    url = "http://referee.example"
+
+    def __init__(self, finished) -> None:
+        self.lines = read(finished.transcript.splitlines())
+        self.result = finished.result
+        self.rounds: list[dict[str, float]] = []
+        self.ended = False
+        self.begun = True
+        self.error: Exception | None = None
+        self.waits_for, self.text = "agents: 5 of 400 on question 3", "round"
+        self.asked: list[tuple[object, ...]] = []
+        self.restarted = 0
+
+    def _said(self, *what) -> None:
+        self.asked.append(what)
+        if self.error is not None:
+            raise self.error
+
+    def runs(self):
+        self._said("runs")
+        line = {"run": "run", "scenario": "ball", "status": "running", "waits_for": self.waits_for}
+        return [{**line, "run": "old", "status": "done", "waits_for": ""}, line]
+
+    def state(self, run, after):
+        self._said("state", after)
+        if run != "run":
+            raise NotFound(f"there is no run {run!r}")
+        notes = [{"text": f"{self.text} {n['round']:.0f}", "numbers": n} for n in self.rounds][self.restarted :]
+        status = self.result["status"] if self.ended else "running" if self.begun else "waiting"
+        return {"status": status, "progress": notes[after:], "result": self.result if self.ended else None}
+
+    def standing(self, run):
+        self._said("standing")
+        return {"waits_for": self.waits_for, "enrolled": 6000, "asked": 900, "answered": 700, "declined": {"policy": 3}}
+
+    def configuration(self, run):
+        self._said("configuration")
+        if not self.begun:
+            raise NotFound("the run has not begun")
+        return Configuration.parse(self.lines[0].body["configuration"])
+
+    def entries(self, run, after, most):
+        self._said("entries", after, most)
+        return self.lines[after : after + most]
+
+    def ask_to_cancel(self, run):
+        self._said("cancel", run)
+
+
+def numbered(count: int, most: int = 1000) -> list[dict[str, float]]:
+    one = {"rounds": float(most), "asked": 400.0, "value": 0.2, "low": 0.15, "high": 0.25, "confidence": 0.95}
+    return [{"round": float(n), **one} for n in range(1, count + 1)]
+
+
+@pytest.fixture
+def said(undisturbed) -> Said:
+    return Said(undisturbed[1])
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def live(said, clock, runs) -> Browser:
+    return Browser(ui_app(RunFolders(runs), RULES, RefereeWatch(said, clock)))
+
+
+def test_the_list_shows_who_waits_for_what_and_what_goes_on_first(live):
+    page = live.page("/")
+    assert page.index("/referee/run") < page.index("/referee/old") < page.index("/run/tiny")
+    assert "agents: 5 of 400 on question 3" in page
+    assert not outside(page)
+
+
+def test_a_run_that_goes_on_shows_its_rounds_agents_and_budgets(live, said, clock):
+    said.rounds = numbered(3)
+    page = live.page("/referee/run")
+    assert "Round 3 of at most" in page
+    assert "0.2000, in 0.1500 to 0.2500" in page
+    assert "3 declined: policy 3" in page
+    assert "197 have not answered (yet)" in page
+    assert "900 of 6,000" in page
+    assert "differential privacy" in page
+    assert not outside(page)
+
+
+def test_only_what_is_new_is_asked_for_and_pages_share_an_answer(live, said, clock):
+    said.rounds = numbered(2)
+    live.page("/referee/run")
+    said.rounds = numbered(3)
+    live.page("/referee/run/part")
+    assert [what[1] for what in said.asked if what[0] == "state"] == [0]
+    clock.wait(1.0)
+    assert "Round 3 of" in live.page("/referee/run/part")
+    assert [what[1] for what in said.asked if what[0] == "state"] == [0, 2]
+    assert [what[0] for what in said.asked].count("configuration") == 1
+
+
+def test_what_has_not_changed_is_not_sent_again(live):
+    first = live.get("/referee/run/part")
+    again = live.get("/referee/run/part", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_time_left_follows_from_the_rounds_that_were_seen(live, said, clock):
+    said.rounds = numbered(1, most=11)
+    assert "not known until two rounds" in live.page("/referee/run")
+    for count in (2, 3):
+        clock.wait(4.0)
+        said.rounds = numbered(count, most=11)
+        page = live.page("/referee/run")
+    assert "about 4 s a round; 32 s more if all rounds are needed" in page
+
+
+def test_a_referee_that_went_away_is_said_and_comes_back_by_itself(live, said, clock):
+    said.rounds = numbered(4)
+    live.page("/referee/run")
+    said.error = PeerUnavailable("nobody answers at http://referee.example; is the service running there?")
+    clock.wait(2.0)
+    page = live.page("/referee/run")
+    assert "cannot be asked: nobody answers at http://referee.example" in page
+    assert "Round 4 of" in page
+    assert "cannot be asked" in live.page("/")
+    said.error, said.rounds, said.restarted = None, numbered(6), 0
+    clock.wait(2.0)
+    page = live.page("/referee/run")
+    assert "cannot be asked" not in page
+    assert "Round 6 of" in page
+
+
+def test_a_referee_that_was_started_again_tells_its_rounds_once(live, said, clock):
+    """Its list of notes is another one then: here it has lost the first two."""
+    said.rounds = numbered(4)
+    live.page("/referee/run")
+    said.error = PeerUnavailable("away")
+    clock.wait(2.0)
+    live.page("/referee/run")
+    said.error, said.restarted, said.rounds = None, 2, numbered(6)
+    clock.wait(2.0)
+    page = live.page("/referee/run")
+    assert [int(n) for n in re.findall(r'class="number">(\d+)</th>', page)] == [3, 4, 5, 6]
+
+
+def test_a_run_that_waits_says_for_what(live, said):
+    said.begun, said.waits_for = False, "agents: 100,000 wanted, 3 enrolled"
+    page = live.page("/referee/run")
+    assert "The run has not begun" in page
+    assert "agents: 100,000 wanted" in page
+
+
+def test_an_ended_run_shows_its_result_and_is_asked_about_no_more(live, said, clock):
+    said.ended = True
+    page = live.page("/referee/run")
+    assert "data-ended" in page
+    assert "Cancel this run" not in page
+    for numbers in said.result["rounds"]:
+        assert f"{numbers['low']:.4f}" in page
+    asked = len(said.asked)
+    clock.wait(60.0)
+    live.page("/referee/run")
+    assert len(said.asked) == asked
+
+
+def test_a_thousand_rounds_stay_a_small_page(live, said):
+    said.rounds = numbered(1000)
+    page = live.page("/referee/run/part")
+    assert "The newest 12 of 1000 rounds" in page
+    assert len(page) < 60_000
+
+
+def test_hostile_words_of_a_referee_are_text(live, said):
+    said.waits_for = said.text = EVIL
+    said.rounds = numbered(2)
+    for path in ("/", "/referee/run"):
+        page = live.page(path)
+        assert not outside(page)
+        assert "\x1b" not in page
+        assert "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize(
+    "state", [{}, {"status": 1, "progress": [3], "result": None}, {"status": "x", "progress": [{}]}]
+)
+def test_nonsense_of_a_referee_is_said(live, said, monkeypatch, state):
+    monkeypatch.setattr(said, "state", lambda run, after: state)
+    assert "is not the state of a run" in live.page("/referee/run")
+
+
+def test_a_wrong_token_says_what_to_do(live, said):
+    said.error = Unauthorized("wrong token")
+    assert "start `tandem ui` with its TANDEM_OPERATOR_TOKEN" in live.page("/")
+
+
+@pytest.mark.parametrize("name", ["none", "a%20b", "x" * 65])
+def test_an_unknown_run_is_not_found(live, name):
+    assert live.get(f"/referee/{name}").status_code in (404, 422)
+
+
+def test_cancelling_takes_our_own_form(live, said):
+    assert f'name="token" value="{RULES.form_token}"' in live.page("/referee/run")
+    refused = live.ask("POST", "/referee/run/cancel", data={"token": "wrong"}, headers={"Origin": HERE})
+    assert refused.status_code == 401
+    assert live.ask("POST", "/referee/run/cancel", headers={"Origin": HERE}).status_code == 401
+    assert live.ask("POST", "/referee/run/cancel", data={"token": RULES.form_token}).status_code == 403
+    assert live.get("/referee/run/cancel").status_code == 405
+    assert ("cancel", "run") not in said.asked
+    done = live.post("/referee/run/cancel")
+    assert (done.status_code, done.headers["location"]) == (303, "/referee/run")
+    assert ("cancel", "run") in said.asked
+
+
+@contextmanager
+def running(bench: Bench):
+    bench.referee.allow("operator", TOKEN)
+    runner = Runner(bench.referee)
+    with served(referee_app(bench.referee, runner)) as address:
+        runner.start()
+        try:
+            yield address
+        finally:
+            runner.stop()
+
+
+def test_a_real_referee_is_watched_and_its_run_cancelled_and_no_page_holds_the_token(tmp_path, runs):
+    with Bench(tmp_path / "state") as bench:
+        asked = threading.Event()
+
+        def quiet(seconds: float) -> None:  # nobody answers: the run waits until it is cancelled
+            asked.set()
+            threading.Event().wait(0.02)
+
+        bench.referee._wait = quiet
+        bench.referee.create("run", bench.chosen.wire(), 1)
+        with running(bench) as address, operating(address, TOKEN, patience=0.0) as there:
+            assert asked.wait(60)
+            watch = RefereeWatch(there)
+            browser = Browser(ui_app(RunFolders(runs), RULES, watch))
+            pages = [browser.page(path) for path in ("/", "/referee/run", "/referee/run/part", "/referee-runs")]
+            assert re.search(r"agents: 0 of [\d,]+ on question", pages[1])
+            assert "have not answered (yet)" in pages[1]
+            browser.post("/referee/run/cancel")
+            until = threading.Event()
+            for _ in range(200):
+                if watch.look("run").ended:
+                    break
+                until.wait(0.05)
+            pages.append(browser.page("/referee/run"))
+            assert "No answer: the run was cancelled" in pages[-1]
+            assert not any(TOKEN in page for page in pages)
