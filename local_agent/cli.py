@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.core.errors import BadData, BadInput, ConsentWithheld, TandemError
+from common.core.errors import BadData, BadInput, ConsentWithheld, Forged, TandemError
 from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
 
 if TYPE_CHECKING:
@@ -243,10 +243,21 @@ def read_record(path: Path) -> Records:
 
 
 def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
-    """Return the referee's key: the given one, or the one written at the first contact."""
-    from common.wire.state import claim
+    """Return the referee's key: the given one, or the one written at the first contact.
 
-    return str(claim(state / "referee", {"referee": given or _written(state) or client.key()})["referee"])
+    Raises
+    ------
+    Forged
+        If the referee at the address has another key: nothing that it says would be accepted.
+    """
+    from common.wire.state import claim
+    from local_agent.policy import PINNED
+
+    served = client.key()
+    key = str(claim(state / "referee", {"referee": given or _written(state) or served})["referee"])
+    if served != key:
+        raise Forged(f"the referee at {client.url} has the key {served[:16]}..., expected {key[:16]}..., {PINNED}")
+    return key
 
 
 def _written(state: Path) -> str | None:

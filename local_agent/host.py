@@ -11,7 +11,7 @@ from common.core.schedule import Schedule
 from common.wire import messages
 from common.wire.identity import Signed, verify
 from local_agent.agent import Agent
-from local_agent.policy import Question
+from local_agent.policy import PINNED, Question
 from local_agent.port import Hosted, RefereePort
 
 log = logging.getLogger("tandem.agent")
@@ -78,7 +78,7 @@ class Host:
     def enrol(self, token: str) -> messages.Enrolled:
         """Enrol; returns the numbers that the agents got."""
         reply = self._port.enrol(self._answerer.enrolment(), token)
-        enrolled = messages.Enrolled.parse(verify(reply, messages.Enrolled.KIND, self._referee))
+        enrolled = messages.Enrolled.parse(verify(reply, messages.Enrolled.KIND, self._referee, PINNED))
         if not isinstance(self._answerer, Agent):
             self._answerer.settle(enrolled.first)
         return enrolled
@@ -100,7 +100,7 @@ class Host:
         if assignment is None:
             return False
         kind = messages.assignment_of(assignment.kind).KIND
-        verify(assignment, kind, self._referee)  # before anything of it is used
+        verify(assignment, kind, self._referee, PINNED)  # before anything of it is used
         run = messages.run_name(assignment.message.get("run"))
         if run not in self._configurations:
             self._configurations[run] = self._port.configuration(run)

@@ -250,7 +250,7 @@ def parse(tree: Any) -> Scenario:
     try:
         return Scenario.model_validate(tree)
     except ValidationError as error:
-        raise BadScenario(explain(error)) from None
+        raise BadScenario(explain(error, Scenario)) from None
     except BadScenario:
         raise
     except TandemError as error:
