@@ -163,3 +163,15 @@ def test_commands_below_commands_are_gone_through_too():
     names = {name for name, _, _ in every_command()}
     assert {"curator ledger", "curator ledger verify", "referee run", "local-agent log"} <= names
     assert len(names) >= 27
+
+
+def test_a_party_that_cannot_start_says_why_also_below_a_deployment():
+    """Its standard input is a pipe that a thread waits on; the last line of its complaint is what people see."""
+    code = "from curator.cli import main; main()"
+    asked = {**os.environ, "PYTHONPATH": str(ROOT), cli.ENDS_WITH_STDIN: "1"}
+    arguments = [sys.executable, "-c", code, "serve", "ball", "--set", "alhpa=1"]
+    with subprocess.Popen(arguments, env=asked, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as party:
+        assert party.stderr is not None
+        said = party.stderr.read()
+        assert party.wait(60) == 2
+    assert said == "Scenario not acceptable: alhpa: unknown key (did you mean 'alpha'?)\n"
