@@ -99,7 +99,7 @@ def view(folder: Path, result: dict[str, Any]) -> RunView:
 
 def html(folder: Path, result: dict[str, Any]) -> str:
     """Return a run as the sections of its report, with the verdict first."""
-    return pages.fragment(view(folder, result), _name(result))
+    return pages.fragment(view(folder, result), _run_name(result))
 
 
 def drawn(folder: Path, result: dict[str, Any]) -> Drawing:
@@ -110,7 +110,7 @@ def drawn(folder: Path, result: dict[str, Any]) -> Drawing:
     BadInput
         If the run estimated no loss.
     """
-    found, name = view(folder, result), _name(result)
+    found, name = view(folder, result), _run_name(result)
     if found.rounds:
         return Drawing(str(pages.by_round(found, name)))
     entries = found.candidates
@@ -124,3 +124,8 @@ def drawn(folder: Path, result: dict[str, Any]) -> Drawing:
 def _name(content: Any) -> str:
     """Return a prefix of ids that two different drawings on a page do not share."""
     return f"tandem-{canonical.digest(content)[:12]}"
+
+
+def _run_name(result: dict[str, Any]) -> str:
+    """Return the prefix of a run: a function of what was found, and not of how long it took."""
+    return _name([result[key] for key in ("scenario", "answer", "estimate", "rounds")])

@@ -32,7 +32,7 @@ def in_words(given: Guarantee) -> str:
     times = f"{factor:,.2f}" if factor < 1e6 else f"{factor:.1e}"
     changed = "label were" if given.protects == "labels" else "record were"
     plain = (
-        f"Had one person's {changed} another, no outcome would be more than {times} times as likely "
+        f"If one person's {changed} another, no outcome would be more than {times} times as likely "
         f"(e to the epsilon = {given.epsilon:g})"
     )
     return plain + (
