@@ -124,7 +124,10 @@ def restore_command(
     typer.echo(f"{state} holds the ledger's {head.entries} entries again" + (": nothing more is released" * close))
 
 
-looking = application("Look at a curator's ledger: verify it, show what was charged.")
+looking = application(
+    "Look at a curator's ledger: verify it, show what was charged.\n\n"
+    "Example: curator ledger verify --state /srv/curator"
+)
 app.add_typer(looking, name="ledger")
 
 

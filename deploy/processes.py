@@ -19,7 +19,7 @@ import referee
 from common.core.errors import PeerUnavailable
 from common.scenario.resolved import ResolvedScenario
 from common.service.app import listen
-from common.service.cli import ENDS_WITH_STDIN
+from common.service.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.wire.state import write_durably
 from curator.service.startup import USERS_OWN, check_room
 from curator.state.account import Counting
@@ -131,8 +131,9 @@ class Party:
             if self._stopping:
                 return
             _let_go(self.process)
-            # Dying at once is a wrong argument, not a crash: starting it again would not help.
-            early = time.monotonic() - began < 5 and not self._lines
+            # Who ends at once, or with a reason, has a wrong argument and no crash: starting it again would not help.
+            reasoned = self.process.returncode in EXIT_STATUSES
+            early = (reasoned or time.monotonic() - began < 5) and not self._lines
             with self._said:
                 self._lives = 0 if early else self._lives - 1
                 self._said.notify_all()

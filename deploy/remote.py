@@ -19,6 +19,12 @@ LOOK = 0.2
 """Seconds between two looks at a run."""
 
 
+class RefereeAt(Client):
+    """A client of a referee."""
+
+    party = "referee"
+
+
 class Operating:
     """What an operator asks of a referee that runs somewhere.
 
@@ -103,7 +109,7 @@ class Operating:
 @contextmanager
 def operating(url: str, token: str, *, patience: float = 3.0, timeout: float = 60.0) -> Iterator[Operating]:
     """Open a connection to a referee for its operator; it is asked again for as long as the patience lasts."""
-    with closing(Client(url, patience=patience, timeout=timeout)) as client:
+    with closing(RefereeAt(url, patience=patience, timeout=timeout)) as client:
         yield Operating(client, token)
 
 
@@ -121,7 +127,7 @@ class Remote:
     """
 
     def __init__(self, url: str, token: str, *, patience: float = 60.0) -> None:
-        self._client = Client(url, patience=patience)
+        self._client = RefereeAt(url, patience=patience)
         self._headers = {"Authorization": f"Bearer {token}"}
 
     def check(self, scenario: ResolvedScenario) -> None:
@@ -134,7 +140,7 @@ class Remote:
 
     def create(self, scenario: ResolvedScenario, seed: int | None, run: str) -> None:
         """Create a run."""
-        with closing(Client(self._client.url, patience=3.0)) as greeter:
+        with closing(RefereeAt(self._client.url, patience=3.0)) as greeter:
             greeter.request("GET", "/v1/health")
         wanted = {"scenario": public(scenario), "seed": seed}
         self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)

@@ -13,7 +13,10 @@ from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import durable_secret, hold, write_durably
 from local_agent.answering import evaluate, noise_for, question_digest, randomize_one
-from local_agent.policy import Policy
+from local_agent.policy import Policy, Question
+
+ANSWERED = "answered.json"
+"""File in the state directory: what the one answer was, and what it cost."""
 
 
 class Agent:
@@ -48,7 +51,7 @@ class Agent:
         self._lock = hold(folder)
         self.identity = Identity.load_or_create(folder / "identity.key")
         self._secret = durable_secret(folder / "secret.key")
-        self._path = folder / "answered.json"
+        self._path = folder / ANSWERED
 
     def close(self) -> None:
         """Let go of the state directory."""
@@ -83,6 +86,22 @@ class Agent:
             f"this agent answers once"
         )
 
+    @property
+    def left(self) -> str:
+        """The answer that has left, or may have: what the referee sees, and never the value that was randomized."""
+        report = self.report
+        return "nothing" if report is None else f"{report.message['answer']:g}"
+
+    def examine(self, assignment: Signed, configuration: Signed) -> Question:
+        """Check a question in full, as :meth:`answer` does first; the record is not touched, nothing is spent.
+
+        Raises
+        ------
+        Forged, BadMessage, ConfigurationMismatch, PolicyRefused
+            As :meth:`local_agent.policy.Policy.check`.
+        """
+        return self._policy.check(assignment, configuration, self._record.dimension)
+
     def answer(self, assignment: Signed, configuration: Signed) -> Signed:
         """Answer a question, once; the same question again gets the same stored report.
 
@@ -93,7 +112,7 @@ class Agent:
         Forged, BadMessage, ConfigurationMismatch, PolicyRefused
             As :meth:`local_agent.policy.Policy.check`; the record is not touched then, nothing is spent.
         """
-        question = self._policy.check(assignment, configuration, self._record.dimension)
+        question = self.examine(assignment, configuration)
         asked = question.assignment
         if isinstance(asked, messages.MassAssignment):
             raise BadMessage("an assignment to very many people is none for an individual agent")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.core.errors import BadData, BadInput, TandemError
+from common.core.errors import BadData, BadInput, ConsentWithheld, Forged, TandemError
 from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
 
 if TYPE_CHECKING:
@@ -111,33 +111,68 @@ def answer_command(
     ] = None,
     max_delay: Annotated[float, typer.Option(help="Answer after a random delay of up to so many seconds.")] = 5.0,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 60.0,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree beforehand, for scripts: to one question of at most --epsilon.")
+    ] = False,
 ) -> None:
-    """Answer at most one question about one person, then stop.
+    """Show what a referee asks about one person, ask for consent, and answer at most one question; then stop.
 
     Example: local-agent answer me.json --epsilon 0.5 --referee http://127.0.0.1:8000
     """
     from common.wire.state import user_state
-    from local_agent.agent import Agent
+    from local_agent.agent import ANSWERED, Agent
     from local_agent.client import RefereeClient
+    from local_agent.consent import Consent, check_terminal
     from local_agent.host import Host
+    from local_agent.journal import Journal
     from local_agent.policy import Policy
 
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"--epsilon must be positive and finite, found {epsilon}")
     person = read_record(record)
     state = (state or user_state() / "agent").absolute()
+    # What has been agreed to and answered may be sent again.
+    check_terminal(yes or (state / ANSWERED).exists())
 
     def delay() -> float:
         return secrets.randbelow(1 << 20) / (1 << 20) * max_delay
 
     with closing(RefereeClient(referee, patience=patience)) as client:
-        key = _pin(state, referee_key, client)
-        agent = Agent(person, Policy(key, epsilon), state)
-        with closing(Host(agent, client, key, delay)) as connection:
+        policy = Policy(_pin(state, referee_key, client), epsilon)
+        agent, journal = Agent(person, policy, state), Journal(state)
+        consent = Consent(referee, policy, journal, typer.echo, lambda: yes or typer.confirm("Answer this question?"))
+        with closing(Host(agent, client, policy.referee, delay, consent=consent)) as connection:
             connection.enrol(token)
+            journal.write("enrolled", referee=referee, key=policy.referee)
             typer.echo("local-agent is enrolled and waits for its question")
-            _answer_until(connection, client, lambda: connection.finished)
-        typer.echo(f"local-agent has answered; {agent.spent}")
+            try:
+                _answer_until(connection, client, lambda: connection.finished, journal.refused)
+            except ConsentWithheld:
+                raise  # it is in the log
+            except TandemError as error:
+                journal.write("not taken" if agent.answered else "stopped", reason=error.problem, detail=error.detail)
+                raise
+            journal.write("answered", what_left=agent.left, cost=agent.spent)
+        typer.echo(f"local-agent has answered; {agent.spent}; what left: {agent.left}")
+
+
+@app.command("log")
+@fail_clearly
+def log_command(
+    state: Annotated[
+        Path | None, typer.Option(help="State directory of the agent (default: agent, in this user's own).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, as they are stored.")] = False,
+) -> None:
+    """Print what one person's agent was asked, what it answered, and what was declined or refused, oldest first.
+
+    Example: local-agent log
+    """
+    from common.wire.state import user_state
+    from local_agent.journal import entries, in_words
+
+    for entry in entries((state or user_state() / "agent").absolute()):
+        typer.echo(json.dumps(entry) if as_json else in_words(entry))
 
 
 @app.command("record")
@@ -208,10 +243,21 @@ def read_record(path: Path) -> Records:
 
 
 def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
-    """Return the referee's key: the given one, or the one written at the first contact."""
-    from common.wire.state import claim
+    """Return the referee's key: the given one, or the one written at the first contact.
 
-    return str(claim(state / "referee", {"referee": given or _written(state) or client.key()})["referee"])
+    Raises
+    ------
+    Forged
+        If the referee at the address has another key: nothing that it says would be accepted.
+    """
+    from common.wire.state import claim
+    from local_agent.policy import PINNED
+
+    served = client.key()
+    key = str(claim(state / "referee", {"referee": given or _written(state) or served})["referee"])
+    if served != key:
+        raise Forged(f"the referee at {client.url} has the key {served[:16]}..., expected {key[:16]}..., {PINNED}")
+    return key
 
 
 def _written(state: Path) -> str | None:
@@ -219,11 +265,17 @@ def _written(state: Path) -> str | None:
     return str(json.loads(path.read_bytes())["referee"]) if path.exists() else None
 
 
-def _answer_until(connection: Host, client: RefereeClient, finished: Callable[[], bool]) -> None:
+def _answer_until(
+    connection: Host,
+    client: RefereeClient,
+    finished: Callable[[], bool],
+    refused: Callable[[TandemError], None] = lambda error: None,
+) -> None:
     while not finished():
         try:
             busy = connection.step()
         except TandemError as error:
+            refused(error)
             if error.status == 503 or (connection.declined and connection.individual):
                 raise
             log.warning("%s: %s", error.title, error.detail)

@@ -18,6 +18,7 @@ class RefereeClient(Client):
         Seconds after which the referee wants the next poll.
     """
 
+    party = "referee"
     pause = 0.0
 
     def key(self) -> str:

@@ -11,6 +11,7 @@ from common.core.schedule import Schedule
 from common.wire import messages
 from common.wire.identity import Signed, verify
 from local_agent.agent import Agent
+from local_agent.policy import PINNED, Question
 from local_agent.port import Hosted, RefereePort
 
 log = logging.getLogger("tandem.agent")
@@ -39,6 +40,9 @@ class Host:
         Draws how many seconds to wait before an individual's answer leaves; never looks at the record. By default none.
     schedule
         With which clock answers of real people are held until a public time (:func:`public_seconds`).
+    consent
+        Asks an individual whether to answer a question that passed every check; raises if not. By default nobody is
+        asked.
     """
 
     def __init__(
@@ -48,12 +52,14 @@ class Host:
         referee: str,
         delay: Callable[[], float] = lambda: 0.0,
         schedule: Schedule | None = None,
+        consent: Callable[[Question], None] | None = None,
     ) -> None:
         self._answerer = answerer
         self._port = port
         self._referee = referee
         self._delay = delay
         self._schedule = schedule or Schedule()
+        self._consent = consent
         self._configurations: dict[str, Signed] = {}
         self.finished = False
         """Whether an individual's report has reached the referee, or it has said that it will not take it."""
@@ -72,7 +78,7 @@ class Host:
     def enrol(self, token: str) -> messages.Enrolled:
         """Enrol; returns the numbers that the agents got."""
         reply = self._port.enrol(self._answerer.enrolment(), token)
-        enrolled = messages.Enrolled.parse(verify(reply, messages.Enrolled.KIND, self._referee))
+        enrolled = messages.Enrolled.parse(verify(reply, messages.Enrolled.KIND, self._referee, PINNED))
         if not isinstance(self._answerer, Agent):
             self._answerer.settle(enrolled.first)
         return enrolled
@@ -90,16 +96,17 @@ class Host:
             # It answered, and then a crash or a referee that was away came between: the same report again.
             self._hand_in(self._answerer.report)
             return True
-        poll = messages.Poll(participant=self._answerer.identity.public)
-        assignment = self._port.poll(self._answerer.identity.sign(poll.KIND, poll.wire()))
+        assignment = self._poll()
         if assignment is None:
             return False
         kind = messages.assignment_of(assignment.kind).KIND
-        verify(assignment, kind, self._referee)  # before anything of it is used
+        verify(assignment, kind, self._referee, PINNED)  # before anything of it is used
         run = messages.run_name(assignment.message.get("run"))
         if run not in self._configurations:
             self._configurations[run] = self._port.configuration(run)
         try:
+            if not self._agreed(assignment, self._configurations[run]):
+                return False
             report = self._answer(assignment, self._configurations[run])
         except (Refused, BadInput, Forged) as error:
             # One question that these people must not answer keeps nobody from the others.
@@ -111,6 +118,24 @@ class Host:
         else:
             self._port.report_packed(*report)
         return True
+
+    def _poll(self) -> Signed | None:
+        poll = messages.Poll(participant=self._answerer.identity.public)
+        return self._port.poll(self._answerer.identity.sign(poll.KIND, poll.wire()))
+
+    def _agreed(self, assignment: Signed, configuration: Signed) -> bool:
+        """Ask for consent, if somebody is to be asked; tell whether the question is still open then.
+
+        A person takes their time, and an answer to a question that has closed meanwhile would be spent on nobody.
+        """
+        if self._consent is None or not isinstance(self._answerer, Agent):
+            return True
+        self._consent(self._answerer.examine(assignment, configuration))
+        again = self._poll()
+        if again is not None and again.message == assignment.message:
+            return True
+        log.warning("the question was closed while you decided: nothing was answered, nothing is spent")
+        return False
 
     def _answer(self, assignment: Signed, configuration: Signed) -> Signed | tuple[Signed, bytes]:
         seconds = public_seconds(assignment)

@@ -12,6 +12,11 @@ from common.vocabulary.queries.base import QUERIES, Query
 from common.wire import messages
 from common.wire.identity import Signed, verify
 
+PINNED = (
+    "the key that this agent has pinned: this is another referee, or one that has lost its key; only if you know why "
+    "the key has changed, begin with a fresh --state"
+)
+
 
 @dataclass(frozen=True)
 class Question:
@@ -67,9 +72,9 @@ class Policy:
             If the kind of query or hypothesis or the mechanism's cost is not accepted, the query needs features that
             the record lacks, or the mechanism cannot randomize what the query says.
         """
-        agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee))
+        agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee, PINNED))
         form = messages.assignment_of(assignment.kind)
-        message = verify(assignment, form.KIND, self.referee)
+        message = verify(assignment, form.KIND, self.referee, PINNED)
         for hypothesis in sorted(hypothesis_kinds(message.get("query")) - self.hypotheses):
             # Before it is parsed: parsing is what this agent has not agreed to.
             raise PolicyRefused(

@@ -61,6 +61,9 @@ def run_command(
 ) -> None:
     """Run a scenario to its result, and leave a run folder that can be audited.
 
+    Progress is on stderr, with the time left and the trend of the loss: each round on a terminal, else rounds 1 to 10,
+    20, 30, ..., 100, 200, ...
+
     Example: referee run ball --seed 1 --deployment processes
     """
     from common.scenario import loading

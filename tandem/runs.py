@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.core.errors import RunFailed
+from common.core.errors import NotFound, RunFailed
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
@@ -19,6 +19,7 @@ from deploy.running import carry_out
 from referee.audit.audit import Audit as Audit
 from referee.audit.audit import audit as audit_folder
 from referee.view.show import plans
+from tandem.showing import Drawing, Estimate, Promises, drawn, html
 
 AnyScenario = str | Path | Mapping[str, Any]
 """The name of a shipped scenario, a YAML file, or a tree of the same keys."""
@@ -45,14 +46,32 @@ class Run:
         return str(self.result["status"])
 
     @property
-    def estimate(self) -> dict[str, float] | None:
+    def estimate(self) -> Estimate | None:
         """What the agents' answers show: value, low, high, confidence."""
-        return None if self.result["estimate"] is None else dict(self.result["estimate"])
+        return None if self.result["estimate"] is None else Estimate(self.result["estimate"])
 
     @property
-    def privacy(self) -> dict[str, dict[str, float | None]]:
+    def privacy(self) -> Promises:
         """The guarantee of each of the curator's people, and of each agent."""
-        return dict(self.result["privacy"])
+        return Promises(self.result["privacy"])
+
+    def plot(self) -> Drawing:
+        """Draw the rounds against the level, else the candidates, else the one estimate, as the report does.
+
+        Raises
+        ------
+        BadInput
+            If the run estimated no loss.
+        NotFound
+            If the run folder is gone, with the scenario in it.
+        """
+        return drawn(self.folder, self.result)
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return html(self.folder, self.result)
+        except NotFound:
+            return None  # a notebook then shows the text
 
     @property
     def hypothesis(self) -> Hypothesis:

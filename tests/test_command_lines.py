@@ -172,9 +172,9 @@ def test_an_agent_without_a_referee_or_a_record(tmp_path):
     ]
     for content, why in records:
         me.write_text(content)
-        fails(agent_command, ["answer", str(me), *dead], 1, why)
+        fails(agent_command, ["answer", str(me), "--yes", *dead], 1, why)
     me.write_bytes(b"\xff\xfe\x00")
-    fails(agent_command, ["answer", str(me), *dead], 1, str(me))
+    fails(agent_command, ["answer", str(me), "--yes", *dead], 1, str(me))
     fails(agent_command, ["answer", str(tmp_path / "none.json"), *dead], 1, "cannot be read")
     fails(agent_command, ["answer", str(me), *dead, "--epsilon", "0"], 1, "--epsilon")
     fails(agent_command, ["host", "ball", *SETS, *dead], 1, "nobody answers")

@@ -5,12 +5,16 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import scenarios
+from common.core.errors import BadInput, BadScenario
 from common.core.nearest import nearest
 from common.service import cli
 from common.service.cli import version
@@ -59,6 +63,10 @@ def test_a_shell_completes_commands():
         (["rnu", "ball"], "Did you mean 'run'?"),
         (["plan", "bal"], "no shipped scenario is called 'bal' (did you mean 'ball'?); there are: adult"),
         (["list", "learner"], "there is no kind 'learner' (did you mean 'learners'?) to list"),
+        (["plan", "ball", "--set", "alhpa=0.1"], "alhpa: unknown key (did you mean 'alpha'?)"),
+        (["plan", "ball", "--set", "agents.bacth=3"], "agents.bacth: unknown key (did you mean 'batch'?)"),
+        (["plan", "ball", "--set", "curator.learner.stesp=3"], "stesp: unknown key (did you mean 'steps'?)"),
+        (["plan", "ball", "--set", "source.distribution.nmae=3"], "nmae: unknown key (did you mean 'name'?)"),
         (["plan", "ball", "--set", "protocol=learn-and-tets"], "(did you mean 'learn-and-test'?)"),
         (["plan", "ball", "--set", "curator.learner.name=sdg"], "(did you mean 'sgd'?)"),
         (["plan", "ball", "--set", "agents.mechanism.name=wanrer"], "(did you mean 'warner'?)"),
@@ -103,3 +111,68 @@ def test_scenarios_are_listed_with_all_that_they_say_of_themselves():
     shown = " ".join(RUNNER.invoke(referee_command, ["list", "scenarios"]).stdout.split())
     for name in scenarios.names():
         assert f"{name} {scenarios.heading(name).title}" in shown
+
+
+def every_command() -> Iterator[tuple[str, list[str], typer.Typer]]:
+    """Go through all commands, also those below another one."""
+    for program, application in zip(("referee", "curator", "local-agent"), COMMANDS, strict=True):
+        waiting: list[tuple[list[str], Any]] = [([], typer.main.get_command(application))]
+        while waiting:
+            path, command = waiting.pop()
+            if path:
+                yield " ".join((program, *path)), path, application
+            waiting += [([*path, name], below) for name, below in getattr(command, "commands", {}).items()]
+
+
+@pytest.mark.parametrize(("name", "path", "application"), [pytest.param(*c, id=c[0]) for c in every_command()])
+def test_every_command_shows_an_example_of_itself_and_its_exit_statuses(name, path, application):
+    shown = RUNNER.invoke(application, [*path, "--help"])
+    words = " ".join(shown.stdout.split())
+    assert shown.exit_code == 0
+    example = words.partition("Example: ")[2]
+    assert name in example.partition("Options:")[0]
+    assert cli.EXIT_HELP in words
+
+
+def test_the_page_about_commands_has_the_exit_statuses_that_are_defined():
+    page = (ROOT / "docs" / "commands.md").read_text()
+    rows = [
+        line.strip("| ").split(" | ", 1) for line in page.splitlines() if line.startswith("| ") and line[2].isdigit()
+    ]
+    assert {int(status): meaning for status, meaning in rows} == cli.EXIT_STATUSES
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [(BadScenario("x"), 2), (BadInput("x"), 1), (OSError("x"), 1), (KeyboardInterrupt(), 130), (None, 0)],
+)
+def test_commands_end_with_the_statuses_that_are_documented(raised, status, capsys):
+    application = cli.application("Try it.")
+
+    @application.command("do")
+    @cli.fail_clearly
+    def do() -> None:
+        if raised is not None:
+            raise raised
+
+    done = RUNNER.invoke(application, ["do"])
+    assert done.exit_code == status
+    assert status in cli.EXIT_STATUSES
+
+
+def test_commands_below_commands_are_gone_through_too():
+    names = {name for name, _, _ in every_command()}
+    assert {"curator ledger", "curator ledger verify", "referee run", "local-agent log"} <= names
+    assert len(names) >= 27
+
+
+def test_a_party_that_cannot_start_says_why_also_below_a_deployment():
+    """Its standard input is a pipe that a thread waits on; the last line of its complaint is what people see."""
+    code = "from curator.cli import main; main()"
+    asked = {**os.environ, "PYTHONPATH": str(ROOT), cli.ENDS_WITH_STDIN: "1"}
+    arguments = [sys.executable, "-c", code, "serve", "ball", "--set", "alhpa=1"]
+    with subprocess.Popen(arguments, env=asked, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as party:
+        assert party.stderr is not None
+        said = party.stderr.read()
+        assert party.wait(60) == 2
+    assert said == "Scenario not acceptable: alhpa: unknown key (did you mean 'alpha'?)\n"

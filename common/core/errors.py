@@ -15,6 +15,7 @@
     ├── Refused                       well formed, but a party's own rules forbid it; nothing changed
     │   ├── BudgetExceeded            the curator's or an agent's privacy budget
     │   ├── PolicyRefused             outside a party's own policy (more steps, a kind it does not accept, ...)
+    │   ├── ConsentWithheld           a person was asked whether to answer, and said no
     │   ├── PatternViolation          not this party's turn: outside the protocol's message pattern
     │   ├── AlreadyAnswered           an agent asked or answering twice
     │   ├── Conflict                  same id, different content
@@ -146,6 +147,12 @@ class PolicyRefused(Refused):
     """Outside a party's own policy."""
 
     problem, title = "policy", "Outside this party's policy"
+
+
+class ConsentWithheld(Refused):
+    """A person was asked whether to answer, and said no: nothing was answered, nothing is spent."""
+
+    problem, title = "consent-withheld", "Not agreed to"
 
 
 class PatternViolation(Refused):

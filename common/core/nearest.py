@@ -14,5 +14,5 @@ def nearest(name: object, known: Iterable[str]) -> str:
         return ""
     import difflib  # only where something is wrong
 
-    near = difflib.get_close_matches(name, list(known), 1, 0.6)
+    near = difflib.get_close_matches(name, list(known), 1, 0.65)
     return f" (did you mean {near[0]!r}?)" if near else ""

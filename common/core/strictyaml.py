@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -27,6 +28,25 @@ def load(text: str) -> Any:
         return loader.construct_document(tree)
     finally:
         loader.dispose()
+
+
+def place(text: str, path: Sequence[int | str]) -> tuple[int, int] | None:
+    """Return the line and the column, from 1, of the deepest node of a document that a path of keys leads to.
+
+    Parts of the path that no mapping or list has are passed over; None if the document has none of them.
+    """
+    node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
+    found: yaml.Mark | None = None
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if key.value == part:
+                    found, node = key.start_mark, value
+                    break
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            found = node.start_mark
+    return None if found is None else (found.line + 1, found.column + 1)
 
 
 def _check(node: yaml.Node, known: set[int]) -> None:

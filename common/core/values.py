@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from common.core import canonical
 from common.core.errors import BadMessage
+from common.core.nearest import nearest
 
 
 class Value(BaseModel):
@@ -37,20 +39,44 @@ class Value(BaseModel):
         try:
             return cls.model_validate(wire)
         except ValidationError as error:
-            raise BadMessage(f"{cls.__name__}: {explain(error)}") from None
+            raise BadMessage(f"{cls.__name__}: {explain(error, cls)}") from None
 
 
 _PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}
 
 
-def explain(error: ValidationError) -> str:
-    """Say the first problem of a validation error in one line, without echoing long inputs."""
+def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """Say the first problem of a validation error in one line, without echoing long inputs.
+
+    Parameters
+    ----------
+    model
+        What was validated: an unknown key is compared with the keys that it has there.
+    """
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "value"
     plain = _PLAIN.get(first["type"])
     said = plain or f"{first['msg']}, found {_short(first.get('input'))}"
+    if first["type"] == "extra_forbidden" and model is not None:
+        said += nearest(first["loc"][-1], _keys(model, first["loc"][:-1]))
     more = error.error_count() - 1
     return f"{where}: {said}" + (f" (and {more} more)" if more else "")
+
+
+def _keys(model: type[BaseModel], path: Sequence[int | str]) -> set[str]:
+    """Return the keys that there are at a path below a model; a place in a list or union is no key of any."""
+    found = [model]
+    for part in path:
+        deeper = [one.model_fields[str(part)].annotation for one in found if str(part) in one.model_fields]
+        found = [one for annotation in deeper for one in _models(annotation)] or found
+    return {name for one in found for name in one.model_fields}
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
 
 
 def _short(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from common.people.spec import locate
 from common.people.tables.schema import described
 from common.people.tables.source import TableSource
 from common.scenario.scenario import Scenario, parse
+from common.service.cli import version
 
 _KINDS_OF_PEOPLE = {"distribution", "table"}
 """Keys of which people have one: a tree with one of them replaces another, whole."""
@@ -60,7 +62,26 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
     BadScenario
         Naming the first unknown key or wrong value.
     """
-    return parse(_tree(name_or_path, overrides))
+    tree = _tree(name_or_path, overrides)
+    return parse(tree, partial(_place, name_or_path, overrides or []))
+
+
+def _place(name_or_path: str, overrides: list[str], path: Sequence[int | str], kind: str) -> str:
+    """Say where a wrong key stands in a file, and why a key may be unknown that is like no other.
+
+    What an option has set stands in no file.
+    """
+    if name_or_path in shipped():
+        return ""
+    names = [str(part) for part in path]
+    given = (override.partition("=")[0].split(".") for override in overrides)
+    if any(names[: len(set_by)] == set_by for set_by in given):
+        return ""
+    text = Path(name_or_path).read_text("utf-8")
+    at = strictyaml.place(text, path) or strictyaml.place(text, ("real", *path[:1]))
+    where = f"{name_or_path}, line {at[0]}, column {at[1]}" if path and at else name_or_path
+    newer = "; a key of a newer version is unknown to this one, " + version() if kind == "extra_forbidden" else ""
+    return f" ({where}{newer})"
 
 
 def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:

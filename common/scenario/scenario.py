@@ -8,6 +8,7 @@ party reads the same file and takes only its own: the curator ``source`` and ``c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, Literal, Self
 
@@ -239,8 +240,14 @@ class Scenario(Value):
         return self
 
 
-def parse(tree: Any) -> Scenario:
+def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda path, kind: "") -> Scenario:
     """Validate a scenario from its YAML/JSON tree.
+
+    Parameters
+    ----------
+    place
+        Says where a wrong key stands, given its path and pydantic's name of what is wrong with it; empty, or behind a
+        space. The path is empty where a whole section does not fit together.
 
     Raises
     ------
@@ -250,8 +257,7 @@ def parse(tree: Any) -> Scenario:
     try:
         return Scenario.model_validate(tree)
     except ValidationError as error:
-        raise BadScenario(explain(error)) from None
-    except BadScenario:
-        raise
+        first = error.errors(include_url=False, include_context=False)[0]
+        raise BadScenario(explain(error, Scenario) + place(first["loc"], first["type"])) from None
     except TandemError as error:
-        raise BadScenario(error.detail) from None
+        raise BadScenario(error.detail + place((), "")) from None

@@ -9,9 +9,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
+import typer.core
 
 from common.core.errors import BadScenario, TandemError
 from common.core.plain import PlainFormatter, plain
@@ -23,6 +24,26 @@ R = TypeVar("R")
 
 
 DISTRIBUTION = "tandem-hybrid"
+
+EXIT_STATUSES = {
+    0: "done",
+    1: "it failed, was refused, or found something wrong: one line on stderr says what, where, and what to do",
+    2: "wrong usage: an option, an argument or the scenario; nothing was started",
+    130: "interrupted; the same command with the same folder goes on",
+}
+"""What each exit status of every command means; help and docs/commands.md say the same."""
+EXIT_HELP = "Exit status: " + "; ".join(f"{status} {meaning}" for status, meaning in EXIT_STATUSES.items()) + "."
+
+
+class _Teaching(typer.core.TyperGroup):
+    """A command of commands, each of which ends its help with what its exit status means."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            found.epilog = EXIT_HELP
+        return found
 
 
 def version() -> str:
@@ -44,7 +65,9 @@ def _print_version(context: typer.Context, asked: bool) -> None:
 def application(summary: str) -> typer.Typer:
     """Return a command with Tandem's manners: ``--version``, completion, plain help, "did you mean"."""
     app = typer.Typer(
+        cls=_Teaching,
         help=summary,
+        epilog=EXIT_HELP,
         no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,
@@ -101,7 +124,9 @@ def end_with_stdin() -> None:
 
 
 def _end_at_eof() -> None:
-    sys.stdin.buffer.read()
+    # Not through sys.stdin: a thread that holds its lock would crash an interpreter that ends by itself.
+    while os.read(0, 1 << 12):
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 

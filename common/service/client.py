@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 
-from common.core.errors import URN, BadInput, CannotWrite, PeerMisbehaved, PeerUnavailable, from_document
+from common.core.errors import URN, BadInput, CannotWrite, PeerMisbehaved, PeerUnavailable, Unauthorized, from_document
 from common.wire.identity import Signed
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -15,7 +15,9 @@ PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 class Client:
-    """Requests to one service. All of Tandem's requests are idempotent, so each may be repeated until it is answered.
+    """Requests to one service, which messages call :attr:`party`.
+
+    All of Tandem's requests are idempotent, so each may be repeated until it is answered.
 
     Parameters
     ----------
@@ -33,6 +35,8 @@ class Client:
     BadInput
         If ``url`` is not an address of a web service.
     """
+
+    party: ClassVar[str] = "service"
 
     def __init__(
         self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None, timeout: float = 60.0
@@ -77,14 +81,39 @@ class Client:
                 time.sleep(PAUSES[0])
                 continue
             if response is not None and (response.status_code != 503 or _cannot_write(response)):
-                return _checked(response)
+                return self._checked(response)
             if response is not None:
                 why = "it answers 503"
             pause = PAUSES[min(attempt, len(PAUSES) - 1)]
             attempt += 1
             if time.monotonic() - began + pause > patience:
-                raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the service running there?")
+                raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the {self.party} running there?")
             time.sleep(pause)
+
+    def _checked(self, response: httpx.Response) -> httpx.Response:
+        """Return a response that is a success; raise what another one says, and who says it."""
+        if response.is_success:
+            return response
+        asked = f"{response.request.method} {response.request.url}"
+        try:
+            document = response.json()
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise PeerMisbehaved(
+                f"{asked} was answered {response.status_code} without a problem document; is that the address of the "
+                f"{self.party}?"
+            )
+        if not str(document.get("type")).startswith(URN):
+            said = str(document.get("detail", document.get("title", "no reason given")))
+            raise PeerMisbehaved(
+                f"{asked} was answered {response.status_code} ({said}): what listens there is not the {self.party}, or "
+                "one of another version; check the address"
+            )
+        error = from_document(document)
+        if isinstance(error, Unauthorized):
+            error = Unauthorized(f"the {self.party} at {self.url} says: {error.detail}", **error.members)
+        raise error
 
     def document(self, method: str, path: str, **parts: Any) -> dict[str, Any]:
         """Send a request and return the JSON object that it is answered with.
@@ -129,15 +158,3 @@ def _cannot_write(response: httpx.Response) -> bool:
         return bool(response.json()["type"] == URN + CannotWrite.problem)
     except (ValueError, KeyError, TypeError):
         return False
-
-
-def _checked(response: httpx.Response) -> httpx.Response:
-    if response.is_success:
-        return response
-    try:
-        document = response.json()
-    except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        raise PeerMisbehaved(f"{response.request.url} answered {response.status_code} without a problem document")
-    raise from_document(document)

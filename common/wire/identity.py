@@ -97,8 +97,13 @@ def covered(kind: str, payload: bytes) -> bytes:
     return _DOMAIN + kind.encode() + b"\x00" + payload
 
 
-def verify(signed: Signed, kind: str, key: str | None = None) -> dict[str, Any]:
+def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> dict[str, Any]:
     """Return the message if it is of the kind, signed by its key, and that key is the expected one (if given).
+
+    Parameters
+    ----------
+    whose
+        Whose key is expected, and what to do if another one signed: the end of the sentence that says so.
 
     Raises
     ------
@@ -108,7 +113,8 @@ def verify(signed: Signed, kind: str, key: str | None = None) -> dict[str, Any]:
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     if key is not None and signed.key != key:
-        raise Forged(f"signed by {signed.key[:16]}..., expected {key[:16]}...")
+        told = f", {whose}" if whose else ""
+        raise Forged(f"this {kind!r} is signed by {signed.key[:16]}..., expected {key[:16]}...{told}")
     verify_bytes(signed.key, kind, canonical.encode(signed.message), signed.signature)
     return signed.message
 

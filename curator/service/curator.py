@@ -70,6 +70,12 @@ def planned_events(
     return [learner.event(bound) for bound in bounds]
 
 
+_OBEYED = (
+    "the key of the referee that this curator obeys: another referee asks, or the same one has lost its key; put its "
+    "key back, or start a curator with a fresh --state, which is charged to its people as a further run"
+)
+
+
 class Curator:
     """One curator with one sample and one budget.
 
@@ -196,7 +202,9 @@ class Curator:
         BudgetExceeded
             If another run already has the budget, or its people have spent theirs in other runs.
         """
-        configuration = messages.Configuration.parse(verify(signed, messages.Configuration.KIND, self._referee))
+        configuration = messages.Configuration.parse(
+            verify(signed, messages.Configuration.KIND, self._referee, _OBEYED)
+        )
         if configuration.referee != signed.key:
             raise ConfigurationMismatch("the configuration names another referee than the one that signed it")
         digest = configuration.fingerprint()
@@ -241,7 +249,7 @@ class Curator:
         Forged, BadMessage, ConfigurationMismatch, RolledBack, PolicyRefused
             As :meth:`perform`.
         """
-        request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee))
+        request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee, _OBEYED))
         operation = self._policy.read(request.operation)
         self._check_run(request)
         return request, operation
@@ -254,7 +262,7 @@ class Curator:
         Forged, BadMessage, ConfigurationMismatch, RolledBack, CannotWrite
             As :meth:`perform`.
         """
-        received = messages.Acknowledgement.parse(verify(signed, messages.Acknowledgement.KIND, self._referee))
+        received = messages.Acknowledgement.parse(verify(signed, messages.Acknowledgement.KIND, self._referee, _OBEYED))
         self._check_run(received)
         with self._lock:
             self._ledger.acknowledge(signed)

@@ -83,7 +83,10 @@ class Registrar:
             If it was not allowed for this purpose.
         """
         if (purpose, token_hash(token)) not in self._tokens:
-            raise Unauthorized(f"this needs a valid {purpose} token (Authorization: Bearer ...)")
+            raise Unauthorized(
+                f"this needs a valid {purpose} token (Authorization: Bearer ...): it is missing, wrong, or was "
+                f"replaced by another; take the TANDEM_{purpose.upper()}_TOKEN with which the referee was last started"
+            )
 
     def admits(self, token: str) -> None:
         """Check that a token admits participants of some kind.

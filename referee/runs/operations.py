@@ -21,6 +21,12 @@ def operation_request(run: str, digest: str, number: int, operation: Operation[A
     return messages.Perform(run=run, digest=digest, operation_id=str(number), operation=operation.wire(), seen=seen)
 
 
+_CURATORS = (
+    "the key of the curator that agreed to this run: another curator answers at its address, or it has lost its key; "
+    "start the curator with the state directory of this run"
+)
+
+
 def check_release(body: dict[str, Any], request: messages.Perform, key: str) -> messages.Release:
     """Return the release in an operation's transcript entry if the curator signed it for exactly this request.
 
@@ -31,7 +37,7 @@ def check_release(body: dict[str, Any], request: messages.Perform, key: str) -> 
     PeerMisbehaved
         If it answers another request, or its ledger does not hold what it showed before.
     """
-    release = messages.Release.parse(verify(Signed.parse(body["release"]), messages.Release.KIND, key))
+    release = messages.Release.parse(verify(Signed.parse(body["release"]), messages.Release.KIND, key, _CURATORS))
     expected = (request.run, request.digest, request.operation_id, request.fingerprint())
     if (release.run, release.digest, release.operation_id, release.request) != expected:
         raise PeerMisbehaved(f"the curator's release does not answer operation {request.operation_id}")

@@ -19,6 +19,7 @@ class CuratorClient(Client):
         The referee's: it announces each request, so that the curator reads its body. Without one it reads 4 KiB.
     """
 
+    party = "curator"
     identity: Identity | None = None
 
     def open_run(self, signed: Signed) -> Signed:

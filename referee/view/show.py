@@ -24,6 +24,7 @@ from referee.audit.audit import Audit
 from referee.view.face.building import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
 from referee.view.face.wording import about_a_loss
 from referee.view.intervals import in_words, judged_in_words
+from referee.view.pace import Outlook, Pace
 
 _OUT = Console()
 _ERR = Console(stderr=True)
@@ -36,7 +37,7 @@ OnProgress = Callable[[str, dict[str, float]], None]
 
 @contextmanager
 def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> Iterator[OnProgress]:
-    """Show the progress of a run on stderr; a line per round where stderr is no terminal."""
+    """Show the progress of a run on stderr, with the time left; fewer and fewer lines where stderr is no terminal."""
     if quiet:
         yield lambda text, numbers: None
         return
@@ -46,7 +47,9 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
     for warning in () if fits is None else fits.warnings:
         title += f"\nbefore anything is spent: {warning}"
     if not _ERR.is_terminal:
-        yield _plain(title)
+        pace = Pace(_plain(title))
+        yield pace
+        pace.flush()
         return
     _ERR.print(title)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -56,21 +59,24 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
         def on_progress(text: str, numbers: dict[str, float]) -> None:
             progress.console.print(_line(text, numbers), highlight=False)
             total, done = numbers.get("rounds"), numbers.get("round")
-            progress.update(task, description=f"after {_shown(text)}", total=total, completed=done)
+            left = f", {outlook.after(numbers)}" if done else ""
+            progress.update(task, description=f"after {_shown(text)}{left}", total=total, completed=done)
 
+        outlook = Outlook()
         yield on_progress
 
 
-def _plain(title: str) -> OnProgress:
+def _plain(title: str) -> Callable[[str, dict[str, float], str], None]:
     """Say the title with the first progress: a run that cannot begin says one line only, why."""
     waiting = [title]
 
-    def on_progress(text: str, numbers: dict[str, float]) -> None:
+    def say(text: str, numbers: dict[str, float], more: str) -> None:
         while waiting:
             _ERR.print(waiting.pop(), soft_wrap=True)
-        _ERR.print(_line(text, numbers), highlight=False, soft_wrap=True)
+        told = f" ({more})" if more else ""
+        _ERR.print(_line(text, numbers) + told, highlight=False, soft_wrap=True)
 
-    return on_progress
+    return say
 
 
 def _shown(text: str) -> str:

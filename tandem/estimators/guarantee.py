@@ -8,6 +8,8 @@ from common.core.values import Value
 from common.privacy.guarantee import Guarantee as Promise
 from common.privacy.guarantee import Protected, of_agent, of_curator
 from common.privacy.rounding import up
+from referee.view.face.pages import promises
+from tandem.showing import Drawing, of_epsilons
 
 
 class Spending(Value):
@@ -101,6 +103,22 @@ class Guarantee(Value):
             f"{fits}: {seeded}each of the curator's people has {self.curator}; "
             f"each of the population's {self.agent}{public}"
         )
+
+    def plot(self) -> Drawing:
+        """Draw the epsilons of both sides, over all fits; a smaller one protects more.
+
+        Raises
+        ------
+        BadInput
+            If nothing is promised to anybody.
+        """
+        return of_epsilons({"curator": self.curator.epsilon, "agent": self.agent.epsilon})
+
+    def _repr_html_(self) -> str:
+        taken = "; ".join(self.assumptions)
+        seeded = "SIMULATED: whoever knows the seed can undo all of it. " if self.simulated else ""
+        public = f"Taken for public: {taken}." if taken else ""
+        return promises({"curator": self.curator.wire(), "agent": self.agent.wire()}, f"{seeded}{public}".strip())
 
 
 def _sum(values: list[float]) -> float:

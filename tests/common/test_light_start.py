@@ -115,7 +115,7 @@ def test_an_agent_answers_a_real_question_without_loading_more_than_it_needs(tmp
             host.enrol(TOKEN)
             said: list[str] = []
             arguments = ["answer", str(tmp_path / "me.json"), "--epsilon", "2", "--referee", address]
-            arguments += ["--max-delay", "0.05", "--state", str(tmp_path / "me")]
+            arguments += ["--yes", "--max-delay", "0.05", "--state", str(tmp_path / "me")]
             agent = threading.Thread(
                 target=lambda: said.append(python(ANSWER, *arguments, TANDEM_ENROLMENT_TOKEN=TOKEN))
             )

@@ -55,7 +55,7 @@ def test_a_population_and_a_few_individuals_answer_the_same_question(tmp_path):
                 host.enrol(TOKEN)
             me = tmp_path / "me.json"
             me.write_text(json.dumps(PERSON))
-            arguments = ["answer", str(me), "--epsilon", "2", "--referee", address, "--max-delay", "0.05"]
+            arguments = ["answer", str(me), "--epsilon", "2", "--referee", address, "--max-delay", "0.05", "--yes"]
             arguments += ["--state", str(tmp_path / "me")]
             said: list[str] = []
             command = threading.Thread(

@@ -232,7 +232,7 @@ SLOW: tuple[Job, ...] = (
             Step("curator serve ball --seed 1", until=""),
             Step("local-agent host ball --seed 1", until=""),
             Step("referee serve &", until="listens on"),
-            Step("local-agent answer me.json --epsilon 0.5", until="is enrolled and waits for its question"),
+            Step("local-agent answer me.json --epsilon 0.5 --yes", until="is enrolled and waits for its question"),
             Step(
                 "referee run ball --seed 1 --deployment http://127.0.0.1:8000", ("status done: ", "15,541,333 enrolled")
             ),

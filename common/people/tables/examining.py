@@ -148,7 +148,9 @@ def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Ta
             found.positive, found.negative = found.positive + positive, found.negative + negative
     except BadData as error:
         remedy = "nothing after this place was read: mend it, and check again"
-        found.findings.append(_of("unreadable", "stops", path.name, None, 1, (), error.detail, remedy))
+        found.findings.append(
+            _of("unreadable", "stops", path.name, None, 1, (), error.detail.removeprefix(f"{path.name}: "), remedy)
+        )
 
 
 def _columns(file: str, names: list[str], source: TableSource, found: Examined) -> Iterator[str]:

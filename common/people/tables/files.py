@@ -22,6 +22,8 @@ from common.people.tables.source import Layout
 
 PIECE = 1 << 15
 """Rows held as text at a time."""
+_SEPARATORS = (";", "\t", "|", ",")
+"""What tables are divided by."""
 TYPED = (".parquet", *SUFFIXES)
 """Suffixes of files whose fields have types."""
 
@@ -36,7 +38,7 @@ class Piece:
 
 
 def _refuse(flaw: BadData) -> None:
-    raise flaw
+    raise BadData(f"{flaw.detail}: a field that holds the separator needs quotes around it")
 
 
 def pieces(
@@ -120,6 +122,9 @@ def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
             wide = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
             kind = "UTF-16 text, not UTF-8" if wide else "not UTF-8 text"
             raise BadData(f"{name}: line {number} is {kind}: save the file as CSV in UTF-8") from None
+        if "\0" in text:
+            flaw = "holds a byte that is 0, as damaged files do and text in UTF-16: save the file as CSV in UTF-8"
+            raise BadData(f"{name}: line {number} {flaw}")
         comment = layout.comment is not None and text.startswith(layout.comment)
         yield "\n" if comment or number <= layout.skip_lines else text
 
@@ -128,6 +133,8 @@ def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[
     with plain(path) as stream:
         rows = _rows(path.name, _lines(path.name, stream, layout), layout.separator)
         names = list(layout.columns) or [name.strip() for name in next(rows, (0, []))[1]]
+        if len(names) < 2:
+            _check_header(path.name, names, layout)
         where = {name: names.index(name) for name in _present(path.name, columns, names)}
         while block := list(islice(rows, PIECE)):
             for line, row in block:
@@ -139,6 +146,18 @@ def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[
             yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
 
 
+def _check_header(name: str, names: list[str], layout: Layout) -> None:
+    """Refuse a file without a header, and one of which the header seems to be divided by something else."""
+    if not names:
+        raise BadData(f"{name}: there is no header: the file is empty, and its first line must name the columns")
+    other = next((mark for mark in _SEPARATORS if mark in names[0] and mark != layout.separator), None)
+    if other is not None:
+        raise BadData(
+            f"{name}: line 1 is one field where it is divided by {layout.separator!r}, and holds {other!r}: say how "
+            f"the file is divided with layout.separator"
+        )
+
+
 def _stripped(block: list[tuple[int, list[str]]], at: int) -> list[str]:
     return [row[at].strip() for _, row in block]
 
@@ -146,11 +165,13 @@ def _stripped(block: list[tuple[int, list[str]]], at: int) -> list[str]:
 def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     while True:
+        begins = reader.line_num + 1
         try:
             row = next(reader, None)
         except csv.Error:
-            flaw = "is not well-formed CSV (a quote without an end?)"
-            raise BadData(f"{name}: line {reader.line_num} {flaw}") from None
+            many = "" if reader.line_num == begins else f" (its row goes on to line {reader.line_num})"
+            flaw = "is not well-formed CSV: a quote without an end, or text behind one"
+            raise BadData(f"{name}: line {begins} {flaw}{many}; a quote inside a field is written twice") from None
         if row is None:
             return
         if row not in ([], [""]):

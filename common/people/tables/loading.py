@@ -188,7 +188,13 @@ def numbers_of(piece: Piece, column: str, missing: Tokens) -> Floats:
     numbers, wrong = numbers_and_wrong(piece.frame[column], missing)
     bad = np.flatnonzero(wrong)
     if bad.size:
-        raise _flaw(piece, column, bad, "must be a finite number")
+        raise _flaw(
+            piece,
+            column,
+            bad,
+            "must be a finite number",
+            "a text that stands for a missing one is listed in layout.missing",
+        )
     return numbers
 
 
@@ -225,16 +231,24 @@ def _labels(piece: Piece, label: Label, missing: Tokens) -> Labels:
         numbers = numbers_of(piece, label.column, missing)
         unknown = np.flatnonzero(np.isnan(numbers))
         if unknown.size:
-            raise _flaw(piece, label.column, unknown, "the label is missing")
+            raise _flaw(piece, label.column, unknown, "the label is missing", "leave such rows out with where")
         return np.where(numbers > label.above, np.int8(1), np.int8(-1))
     texts = piece.frame[label.column]
     positive = texts.is_in(label.positive).to_numpy()
     bad = np.flatnonzero(~positive & ~texts.is_in(label.negative).to_numpy())
     if bad.size:
-        raise _flaw(piece, label.column, bad, "the label is outside the declared set")
+        raise _flaw(
+            piece,
+            label.column,
+            bad,
+            "the label is outside the declared set",
+            "declare it, or leave such rows out with where",
+        )
     return np.where(positive, np.int8(1), np.int8(-1))
 
 
-def _flaw(piece: Piece, column: str, rows: Indices, flaw: str) -> BadData:
+def _flaw(piece: Piece, column: str, rows: Indices, flaw: str, remedy: str = "") -> BadData:
     more = f" (and {len(rows) - 1} more such rows)" if len(rows) > 1 else ""
-    return BadData(f"{piece.file}: line {piece.lines[rows[0]]}, column {column!r}: {flaw}{more}")
+    return BadData(
+        f"{piece.file}: line {piece.lines[rows[0]]}, column {column!r}: {flaw}{more}{remedy and '; '}{remedy}"
+    )

@@ -52,6 +52,20 @@ class LocalRandomizer(Value):
             If it cannot randomize what the query says.
         """
 
+    def leaves(self, domain: int | None) -> str:
+        """Say in plain words what may leave a device in one answer, and with which probabilities.
+
+        Parameters
+        ----------
+        domain
+            As in :meth:`answer_kind`.
+        """
+        kind = self.answer_kind(domain)
+        what = {"bit": "One randomized bit", "real": "One randomized number"}.get(
+            str(kind), f"One of {kind} randomized symbols"
+        )
+        return f"{what}, drawn by the mechanism {self.name!r}."
+
 
 class Mechanism(LocalRandomizer):
     """A local randomizer for one value in [0, 1].
@@ -122,6 +136,17 @@ class BitMechanism(Mechanism):
     """
 
     answers: ClassVar[Literal["bit", "real"]] = "bit"
+
+    def leaves(self, domain: int | None) -> str:
+        """Say the probabilities of both bits; of a value between 0 and 1 they lie in between."""
+        self.answer_kind(domain)
+        true, other = f"{self.truth:.6g}", f"{1 - self.truth:.6g}"
+        if self.truth == 1.0:
+            return "One bit, 0 or 1, WITHOUT any randomness that protects it: the value itself, if it is 0 or 1."
+        return (
+            f"One bit. If the value is 1, the bit is 1 with probability {true} and 0 with probability {other}; "
+            f"if the value is 0, it is 0 with probability {true} and 1 with probability {other}."
+        )
 
     @property
     @abstractmethod

@@ -67,6 +67,15 @@ class KaryResponse(FrequencyOracle):
         truth = k_ary_response_probability(self.epsilon, self.symbols(domain))
         return truth, (1.0 - truth) / (domain - 1)
 
+    def leaves(self, domain: int | None) -> str:
+        """Say the probabilities of the own item and of another one."""
+        self.answer_kind(domain)
+        truth, other = self.rates(domain or 0)
+        return (
+            f"The number of one of {domain} items: your own item with probability {truth:.6g}, "
+            f"each other one with probability {other:.6g}."
+        )
+
     def randomize(self, items: Words, domain: int, publics: Words, source: RandomSource) -> AnyArray:
         """Answer for each item; the public words play no part."""
         return respond(within(items, domain), self.symbols(domain), self.rates(domain)[0], source)

@@ -72,6 +72,15 @@ class Laplace(Mechanism):
         """(epsilon, 0)."""
         return self.epsilon, 0.0
 
+    def leaves(self, domain: int | None) -> str:
+        """Say the law of the noise."""
+        self.answer_kind(domain)
+        return (
+            f"A whole number: the value, rounded to 0 or 1 at random, plus a random whole number of either sign, which "
+            f"is 0 with probability {(1 - self.ratio) / (1 + self.ratio):.6g}; each step away from 0 is less likely by "
+            f"a factor of {self.ratio:.6g}."
+        )
+
     @property
     def one(self) -> int:
         """The whole number that stands for certainty: 2^128, or more where a flat draw is rarer or chances finer."""

@@ -29,6 +29,12 @@ class Query(Value):
         return None
 
     @property
+    def asks(self) -> str:
+        """What is asked about a person's record, in plain words."""
+        what = "a value from 0 to 1" if self.domain is None else f"one of {self.domain} items"
+        return f"{what}, which the query {self.kind!r} computes from your record"
+
+    @property
     @abstractmethod
     def min_features(self) -> int:
         """Smallest number of features that a record must have."""

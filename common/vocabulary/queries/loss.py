@@ -35,6 +35,15 @@ class LossQuery(Query):
         return (cls(hypothesis=plane), cls(hypothesis=plane, loss="hinge"))
 
     @property
+    def asks(self) -> str:
+        """Say whether a rule labels the record wrongly, or how large its loss is."""
+        features = self.hypothesis.min_features
+        rule = f"a given rule ({self.hypothesis.kind}, over {features} feature{'' if features == 1 else 's'})"
+        if self.loss == "zero-one":
+            return f"whether {rule} labels your record wrongly: the value is 1 if it does, 0 if it does not"
+        return f"the {self.loss} loss of {rule} on your record: a value from 0 to 1"
+
+    @property
     def min_features(self) -> int:
         """That of the hypothesis."""
         return self.hypothesis.min_features

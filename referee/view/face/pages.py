@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -14,7 +14,9 @@ from markupsafe import Markup
 from common.core.plain import plain
 from common.wire.state import write_durably
 from referee.view.face import charts
+from referee.view.face.building import PROMISED as PROMISED
 from referee.view.face.values import Entry, RunView
+from referee.view.face.wording import promise
 
 _FILES = resources.files(__name__.rpartition(".")[0])
 
@@ -35,7 +37,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["by_round"] = _by_round
+    made.globals["by_round"] = by_round
     made.globals["compared"] = _compared
     made.globals["comparisons"] = _comparisons
     made.filters["count"] = lambda value: f"{value:,}"
@@ -48,6 +50,23 @@ def report(views: Sequence[RunView]) -> str:
     return environment().get_template("report.html").render(views=views, style=Markup(style()))  # noqa: S704
 
 
+def fragment(view: RunView, name: str) -> str:
+    """Return a finished run as HTML for a page of somebody else's: without a style sheet, headings from the second on.
+
+    Parameters
+    ----------
+    name
+        Prefix of the ids in it.
+    """
+    return environment().get_template("fragment.html").render(view=view, name=name)
+
+
+def promises(wire: Mapping[str, Any], notice: str = "") -> str:
+    """Return guarantees, as a result document has them by the keys of :data:`PROMISED`, in words and formulas."""
+    found = {"promises": [promise(name, wire[who]) for who, name in PROMISED.items() if who in wire], "notice": notice}
+    return environment().get_template("promises.html").render(view=found)
+
+
 def write_report(file: Path, views: Sequence[RunView]) -> None:
     """Write the page, durably; the same runs give the same bytes."""
     write_durably(file, report(views).encode("utf-8", "backslashreplace"))
@@ -58,7 +77,8 @@ def _shown(value: Any) -> Any:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _by_round(view: RunView, name: str) -> Markup:
+def by_round(view: RunView, name: str) -> Markup:
+    """Return the chart of a run's rounds; another name for each drawing on a page."""
     # The drawing escapes every text in it: charts._text and charts._svg.
     return Markup(charts.by_round(view.rounds, view.level, _lines(view), view.measure, name=name))  # noqa: S704
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from common.privacy.guarantee import Guarantee
+from common.privacy.wording import formula, in_words
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.hypotheses.base import HYPOTHESES
@@ -94,23 +95,6 @@ def against(found: Interval, level: float | None) -> str:
 
 
 def promise(who: str, wire: Mapping[str, Any]) -> Promise:
-    """Say a guarantee in plain words and as a formula.
-
-    (epsilon, delta) differential privacy is: P(E) <= e^epsilon P'(E) + delta for all neighbours and every set E of what
-    may be seen. The factor is rounded up.
-    """
+    """Say a guarantee in plain words and as a formula (:mod:`common.privacy.wording`)."""
     given = Guarantee.parse(dict(wire))
-    if given.covers == "nothing":
-        return Promise(who, "nothing released", "Nothing was released about anybody.", str(given))
-    if given.epsilon is None or given.delta is None:
-        return Promise(who, "no guarantee", "Nothing is promised.", str(given))
-    formula = f"({given.epsilon:g}, {given.delta:g})-differential privacy"
-    factor = math.ceil(min(math.exp(min(given.epsilon, 700.0)), 1e300) * 100) / 100
-    times = f"{factor:,.2f}" if factor < 1e6 else f"{factor:.1e}"
-    changed = "label were" if given.protects == "labels" else "record were"
-    plain = (
-        f"Had one person's {changed} another, no outcome would be more than {times} times as likely "
-        f"(e to the epsilon = {given.epsilon:g})"
-    )
-    more = f", apart from a probability of {given.delta:g} (delta)." if given.delta else "; there is no delta."
-    return Promise(who, formula, plain + more, str(given))
+    return Promise(who, formula(given), in_words(given), str(given))

@@ -119,7 +119,7 @@ def test_an_address_is_a_web_address(url):
 
 
 def remote_of(monkeypatch: pytest.MonkeyPatch, *replies: httpx.Response) -> Remote:
-    monkeypatch.setattr("deploy.remote.Client", lambda url, patience: talking(*replies))
+    monkeypatch.setattr("deploy.remote.RefereeAt", lambda url, patience: talking(*replies))
     return Remote("http://peer", "token")
 
 

@@ -152,7 +152,9 @@ class TestFlaws:
     def test_rows_with_a_wrong_number_of_fields(self, tmp_path, row):
         found = row.count(",") + 1
         message = flaw(tmp_path, GOOD + row + "\n")
-        assert message == f"people.csv: line 5 has {found} fields where there are 4 columns"
+        assert message == f"people.csv: line 5 has {found} fields where there are 4 columns: " + (
+            "a field that holds the separator needs quotes around it"
+        )
 
     @pytest.mark.parametrize("row", ['20,"clerk,>50K,a', '20,"clerk"x,>50K,a'])
     def test_quotes_that_do_not_match(self, tmp_path, row):
@@ -161,11 +163,15 @@ class TestFlaws:
     @pytest.mark.parametrize("number", ["nan", "NaN", "inf", "-inf", "1e999", "old", "0x10"])
     def test_numbers_that_are_no_finite_numbers(self, tmp_path, number):
         message = flaw(tmp_path, GOOD + f"{number},clerk,>50K,a\n" * 2)
-        assert message == "people.csv: line 5, column 'age': must be a finite number (and 1 more such rows)"
+        assert message == "people.csv: line 5, column 'age': must be a finite number (and 1 more such rows); " + (
+            "a text that stands for a missing one is listed in layout.missing"
+        )
 
     def test_labels_outside_the_declared_set(self, tmp_path):
         message = flaw(tmp_path, GOOD + "20,clerk,>60K,a\n")
-        assert message == "people.csv: line 5, column 'income': the label is outside the declared set"
+        assert message == "people.csv: line 5, column 'income': the label is outside the declared set; " + (
+            "declare it, or leave such rows out with where"
+        )
 
     def test_line_numbers_are_those_of_the_file(self, tmp_path):
         layout = {"comment": "#"}
