@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import unicodedata
+from datetime import UTC, datetime
 from typing import Any
 
 MAX_LENGTH = 2000
@@ -42,3 +44,19 @@ class PlainFormatter(logging.Formatter):
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name in logging
         """Return the lines of what was raised."""
         return "\n".join(plain(line) for line in super().formatException(ei).split("\n"))
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes each log message as one JSON object in one ASCII line: time (UTC), level, logger, message, raised."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; its texts are escaped as :func:`plain` does, so that a reader of one field is safe too."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": plain(record.getMessage()),
+        }
+        if record.exc_info:
+            line["raised"] = "\n".join(plain(part) for part in self.formatException(record.exc_info).split("\n"))
+        return json.dumps(line)

@@ -15,10 +15,12 @@ import typer
 import typer.core
 
 from common.core.errors import BadScenario, TandemError
-from common.core.plain import PlainFormatter, plain
+from common.core.plain import JsonFormatter, PlainFormatter, plain
 
 ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
 """Environment variable: a deployment sets it for the processes that it starts."""
+LOG_FORMAT = "TANDEM_LOG_FORMAT"
+"""Environment variable: ``plain`` (the default) or ``json``, one object a line."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -135,7 +137,21 @@ def _say(title: str, detail: str) -> None:
 
 
 def log_plainly() -> None:
-    """Write warnings to standard error, each in one line of visible characters."""
+    """Write warnings to standard error, each in a line of visible characters; as JSON if :data:`LOG_FORMAT` says so.
+
+    Raises
+    ------
+    SystemExit
+        With status 2, if it says something else.
+    """
+    wanted = os.environ.get(LOG_FORMAT) or "plain"
+    formats: dict[str, Callable[[], logging.Formatter]] = {
+        "plain": lambda: PlainFormatter("%(name)s: %(message)s"),
+        "json": JsonFormatter,
+    }
+    if wanted not in formats:
+        _say("Bad usage", f"{LOG_FORMAT} is plain or json, found {wanted!r}")
+        raise SystemExit(2)
     handler = logging.StreamHandler()
-    handler.setFormatter(PlainFormatter("%(name)s: %(message)s"))
+    handler.setFormatter(formats[wanted]())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -13,10 +13,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.errors import BadInput
+from common.core.plain import plain
 
 _SCHEMAS: dict[tuple[str, str], MetaData] = {}
 _SETTINGS: dict[str, dict[str, Any]] = {
@@ -58,7 +60,8 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
     Raises
     ------
     BadInput
-        If there is no such database, it cannot be opened, or its server does not keep what is committed.
+        If there is no such database, it cannot be opened, its server does not keep what is committed, or a newer
+        version of Tandem wrote it (the message names both schemas; nothing is changed).
     """
     try:
         kind = make_url(url).get_backend_name()
@@ -82,6 +85,8 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
     except SQLAlchemyError as error:
         engine.dispose()
         raise BadInput(f"the database {engine.url} cannot be opened: {str(error).splitlines()[0]}") from None
+    except CommandError:
+        raise _unknown_schema(engine, migrations) from None
     except BadInput:
         engine.dispose()
         raise
@@ -164,6 +169,17 @@ def downgrade(connection: Connection, migrations: str, revision: str = "base") -
 def _newest(connection: Connection, migrations: str) -> bool:
     """Return whether a database has the newest schema already, as nearly all have: then nobody waits for a turn."""
     return frozenset(MigrationContext.configure(connection).get_current_heads()) == _heads(migrations)
+
+
+def _unknown_schema(engine: Engine, migrations: str) -> BadInput:
+    """Close an engine, and return what is wrong with a schema that this version has no way from."""
+    with engine.connect() as connection:
+        found = ", ".join(MigrationContext.configure(connection).get_current_heads())
+    engine.dispose()
+    return BadInput(
+        f"the database {engine.url} has the schema {plain(found)}, which this version of Tandem does not know; its own "
+        f"is {', '.join(sorted(_heads(migrations)))}. Open it with the version that wrote it, or a newer one"
+    )
 
 
 @cache

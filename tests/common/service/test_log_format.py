@@ -1,0 +1,47 @@
+"""Logs as JSON lines: one object a line, whatever a stranger's text holds; an unknown format is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import logging
+from common.service.cli import log_plainly
+log_plainly()
+log = logging.getLogger("tandem")
+try:
+    raise ValueError("first\\nsecond \\x1b[31m")
+except ValueError:
+    log.warning("peer said %s", "a\\n{\\x1b]0;title\\u202e", exc_info=True)
+"""
+
+
+def logged(wanted: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"TANDEM_LOG_FORMAT": wanted}
+    return subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_a_message_is_one_json_object_in_one_line() -> None:
+    (line,) = logged("json").stderr.splitlines()
+    said = json.loads(line)
+    assert (said["level"], said["logger"]) == ("warning", "tandem")
+    assert said["message"] == r"peer said a\x0a{\x1b]0;title\u202e"
+    assert said["raised"].splitlines()[-1] == r"second \x1b[31m"
+    assert said["time"].endswith("+00:00")
+
+
+def test_plain_is_the_default() -> None:
+    assert logged("").stderr == logged("plain").stderr
+    assert logged("").stderr.splitlines()[0] == r"tandem: peer said a\x0a{\x1b]0;title\u202e"
+
+
+@pytest.mark.parametrize("wanted", ["xml", "JSON"])
+def test_another_format_is_refused(wanted: str) -> None:
+    ended = logged(wanted)
+    assert ended.returncode == 2
+    assert ended.stderr == f"Bad usage: TANDEM_LOG_FORMAT is plain or json, found {wanted!r}\n"
