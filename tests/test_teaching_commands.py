@@ -115,7 +115,7 @@ def test_scenarios_are_listed_with_all_that_they_say_of_themselves():
 
 def every_command() -> Iterator[tuple[str, list[str], typer.Typer]]:
     """Go through all commands, also those below another one."""
-    for program, application in zip(("referee", "curator", "local-agent"), COMMANDS, strict=True):
+    for program, application in zip(("referee", "curator", "local-agent", "tandem"), COMMANDS, strict=True):
         waiting: list[tuple[list[str], Any]] = [([], typer.main.get_command(application))]
         while waiting:
             path, command = waiting.pop()

@@ -76,11 +76,12 @@ def commands() -> Iterator[str]:
     from curator.cli import app as curator
     from local_agent.cli import app as local_agent
     from referee.cli import app as referee
+    from tandem.cli import app as browser
 
     yield from heading("Commands", "=")
     yield "What each command prints with ``--help``. An option ``--json`` prints one document and nothing else."
     yield ""
-    for name, app in (("referee", referee), ("curator", curator), ("local-agent", local_agent)):
+    for name, app in (("referee", referee), ("curator", curator), ("local-agent", local_agent), ("tandem", browser)):
         yield from heading(name, "-")
         yield from _command(name, typer.main.get_command(app))
 
