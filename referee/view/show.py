@@ -278,7 +278,9 @@ def _remaining(found: Audit) -> Iterator[str]:
     parts = []
     if found.hosts:
         most = found.hosts[0] / people
-        parts.append(f"{len(found.hosts):,} hosts for {sum(found.hosts):,} people (the largest for {most:.0%})")
+        several = f"{len(found.hosts):,} hosts" if len(found.hosts) > 1 else "a host"
+        largest = f" (the largest for {most:.0%})" if len(found.hosts) > 1 else ""
+        parts.append(f"{several} for {sum(found.hosts):,} people{largest}")
     if found.individuals:
         parts.append(f"{found.individuals:,} individuals")
     if parts:

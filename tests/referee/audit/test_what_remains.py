@@ -63,7 +63,7 @@ def test_a_strict_audit_fails_without_both_keys(undisturbed, run):
 def test_who_is_enrolled_is_said_and_who_vouches_for_them(run):
     found = audit(run)
     assert (found.individuals, found.hosts, found.missing) == (0, (6000,), 0.0)
-    assert "1 hosts for 6,000 people (the largest for 100%); that they are people is the word" in said(run)[1]
+    assert "enrolled: a host for 6,000 people; that they are people is the word" in said(run)[1]
 
 
 def test_the_worst_case_counts_everybody_who_kept_silent_against_the_answer():
