@@ -224,7 +224,7 @@ def _flow(value: Any, *, quote: bool) -> str:
     text = yaml.dump(
         marked, Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=float("inf"), sort_keys=False
     )
-    return text.removesuffix("...\n").strip()
+    return text.removesuffix("...\n").strip("\n")  # other blanks may be the value's own, such as a no-break space
 
 
 def _marked(value: Any) -> Any:

@@ -4,7 +4,7 @@ import re
 
 import polars
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -139,6 +139,7 @@ NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12
 
 
 @given(st.lists(NAME, min_size=5, max_size=5, unique=True), st.floats(-1e300, 1e300), st.integers(1, 10**6))
+@example(["\xa0", "a", "b", "c", "d"], 0.0, 1)  # a title that begins with a blank which is no space
 def test_any_name_bound_and_size_is_read_back_as_it_was_meant(names, low, n):
     start = Start(
         name="hostile",
