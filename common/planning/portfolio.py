@@ -158,7 +158,7 @@ def _least(enough: Callable[[int], bool]) -> int:
 
 
 def check(scenario: Scenario, calls: int) -> None:
-    """Refuse counts that would be noise alone, and further models that nothing tells what to be like.
+    """Refuse groups of features that nobody has, counts that would be noise, and models that nothing tells what to be.
 
     Raises
     ------
@@ -166,6 +166,13 @@ def check(scenario: Scenario, calls: int) -> None:
         Naming what to raise.
     """
     settings = scenario.portfolio or Portfolio()
+    dimension = min(scenario.source.dimension, scenario.target.dimension)
+    for feature in settings.groups:
+        if feature >= dimension:
+            raise BadScenario(
+                f"portfolio.groups: feature {feature} is beyond what records have: records have {dimension}, from 0 to "
+                f"{dimension - 1}"
+            )
     if calls > 1 and not settings.recalibrates:
         raise BadScenario(
             f"portfolio.repair: at 0 nobody tells how the sample is to be raked for {calls} models: set "

@@ -153,3 +153,10 @@ def test_raking_for_a_learner_that_never_looks_at_weights_is_refused(raking: str
 def test_agents_who_tell_labels_and_learn_alone_leave_some_to_recalibrate() -> None:
     with pytest.raises(BadScenario, match="leave nobody to recalibrate"):
         load("portfolio", ["portfolio.labels=0.7", "portfolio.alone=0.3"])
+
+
+def test_groups_of_features_that_nobody_has_are_refused_before_anything_is_spent():
+    """Their counts are asked of the curator only after agents have answered."""
+    with pytest.raises(BadScenario, match=r"portfolio.groups: feature 8 .* records have 8, from 0 to 7"):
+        resolve(light("portfolio.groups=[3, 8]"))
+    resolve(light("portfolio.groups=[3, 7]"))
