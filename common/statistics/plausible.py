@@ -8,7 +8,10 @@ from common.statistics.evidence import kl
 from common.vocabulary.mechanisms.base import BitMechanism
 
 FALSE_ALARM = 1e-9
-"""The chance, at most, that answers which are as they should be are called implausible."""
+"""The chance, at most, that answers which are as they should be are called implausible, at one look.
+
+A run looks twice at each question: at its answers, and at all so far.
+"""
 
 
 def implausible(mechanism: BitMechanism, ones: int, count: int) -> bool:
@@ -31,8 +34,7 @@ def implausible(mechanism: BitMechanism, ones: int, count: int) -> bool:
     share, low, high = ones / count, 1.0 - mechanism.truth, mechanism.truth
     if low <= share <= high:
         return False
-    end = low if share < low else high
-    inside = min(
-        max(share, 0.5 / count), 1.0 - 0.5 / count
-    )  # nearer to the end than 0 and 1 are, where kl has no value
-    return count * kl(inside, end) > math.log(2.0 / FALSE_ALARM)
+    # Too many ones are the mirror image of too few.
+    share = min(share, 1.0 - share)
+    entropy = kl(share, low) if share > 0.0 else -math.log1p(-low)
+    return count * entropy > math.log(2.0 / FALSE_ALARM)

@@ -106,7 +106,8 @@ def _counted(script: Script, counted: _Heard) -> Generator[Step, Any, Outcome]:
         try:
             step = script.send(reply)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            outcome: Outcome = end.value
+            return outcome
         reply = yield step
         for heard in reply if isinstance(reply, list) else [reply]:
             if isinstance(heard, Answers):
