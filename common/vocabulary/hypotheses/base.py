@@ -58,6 +58,11 @@ class Hypothesis(Value):
         """Smallest number of features on which it is defined."""
 
     @property
+    def in_words(self) -> str:
+        """Its kind and how many features it may look at, for a person who is asked about it."""
+        return f"{self.kind}, over {self.min_features} feature{'' if self.min_features == 1 else 's'}"
+
+    @property
     def inputs(self) -> tuple[int, ...]:
         """Numbers of the features that a prediction looks at, ascending: here all below ``min_features``."""
         return tuple(range(self.min_features))

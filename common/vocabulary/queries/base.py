@@ -74,6 +74,19 @@ class Query(Value):
         """
 
 
+class AlikeQuery(Query):
+    """A query that asks every slot the same."""
+
+    @property
+    def alike(self) -> bool:
+        """Return that it does."""
+        return True
+
+    def parts(self, slots: Indices) -> Indices:
+        """Return 0 for every slot."""
+        return 0 * slots
+
+
 class FrequencyQuery(Query):
     """A map from one record to an item of a public domain.
 

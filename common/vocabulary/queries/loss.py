@@ -8,12 +8,12 @@ from common.core.arrays import Floats, Indices
 from common.vocabulary.hypotheses.base import AnyHypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.losses import Loss, evaluate
-from common.vocabulary.queries.base import QUERIES, Query
+from common.vocabulary.queries.base import QUERIES, AlikeQuery
 from common.vocabulary.records import Records
 
 
 @QUERIES.register("loss")
-class LossQuery(Query):
+class LossQuery(AlikeQuery):
     """L(h(x), l), in [0, 1]: the test of Algorithms 1, 2 and 4 of Kohen & Sheffet.
 
     Attributes
@@ -37,8 +37,7 @@ class LossQuery(Query):
     @property
     def asks(self) -> str:
         """Say whether a rule labels the record wrongly, or how large its loss is."""
-        features = self.hypothesis.min_features
-        rule = f"a given rule ({self.hypothesis.kind}, over {features} feature{'' if features == 1 else 's'})"
+        rule = f"a given rule ({self.hypothesis.in_words})"
         if self.loss == "zero-one":
             return f"whether {rule} labels your record wrongly: the value is 1 if it does, 0 if it does not"
         return f"the {self.loss} loss of {rule} on your record: a value from 0 to 1"
@@ -47,15 +46,6 @@ class LossQuery(Query):
     def min_features(self) -> int:
         """That of the hypothesis."""
         return self.hypothesis.min_features
-
-    @property
-    def alike(self) -> bool:
-        """Return that it does."""
-        return True
-
-    def parts(self, slots: Indices) -> Indices:
-        """Return 0 for every slot."""
-        return 0 * slots
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return the loss of each record; slots do not matter."""

@@ -11,12 +11,12 @@ from common.vocabulary.hypotheses.base import AnyHypothesis
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.losses import evaluate
-from common.vocabulary.queries.base import QUERIES, Query
+from common.vocabulary.queries.base import QUERIES, AlikeQuery
 from common.vocabulary.records import Records
 
 
 @QUERIES.register("sole-error")
-class SoleErrorQuery(Query):
+class SoleErrorQuery(AlikeQuery):
     """1 if the hypothesis is wrong on me and the other one is right, else 0.
 
     The share of people on whom only the first of two hypotheses errs, less the share on whom only the second errs, is
@@ -47,18 +47,17 @@ class SoleErrorQuery(Query):
         return (cls(hypothesis=plane, other=Constant(label=1)), cls(hypothesis=other, other=plane))
 
     @property
+    def asks(self) -> str:
+        """Say that one rule is wrong where another one is right."""
+        return (
+            f"whether a given rule ({self.hypothesis.in_words}) labels your record wrongly and another one "
+            f"({self.other.in_words}) labels it rightly: the value is 1 if so, else 0"
+        )
+
+    @property
     def min_features(self) -> int:
         """What both hypotheses need."""
         return max(self.hypothesis.min_features, self.other.min_features)
-
-    @property
-    def alike(self) -> bool:
-        """Return that it does."""
-        return True
-
-    def parts(self, slots: Indices) -> Indices:
-        """Return 0 for every slot."""
-        return 0 * slots
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return 0 or 1 per record, shape (n,); slots do not matter."""

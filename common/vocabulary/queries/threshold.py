@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices
 from common.numerics.bits import pack
-from common.vocabulary.queries.base import QUERIES, Query
+from common.vocabulary.queries.base import QUERIES, AlikeQuery
 from common.vocabulary.records import Records
 
 
 @QUERIES.register("threshold")
-class ThresholdQuery(Query):
+class ThresholdQuery(AlikeQuery):
     """1 if the integer that some of my features are the bits of, most significant first, is below a threshold, else 0.
 
     Features above 0 are ones, as in :class:`~common.vocabulary.queries.item.ItemQuery`.
@@ -54,15 +54,6 @@ class ThresholdQuery(Query):
     def columns(self) -> Indices:
         """The bits."""
         return np.arange(self.first, self.first + self.bits)
-
-    @property
-    def alike(self) -> bool:
-        """Return that it does."""
-        return True
-
-    def parts(self, slots: Indices) -> Indices:
-        """Return 0 for every slot."""
-        return 0 * slots
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return 1 where the item is below the threshold, else 0; shape (n,)."""

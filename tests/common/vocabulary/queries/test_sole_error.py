@@ -21,3 +21,11 @@ def test_both_directions_differ_by_the_losses_and_never_count_an_error_of_both()
         assert 0.0 < alone.mean() < 1.0
         assert not np.any(alone * other)
         assert not np.any(alone * second)
+
+
+def test_a_person_is_told_about_both_rules() -> None:
+    (query, _) = SoleErrorQuery.example()
+    assert query.asks == (
+        "whether a given rule (linear, over 3 features) labels your record wrongly and another one "
+        "(constant, over 0 features) labels it rightly: the value is 1 if so, else 0"
+    )
