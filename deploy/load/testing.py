@@ -252,9 +252,15 @@ class _Test:
     def _commits(self) -> int | None:
         """Return how many transactions the referee has committed."""
         try:
-            lines = httpx.get(f"{self._target.url}/v1/metrics", trust_env=False, timeout=30.0).text.splitlines()
+            said = httpx.get(
+                f"{self._target.url}/v1/metrics",
+                headers={"Authorization": f"Bearer {self._target.operator}"},
+                trust_env=False,
+                timeout=30.0,
+            )
         except httpx.TransportError:
             return None
+        lines = said.text.splitlines() if said.is_success else []
         return next((int(line.split()[1]) for line in lines if line.startswith("tandem_commits_total ")), None)
 
     def _hosts(self) -> list[Party]:

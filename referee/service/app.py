@@ -285,8 +285,9 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         operator(token)
         return Response(referee.participants(run), media_type="application/octet-stream")
 
-    @app.get("/v1/metrics", summary="Counters, in Prometheus' text format", response_class=PlainTextResponse)
-    def metrics() -> PlainTextResponse:
+    @app.get("/v1/metrics", summary="Counters, in Prometheus' text format (operator)", response_class=PlainTextResponse)
+    def metrics(token: Token) -> PlainTextResponse:
+        operator(token)
         lines = [f"tandem_agents_enrolled {referee.registrar.roster.agents}"]
         lines += [f"tandem_commits_total {referee.store.commits()}"]
         lines += [f"tandem_enrolment_{name} {count}" for name, count in referee.registrar.enrolled().items()]

@@ -175,3 +175,11 @@ def test_caps_are_held_and_printed(tmp_path, monkeypatch):
             "max_hosts": 2,
             "max_people_per_host": 7000,
         }
+
+
+def test_counters_are_for_the_operator_alone(tmp_path):
+    with Bench(tmp_path / "state") as bench, running(bench) as address:
+        asked = f"{address}/v1/metrics"
+        assert httpx.get(asked, trust_env=False).status_code == 401
+        told = httpx.get(asked, headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False)
+    assert f"tandem_agents_enrolled {bench.chosen.agents.count}\n" in told.text
