@@ -67,6 +67,7 @@ class Edge:
     app: App
     bodies: Bodies = field(default_factory=Bodies)
     short: dict[tuple[str, str], Handler] = field(default_factory=dict)
+    _small: dict[tuple[str, str], Handler | None] = field(default_factory=dict, init=False, repr=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on with its whole body."""
@@ -96,6 +97,12 @@ class Edge:
 
     def small(self, method: str, path: str) -> Handler | None:
         """Return who answers a request on the short way if its body never has more than :data:`TINY` bytes."""
+        parent = (method, path.rpartition("/")[0] + "/")
+        if parent in self.short and (method, path) not in self.short:
+            # The resources below one path are of one kind, and have one limit: it is looked up once.
+            if parent not in self._small:
+                self._small[parent] = self.short[parent] if self.bodies.limit(path) == TINY else None
+            return self._small[parent]
         handler = self._handler(method, path)
         return handler if handler is not None and self.bodies.limit(path) == TINY else None
 
