@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from common.service.client import Client, read_signed_reply
 from common.wire.identity import Signed
+from common.wire.receipts import Proof
 
 MAX_PAUSE = 600.0
 """Seconds that an agent lets a referee wait before its next poll, at most."""
@@ -45,18 +46,22 @@ class RefereeClient(Client):
         """Say that a question will not be answered, and why."""
         self.request("POST", "/v1/declines", content=signed.raw())
 
-    def report(self, signed: Signed) -> None:
-        """Hand in an individual report; raises what the referee says of it."""
-        self.request("PUT", f"/v1/reports/{signed.message['report_id']}", content=signed.raw())
+    def report(self, signed: Signed) -> Signed:
+        """Hand in an individual report, get the receipt; raises what the referee says of it."""
+        return self.signed("PUT", f"/v1/reports/{signed.message['report_id']}", signed)
 
-    def report_packed(self, signed: Signed, body: bytes) -> None:
-        """Hand in a packed report: the signed header in one line, then the body."""
-        self.request(
+    def report_packed(self, signed: Signed, body: bytes) -> Signed:
+        """Hand in a packed report: the signed header in one line, then the body; get the receipt."""
+        return self.signed(
             "PUT",
             f"/v1/packed-reports/{signed.message['report_id']}",
             content=signed.raw() + b"\n" + body,
             headers={"Content-Type": "application/octet-stream"},
         )
+
+    def proof(self, signed: Signed) -> Proof:
+        """Return the proof that a report is in the transcript, for a signed :class:`ProofRequest`."""
+        return Proof.parse(self.document("POST", "/v1/proofs", content=signed.raw()))
 
 
 def _seconds(text: str) -> float:

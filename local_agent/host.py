@@ -10,6 +10,7 @@ from common.core.errors import BadInput, Forged, Refused, TandemError
 from common.core.schedule import Schedule
 from common.wire import messages
 from common.wire.identity import Signed, verify
+from common.wire.receipts import check_receipt
 from local_agent.agent import Agent
 from local_agent.policy import PINNED, Question
 from local_agent.port import Hosted, RefereePort
@@ -115,8 +116,10 @@ class Host:
             raise
         if isinstance(report, Signed):
             self._hand_in(report)
-        else:
-            self._port.report_packed(*report)
+        elif not isinstance(self._answerer, Agent):
+            receipt = self._port.report_packed(*report)
+            check_receipt(receipt, report[0], self._referee, PINNED)
+            self._answerer.keep_receipt(receipt, *report)
         return True
 
     def _poll(self) -> Signed | None:
@@ -156,10 +159,13 @@ class Host:
 
     def _hand_in(self, report: Signed) -> None:
         try:
-            self._port.report(report)
+            receipt = self._port.report(report)
         except TandemError as error:
             self.finished = error.status < 500
             raise
+        check_receipt(receipt, report, self._referee, PINNED)
+        if isinstance(self._answerer, Agent):
+            self._answerer.keep_receipt(receipt)
         self.finished = True
 
 

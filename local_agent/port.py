@@ -29,6 +29,10 @@ class Hosted(Protocol):
         """Return the signed header and the packed body of all answers."""
         ...
 
+    def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None:
+        """Store the referee's receipt for a report."""
+        ...
+
     def close(self) -> None:
         """Let go of the state directory."""
         ...
@@ -53,10 +57,10 @@ class RefereePort(Protocol):
         """Say that a question will not be answered, and why."""
         ...
 
-    def report(self, signed: Signed) -> None:
-        """Hand in an individual report."""
+    def report(self, signed: Signed) -> Signed:
+        """Hand in an individual report; return the receipt."""
         ...
 
-    def report_packed(self, signed: Signed, body: bytes) -> None:
-        """Hand in a hosted population's report."""
+    def report_packed(self, signed: Signed, body: bytes) -> Signed:
+        """Hand in a hosted population's report; return the receipt."""
         ...

@@ -186,6 +186,12 @@ def serve_command(
     max_individuals: Annotated[int, typer.Option(help="Individuals' keys that may enrol.", min=0)] = 10_000_000,
     max_hosts: Annotated[int, typer.Option(help="Population hosts that may enrol.", min=0)] = 1_000,
     people_per_host: Annotated[int, typer.Option(help="People that one host may bring.", min=1)] = 100_000_000,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL", help="A witness of every run (referee witness); its token: TANDEM_WITNESS_TOKEN. Repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Serve: enrol agents, take runs, drive them; a run that a crash cut off is taken up at once.
 
@@ -197,6 +203,7 @@ def serve_command(
     """
     from common.core.errors import BadInput
     from common.service.app import listen, serve
+    from common.service.witness_client import TOKEN, WitnessClient
     from common.wire.state import user_state
     from referee.collection.registrar import Caps
     from referee.collection.signatures import compiled
@@ -221,7 +228,8 @@ def serve_command(
         client = CuratorClient(curator, patience=patience)
         caps = Caps(max_individuals, max_hosts, people_per_host)
         folder = (state or user_state() / "referee").absolute()
-        referee = Referee(folder, client, database=database, caps=caps, key=key, lease=lease)
+        watching = [WitnessClient(url, os.environ.get(TOKEN, "")) for url in witness or ()]
+        referee = Referee(folder, client, database=database, caps=caps, key=key, lease=lease, witnesses=watching)
         client.identity = referee.identity
         unless_it_starts.callback(referee.close)
         for purpose, value in tokens.items():
@@ -318,14 +326,15 @@ def budget_command(ledger: PeopleLedger = None, as_json: AsJson = False) -> None
 @app.command("witness")
 @fail_clearly
 def witness_command(
-    state: Annotated[Path, typer.Option(help="Directory of the heads, on another machine than the curators'.")],
+    state: Annotated[Path, typer.Option(help="Directory of what it keeps, on another machine than theirs.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8010,
 ) -> None:
-    """Keep the heads of curators' ledgers, so that no older ledger can be put back in silence.
+    """Keep the heads of curators' ledgers and the checkpoints of referees' runs, so that nobody can go back in silence.
 
-    The token in TANDEM_WITNESS_TOKEN admits those who put heads. A curator names its witness with --witness
-    http://HOST:PORT/v1/heads/NAME; the NAME belongs to the first curator that uses it.
+    The token in TANDEM_WITNESS_TOKEN admits those who put something. A curator names its witness with --witness
+    http://HOST:PORT/v1/heads/NAME; the NAME belongs to the first curator that uses it. A referee names it with
+    --witness http://HOST:PORT; what it keeps of a run anybody may read (referee audit RUN --witness http://HOST:PORT).
 
     Example: TANDEM_WITNESS_TOKEN=... referee witness --state /var/lib/witness
     """
@@ -416,10 +425,21 @@ def audit_command(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     referee_key: Annotated[str | None, typer.Option(help="The referee's key, if you know it from elsewhere.")] = None,
     curator_key: Annotated[str | None, typer.Option(help="The curator's key, if you know it from elsewhere.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail where a key is not given.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where a key is not given, or a witness has not seen the end.")
+    ] = False,
+    witness: Annotated[
+        str | None, typer.Option(metavar="URL", help="A witness, asked whether it has seen another history of the run.")
+    ] = None,
+    receipt: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH", help="An agent's receipt, or a directory of them: each must be among the reports."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost.
+    """Verify a run folder: chain, signatures, order, answers, replay, privacy cost; offline, unless a witness is asked.
 
     What remains possible is printed, too: whose keys are not known from elsewhere, who says that there are people, and
     what the answer would be worth were those who kept silent to disagree.
@@ -427,9 +447,13 @@ def audit_command(
     Example: referee audit runs/ball-20260101-120000
     """
     from referee.audit.audit import audit
+    from referee.audit.history import receipts_at
     from referee.view import show
+    from referee.view.witnessing import seen_by
 
-    found = audit(run, referee_key, curator_key, strict=strict)
+    seen = [] if witness is None else seen_by(witness, run)
+    receipts = receipts_at(receipt or ())
+    found = audit(run, referee_key, curator_key, strict=strict, receipts=receipts, seen=seen)
     if as_json:
         typer.echo(json.dumps(show.audit_document(found)))
     else:

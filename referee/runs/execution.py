@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from common.core.errors import (
     BadMessage,
     BadScenario,
     CannotWrite,
+    PeerError,
     PeerMisbehaved,
     PeerUnavailable,
     Refused,
@@ -36,11 +37,14 @@ from referee.collection.roster import Roster, participants_root
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.protocols.quorum import begun
+from referee.runs.checkpoints import Checkpoints
 from referee.runs.operations import check_release, check_terms, operation_request
 from referee.runs.port import CuratorPort
 from referee.runs.results import result_document, rounds_of
 from referee.state.store import Store
 from referee.state.values import Cohort, Run
+
+T = TypeVar("T")
 
 ENROLMENT_PATIENCE = 300.0
 """Seconds to wait until as many agents are enrolled as a scenario wants."""
@@ -65,6 +69,8 @@ class Execution:
         Says how many are enrolled, beside the caps.
     curator
         How to reach the curator.
+    checkpoints
+        Says how far the transcript goes, to witnesses too.
     wait
         How to wait for enrolments and reports.
     patience
@@ -80,10 +86,12 @@ class Execution:
         collection: Collection,
         enrolment: Callable[[], dict[str, int]],
         curator: CuratorPort,
+        checkpoints: Checkpoints,
         wait: Callable[[float], None],
         patience: float,
     ) -> None:
         self._patience = patience
+        self._checkpoints = checkpoints
         self._looked = -LOOK
         self._state = state
         self._run = state.run
@@ -117,6 +125,7 @@ class Execution:
         status: str
         try:
             self._configuration = self.begin(on_progress)
+            self._until_witnessed(lambda: self._checkpoints.make(self._run, self._configuration.fingerprint()))
             terms, self._curator_key = self._agree()
             protocol = protocol_of(self._scenario)
             public = public_randomness(self._configuration.scenario, self._configuration.order)
@@ -137,6 +146,7 @@ class Execution:
 
     def give_up(self, reason: str) -> dict[str, Any]:
         """End the run as ``failed``, without answer."""
+        self._on_progress = lambda note: None
         agreed = self._store.reply_entry(self._run, _TERMS)
         terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
         return self._end(None, "failed", reason, terms, [])
@@ -179,6 +189,8 @@ class Execution:
         """
         if self._state.configuration is not None:
             return messages.Configuration.parse(self._state.configuration)
+        self._on_progress = on_progress
+        witnesses = self._until_witnessed(self._checkpoints.keys)
         self._await_agents(on_progress)
         check_room(self._roster.agents, min(self._wanted, self._available()), self._scenario.agents.mechanism)
         cohorts = self._store.cohorts()
@@ -203,9 +215,24 @@ class Execution:
             "configuration": configuration.wire(),
             "participants": {"count": enrolled, "agents": agents, "root": participants_root(listed)},
         }
+        if witnesses:
+            body["witnesses"] = witnesses
         entry = append(None, "configuration", body, self._identity)
         self._store.configure(self._run, configuration.wire(), cohort, entry)
         return configuration
+
+    def _until_witnessed(self, ask: Callable[[], T]) -> T:
+        """Ask witnesses, again and again while one is away: before anybody is asked, all of them know of the run."""
+        said = False
+        while True:
+            try:
+                return ask()
+            except (PeerError, CannotWrite) as error:
+                if not said:
+                    self._on_progress(Progress(f"the run waits for a witness: {error.detail}", {}))
+                said = True
+                self._wait(PAUSE)
+                self._store.check_driving()
 
     def lacking(self) -> str | None:
         """Say which agents the run waits for before it can begin; None if it has begun or can begin."""
@@ -308,7 +335,19 @@ class Execution:
             published = {name: value for name, value in result.items() if name != "seconds"}
             entry = append(last, "result", {"result": published, "order": seeds}, self._identity)
         self._store.finish(self._run, status, result, entry)
+        if entry is not None:
+            self._checkpoint(now=True)
         return result
+
+    def _checkpoint(self, *, now: bool) -> None:
+        """Make a checkpoint in passing: a run that witnesses cannot follow is what the audit says of it."""
+        configuration = messages.Configuration.parse(self._store.run(self._run).configuration)
+        try:
+            self._checkpoints.in_passing(self._run, configuration.fingerprint(), now=now)
+        except Refused as error:
+            if not now:
+                raise
+            self._on_progress(Progress(f"the run's end is not witnessed: {error.detail}", {}))
 
     def _promised(self) -> tuple[messages.OrderCommitment, ...]:
         wire = self._store.run(self._run).configuration
@@ -386,3 +425,4 @@ class Execution:
         """Append a transcript entry that holds the reply to a step."""
         last = self._store.last_entry(self._run)
         self._store.add_entry(self._run, append(last, kind, body, self._identity), step)
+        self._checkpoint(now=False)

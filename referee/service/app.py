@@ -13,13 +13,14 @@ from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
-from common.core.errors import BadMessage, CannotWrite, NotFound
+from common.core.errors import BadMessage, CannotWrite, NotFound, TandemError
 from common.core.values import Value
-from common.service.app import Service, create_app, problem_response, signed_body
+from common.service.app import Service, create_app, problem_response, read_signed, signed_body
 from common.service.bodies import Admitted, Guarded, Opening
 from common.service.edge import Call, Handler
 from common.wire import messages
 from common.wire.identity import Signed
+from common.wire.receipts import Kept, Proof, ProofRequest
 from referee.collection.collection import Sent
 from referee.service.agents_edge import AgentsEdge
 from referee.service.referee import Referee
@@ -29,6 +30,8 @@ from referee.state.runfolder import pack_reports
 log = logging.getLogger("tandem.referee")
 MAX_REPORTS = 1000
 """Individual reports in one batch, at most."""
+MAX_KEPT = 1000
+"""Checkpoints in one answer, at most."""
 MAX_RUN = 4 << 20
 """Bytes of a request to run a scenario."""
 RunName = Annotated[str, Path(pattern=messages.RUN)]
@@ -57,10 +60,11 @@ class Rejected(Value):
 
 
 class BatchOutcome(Value):
-    """What became of a batch of reports: how many were accepted, and which were not."""
+    """What became of a batch of reports: how many were accepted, with their receipts, and which were not."""
 
     accepted: int
     rejected: tuple[Rejected, ...]
+    receipts: tuple[Signed, ...]
 
 
 class Progress(Value):
@@ -156,8 +160,8 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
 
     @app.put(
         "/v1/reports/{report_id}",
-        summary="Hand in one randomized answer",
-        status_code=204,
+        summary="Hand in one randomized answer; the reply is the receipt",
+        response_model=Signed,
         openapi_extra=signed_body("report"),
     )
     async def report(report_id: ReportId, request: Request) -> Response:
@@ -197,8 +201,8 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
 
     @app.put(
         "/v1/packed-reports/{report_id}",
-        summary="Hand in the packed answers of a hosted population",
-        status_code=204,
+        summary="Hand in the packed answers of a hosted population; the reply is the receipt",
+        response_model=Signed,
         openapi_extra={
             "requestBody": {
                 "required": True,
@@ -209,6 +213,15 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     )
     async def packed(report_id: ReportId, request: Request) -> Response:
         return await _handled(agents.packed, request, first_line=True)
+
+    @app.post(
+        "/v1/proofs",
+        summary="Prove that my report is in the transcript",
+        openapi_extra=signed_body(ProofRequest.KIND),
+    )
+    async def prove(request: Request) -> Proof:
+        signed = await read_signed(request, ProofRequest.KIND)
+        return await run_in_threadpool(referee.proof, signed)
 
     @app.put("/v1/runs/{run}", summary="Create a run (operator)")
     def create(run: RunName, wanted: RunRequest, token: Token) -> RunState:
@@ -248,6 +261,19 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     @app.get("/v1/runs/{run}/configuration", summary="A run's signed configuration")
     def configuration(run: RunName) -> Signed:
         return referee.configuration(run)
+
+    @app.get(
+        "/v1/runs/{run}/checkpoints",
+        summary="How far the run's transcript went when, with the words of its witnesses; oldest first (operator)",
+    )
+    def checkpoints(
+        run: RunName,
+        token: Token,
+        after: Annotated[int, Query(ge=0)] = 0,
+        most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
+    ) -> list[Kept]:
+        operator(token)
+        return referee.kept(run, after, most)
 
     @app.get(
         "/v1/runs/{run}/transcript",
@@ -314,6 +340,7 @@ def _take_each(referee: Referee, raw: bytes) -> BatchOutcome:
     if not isinstance(wires, list) or len(wires) > MAX_REPORTS:
         raise BadMessage(f"a batch is a list of at most {MAX_REPORTS} signed reports")
     reports = [Signed.parse(wire) for wire in wires]
-    outcomes = referee.collection.accept([Sent(signed) for signed in reports])
-    rejected = [Rejected(position=i, reason=error.problem) for i, error in enumerate(outcomes) if error is not None]
-    return BatchOutcome(accepted=len(reports) - len(rejected), rejected=tuple(rejected))
+    outcomes = list(enumerate(referee.accept([Sent(signed) for signed in reports])))
+    rejected = [Rejected(position=i, reason=said.problem) for i, said in outcomes if isinstance(said, TandemError)]
+    receipts = tuple(Signed.model_validate_json(said) for _, said in outcomes if isinstance(said, bytes))
+    return BatchOutcome(accepted=len(receipts), receipts=receipts, rejected=tuple(rejected))

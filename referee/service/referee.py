@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
 from common.core import canonical
-from common.core.errors import BadInput, NotFound, Superseded, TandemError
+from common.core.errors import BadInput, Forged, NotFound, Superseded, TandemError
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.service.database import sqlite_url
 from common.vocabulary.steps import Progress
 from common.wire import messages
-from common.wire.identity import Identity, Signed
+from common.wire.identity import Identity, Signed, verify
+from common.wire.receipts import Kept, Proof, ProofRequest, receipt_for
 from common.wire.sealed import AnySigned
 from common.wire.state import durable_key, hold
 from referee.collection.collection import Collection, Sent
+from referee.collection.proofs import Proofs
 from referee.collection.registrar import USUAL, Caps, Registrar
 from referee.protocols.base import protocol_of
 from referee.runs import execution
+from referee.runs.checkpoints import Checkpoints, RunWitness
 from referee.runs.execution import Execution
 from referee.runs.port import CuratorPort
 from referee.state.store import Store
@@ -50,9 +53,10 @@ class Referee:
         File of the signing key, which all processes on one database share; by default in the state directory.
     lease
         Seconds after which another process may drive the runs, if this one has driven them and is not heard of.
-
     caps
         How many may enrol.
+    witnesses
+        Who keeps checkpoints of the runs' transcripts; by default nobody.
 
     Raises
     ------
@@ -71,6 +75,7 @@ class Referee:
         caps: Caps = USUAL,
         key: Path | None = None,
         lease: float = LEASE,
+        witnesses: Sequence[RunWitness] = (),
     ) -> None:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
@@ -89,6 +94,8 @@ class Referee:
         self.lease = lease
         self.registrar = Registrar(self.store, self.identity, caps)
         self.collection = Collection(self.store, self.identity, self.registrar, clock, self._name)
+        self.checkpoints = Checkpoints(self.store, self.identity, witnesses)
+        self.proofs = Proofs(self.store, self.collection.questions)
         self._curator = curator
         self._wait = wait or self.collection.questions.wait
         self._notes: dict[str, list[Progress]] = {}
@@ -143,13 +150,34 @@ class Referee:
         if problem is not None:
             raise problem
 
-    def report(self, signed: Signed) -> None:
-        """Take an individual report."""
-        _or_raise(self.collection.accept([Sent(signed)])[0])
+    def accept(self, sent: Sequence[Sent]) -> list[bytes | TandemError]:
+        """Take reports; return for each the receipt, signed, in JSON, or why it is not acceptable."""
+        outcomes, now = self.collection.accept(sent), int(time.time())
+        return [
+            receipt_for(self.identity, report.signed, now) if problem is None else problem
+            for report, problem in zip(sent, outcomes, strict=True)
+        ]
 
-    def report_packed(self, signed: AnySigned, body: bytes) -> None:
-        """Take a hosted population's report."""
-        _or_raise(self.collection.accept([Sent(signed, body)])[0])
+    def report(self, signed: Signed) -> Signed:
+        """Take an individual report; return the receipt."""
+        return Signed.model_validate_json(_or_raise(self.accept([Sent(signed)])[0]))
+
+    def report_packed(self, signed: AnySigned, body: bytes) -> Signed:
+        """Take a hosted population's report; return the receipt."""
+        return Signed.model_validate_json(_or_raise(self.accept([Sent(signed, body)])[0]))
+
+    def proof(self, signed: Signed) -> Proof:
+        """Return the proof that a participant's report is in the transcript.
+
+        Raises
+        ------
+        Forged, BadMessage, NotFound, PatternViolation
+            As :meth:`referee.collection.proofs.Proofs.prove`.
+        """
+        request = ProofRequest.parse(verify(signed, ProofRequest.KIND))
+        if request.participant != signed.key:
+            raise Forged("somebody else signed this request than the participant that it names")
+        return self.proofs.prove(request)
 
     # Runs -----------------------------------------------------------------------------------------------------------
 
@@ -195,6 +223,24 @@ class Referee:
         if count > len(self.registrar.roster):
             self.registrar.refresh()
         return self.registrar.roster.encode(count)
+
+    def kept(self, run: str, after: int = 0, most: int = 1 << 31) -> list[Kept]:
+        """Return so many checkpoints of a run after the first ones, oldest first.
+
+        Raises
+        ------
+        NotFound
+            If there is no such run.
+        """
+        self.store.run(run)
+        return self.store.checkpoints(run, after, most)
+
+    def catch_up(self) -> None:
+        """Have the ends of runs witnessed that no witness could be told of when they ended."""
+        for run in self.store.runs():
+            if run.result is not None and run.configuration is not None and self.checkpoints.owed(run.run):
+                configuration = messages.Configuration.parse(run.configuration)
+                self.checkpoints.in_passing(run.run, configuration.fingerprint(), now=True)
 
     def notes(self, run: str) -> list[Progress]:
         """Return what the run has said of its progress so far."""
@@ -327,7 +373,8 @@ class Referee:
     ) -> Execution:
         parts = (self.store, self.identity, self.registrar.roster, self.collection, self.registrar.enrolled)
         patience = execution.ENROLMENT_PATIENCE if patience is None else patience
-        return Execution(state, *parts, self._curator, wait or self._wait, patience)
+        ways = (self._curator, self.checkpoints, wait or self._wait)
+        return Execution(state, *parts, *ways, patience)
 
 
 def _or_raise(outcome: T | TandemError) -> T:

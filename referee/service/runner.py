@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from common.core.errors import Superseded
+from common.core.errors import Refused, Superseded
 from referee.runs import execution
 from referee.service.referee import Referee
 from referee.state.values import Run
@@ -27,6 +27,8 @@ PAUSE = 5.0
 """Seconds before the database is tried again when it could not be used."""
 LOOK = 0.5
 """Seconds after which to look for agents that a run waits for, other processes' runs, or a lease that has run out."""
+CATCH_UP = 10.0
+"""Seconds between two attempts to have the ends of runs witnessed."""
 ENDING = 1.5
 """Seconds in which runs under way may notice that they are to end; one that computes, or asks the curator, may not."""
 MAX_AT_ONCE = 32
@@ -51,6 +53,7 @@ class Runner:
         self._turn = threading.Lock()
         self._under_way: dict[str, threading.Thread] = {}
         self._again = 0.0
+        self._told = -CATCH_UP
         self._thread = threading.Thread(target=self._work, name="runner", daemon=True)
 
     def start(self) -> None:
@@ -86,6 +89,7 @@ class Runner:
             try:
                 if self._referee.drive():
                     self._begin()
+                    self._catch_up()
             except Superseded:
                 _say_superseded()
             except (OSError, SQLAlchemyError):
@@ -105,6 +109,15 @@ class Runner:
                 thread = threading.Thread(target=self._carry, args=(run.run,), name=f"run {run.run}", daemon=True)
                 self._under_way[run.run] = thread
                 thread.start()
+
+    def _catch_up(self) -> None:
+        """Have witnesses told what they could not be told, now and then."""
+        if time.monotonic() >= self._told + CATCH_UP:
+            self._told = time.monotonic()
+            try:
+                self._referee.catch_up()
+            except Refused as error:
+                log.warning("a run's end is not witnessed: %s", error.detail)
 
     def _waits(self, run: Run) -> bool:
         """Tell whether a run has to wait for agents, and may."""

@@ -146,6 +146,13 @@ class QuestionQueries(Tables):
             for row in connection.execute(query):
                 yield _report(row)
 
+    def count_reports(self, question: Question) -> int:
+        """Return how many reports on a question are stored."""
+        table = self._table("reports")
+        with self._engine.connect() as connection:
+            query = select(func.count()).select_from(table).where(table.c.question == question.key)
+            return int(connection.execute(query).scalar_one())
+
     def slots(self, question: Question) -> Iterator[tuple[int, int]]:
         """Go through slot and number of all reports on a question."""
         table = self._table("reports")

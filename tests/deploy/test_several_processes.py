@@ -155,7 +155,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def audited(folder: Path, chosen: ResolvedScenario, finished: Finished) -> Audit:
     """Leave a run's folder, and audit it."""
-    write_run(folder, public(chosen), finished.result, finished.transcript, finished.participants, finished.reports)
+    left = finished.transcript, finished.participants, finished.reports, finished.checkpoints
+    write_run(folder, public(chosen), finished.result, *left)
     return audit(folder)
 
 
