@@ -102,7 +102,7 @@ class Population:
 
     def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None:
         """Store the referee's receipt for a report."""
-        receipts.keep(self._folder, receipt, header, body)
+        receipts.keep(self._folder.parent, receipt, header, body)
 
     @property
     def answered(self) -> int:

@@ -44,8 +44,8 @@ def history_lines(history: History) -> Iterator[str]:
     if not history.witnesses and not history.promised:
         yield "no witness has seen this history: the referee could show others another one"
     if history.receipts:
-        s = "" if history.receipts == 1 else "s"
-        yield f"{history.receipts:,} receipt{s} compared: the report{s} for which they were given are there"
+        what = "receipt: its report is" if history.receipts == 1 else "receipts: their reports are all"
+        yield f"compared with {history.receipts:,} {what} there"
 
 
 def clock(seconds: int) -> str:

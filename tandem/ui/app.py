@@ -15,6 +15,7 @@ from common.service.edge import fault
 from tandem.ui.exploring import add_transcripts
 from tandem.ui.folders import RunFolders
 from tandem.ui.guard import Guard, Rules
+from tandem.ui.histories import add_histories
 from tandem.ui.live import add_live, standing
 from tandem.ui.pages import KINDS, page, static
 from tandem.ui.plan_pages import add_plans
@@ -58,6 +59,7 @@ def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = Non
 
     add_plans(app, Planner())
     add_transcripts(app, folders, rules)
+    add_histories(app, folders, rules)
     if referee is not None:
         add_live(app, referee, rules)
     return app

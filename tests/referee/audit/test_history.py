@@ -123,7 +123,7 @@ def test_an_honest_run_says_when_it_was_and_who_has_seen_it(watched, run):
     assert done.exit_code == 0, done.output
     assert "by the referee's clock" in done.output
     assert f"witness {watched.witness_key[:16]}... has seen it from" in done.output
-    assert "1 receipt compared" in done.output
+    assert "compared with 1 receipt: its report is there" in done.output
 
 
 def test_a_report_that_is_left_out_is_found_by_its_receipt(watched, run):

@@ -28,8 +28,8 @@ from tests.tandem.ui.test_live import Said, numbered
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chromium")]
 PAGES = (
     "/", "/run/tiny", "/run/tiny/parties?at=1", "/run/tiny/parties?at=5", "/run/tiny/transcript",
-    "/run/tiny/transcript/2", "/plan?scenario=select-then-estimate", "/plan?scenario=halfspace", "/referee/run",
-    "/run/none",
+    "/run/tiny/transcript/2", "/run/tiny/history", "/plan?scenario=select-then-estimate", "/plan?scenario=halfspace",
+    "/referee/run", "/run/none",
 )  # fmt: skip
 LOOKS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
