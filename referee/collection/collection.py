@@ -217,7 +217,7 @@ class Collection:
         order = {promised.first: promised.used for promised in self.questions.agreed(run).order}
         cohorts = [cohort for cohort in self._store.cohorts() if cohort.first in order]
         parts = take(cohorts, count)
-        between = passed_over(run, order, self._store.questions(run), self._store.questions_after)
+        between = passed_over(run, order, self._store.last_question(run), self._store.questions_after)
         asked = sum(p.stop - p.start for p in parts)
         question = Question(run, number, query.wire(), parts, asked, asked > 0)
         body = {

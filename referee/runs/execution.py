@@ -167,7 +167,7 @@ class Execution:
     def _left_behind(self) -> str:
         """Say what a cancelled run has released and spent."""
         kinds = [Entry.model_validate_json(line).kind for line in self._store.entries(self._run)]
-        asked = sum(question.asked for question in self._store.questions(self._run))
+        asked = self._store.asked(self._run)
         if "terms" not in kinds:
             return "cancelled by the operator: nothing of the curator's budget is spent, no agent was asked"
         operations, questions = kinds.count("operation"), kinds.count("question")
@@ -242,7 +242,7 @@ class Execution:
 
     def claim(self) -> int:
         """Return how many agents the run may still ask of those that its scenario wants."""
-        return max(0, self._wanted - sum(question.asked for question in self._store.questions(self._run)))
+        return max(0, self._wanted - self._store.asked(self._run))
 
     def has_enough(self, beside: int) -> bool:
         """Tell whether as many agents as the run wants were never asked, ``beside`` others not counted."""
@@ -318,7 +318,7 @@ class Execution:
             terms=terms,
             agents={
                 "enrolled": self._roster.agents,
-                "asked": sum(q.asked for q in self._store.questions(self._run)),
+                "asked": self._store.asked(self._run),
                 "answered": self._store.answered(self._run),
                 "rejected": self._collection.count_rejected(),
             },
@@ -355,7 +355,7 @@ class Execution:
 
     def _lost(self) -> dict[str, Any]:
         declined = self._collection.declined(self._run)
-        asked = sum(question.asked for question in self._store.questions(self._run))
+        asked = self._store.asked(self._run)
         silent = asked - self._store.answered(self._run) - sum(declined.values())
         return {"silent": max(0, silent), "declined": declined}
 

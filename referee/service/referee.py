@@ -302,7 +302,7 @@ class Referee:
         """Count the agents that are enrolled, those that a run has asked, who answered, and who declined, by reason."""
         return {
             "enrolled": self.registrar.roster.agents,
-            "asked": sum(question.asked for question in self.store.questions(run)),
+            "asked": self.store.asked(run),
             "answered": self.store.answered(run),
             "declined": self.collection.declined(run),
         }
