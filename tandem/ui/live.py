@@ -39,6 +39,7 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
         return {
             "run": watched,
             "view": watched.view(),
+            "tests": watched.tests,
             "left": watched.time_left(referee.now()),
             "said": _said(watched),
             "referee": referee.url,
