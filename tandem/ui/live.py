@@ -14,9 +14,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from common.service.app import Service
+from common.service.page.guard import Rules
 from common.wire import messages
 from tandem.ui.forms import fields_of
-from tandem.ui.guard import Rules
 from tandem.ui.pages import page
 from tandem.ui.watching import RefereeWatch, Watched
 
