@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated
 
 from fastapi import Path, Request, Response
@@ -57,3 +58,11 @@ def _failures(app: Service, pages: Pages) -> None:
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
         return shown(fault(request.method, request.url.path, error))
+
+
+def tagged(request: Request, text: str) -> Response:
+    """Answer with a part of a page, under a tag: what has not changed is not sent again."""
+    tag = f'"{hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return HTMLResponse(text, headers={"ETag": tag})
