@@ -87,7 +87,7 @@ class Finding:
     """What the agents said about a query's mean on T.
 
     ``verdict`` is None if there was no test, or the agents ran out before it could decide; ``asked`` counts agents.
-    ``test`` says how far the test was at its end (:func:`test_numbers`), for who watches; no result holds it.
+    ``test`` says how far the test was at its end (:func:`reached_numbers`), for who watches; no result holds it.
     """
 
     verdict: Verdict | None
@@ -96,9 +96,9 @@ class Finding:
     test: dict[str, float] = field(default_factory=dict)
 
 
-def test_numbers(reached: Reached) -> dict[str, float]:
-    """Return how far a test is, under names that a note about a round has room for: ``test_answers``, ..."""
-    return {f"test_{name}": float(value) for name, value in asdict(reached).items() if value is not None}
+def reached_numbers(reached: Reached) -> dict[str, float]:
+    """Return how far a test is, under names that a note about a round has room for: ``tested_answers``, ..."""
+    return {f"tested_{name}": float(value) for name, value in asdict(reached).items() if value is not None}
 
 
 def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
@@ -112,7 +112,7 @@ def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
     test = _open_test(scenario, low, high, scenario.beta / rounds)
     asked = 0
     while test.verdict is None:
-        yield Testing("testing", {"asked": asked, **test_numbers(test.reached())})
+        yield Testing("testing", {"asked": asked, **reached_numbers(test.reached())})
         # A test goes on with further questions until it is decided: none needs to reach them all at once.
         batch = min(test.next_batch(scenario.agents.batch), most_agents(alike=query.alike))
         answers = yield AskAgents(query, batch)
@@ -121,7 +121,7 @@ def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
         asked += answers.asked
         test.update(*tally(mechanism, answers.values))
     found = estimate(mechanism, test.total, test.count, 1.0 - scenario.beta, among=rounds)
-    return Finding(test.verdict, found, asked, test_numbers(test.reached()))
+    return Finding(test.verdict, found, asked, reached_numbers(test.reached()))
 
 
 def _open_test(scenario: ResolvedScenario, low: float, high: float, beta: float) -> LossTest:

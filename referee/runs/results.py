@@ -11,8 +11,8 @@ from common.scenario.scenario import Scenario
 from common.wire.messages import Terms
 from referee.protocols.base import Judged, Outcome
 
-TEST = "test_"
-"""Numbers of a note that begin so say how far a test was (:func:`referee.protocols.asking.test_numbers`)."""
+TEST = "tested_"
+"""Numbers of a note that begin so say how far a test was (:func:`referee.protocols.asking.reached_numbers`)."""
 
 
 def result_document(

@@ -74,9 +74,9 @@ class Standing(Value):
     """For whom or what a run waits, and its agents so far.
 
     ``declined`` counts by reason those of closed questions who said that they would not answer. ``test`` says how far
-    the test of the round under way is, by the answers to its closed questions: ``asked``, ``test_answers``,
-    ``test_worst_case`` and, where it may stop early, ``test_above``, ``test_below`` (log-evidence, in nats) and
-    ``test_needed``; null where there is none.
+    the test of the round under way is, by the answers to its closed questions: ``asked``, ``tested_answers``,
+    ``tested_worst_case`` and, where it may stop early, ``tested_above``, ``tested_below`` (log-evidence, in nats) and
+    ``tested_needed``; null where there is none.
     """
 
     waits_for: str

@@ -88,7 +88,7 @@ def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbe
     return found
 
 
-_NEEDED = "test_needed"
+_NEEDED = "tested_needed"
 
 
 def _says(numbers: Numbers) -> bool:
@@ -96,7 +96,7 @@ def _says(numbers: Numbers) -> bool:
 
 
 def _one(name: str, low: float, high: float, numbers: Numbers, none: str) -> Tested:
-    needed, below, above = (numbers.get(key, 0.0) for key in (_NEEDED, "test_below", "test_above"))
+    needed, below, above = (numbers.get(key, 0.0) for key in (_NEEDED, "tested_below", "tested_above"))
     sides = (_side(f"below {high:g}", below, needed), _side(f"above {low:g}", above, needed))
     return Tested(
         name=name,
@@ -104,8 +104,8 @@ def _one(name: str, low: float, high: float, numbers: Numbers, none: str) -> Tes
         needed=e_value(needed),
         low=f"{low:g}",
         high=f"{high:g}",
-        answers=int(numbers.get("test_answers", 0)),
-        most=int(numbers.get("test_worst_case", 0)),
+        answers=int(numbers.get("tested_answers", 0)),
+        most=int(numbers.get("tested_worst_case", 0)),
         asked=int(numbers.get("asked", 0)),
         verdict=next((side.words for side in sides if side.share >= 1.0), none),
     )

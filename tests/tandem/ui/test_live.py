@@ -247,12 +247,12 @@ def test_cancelling_takes_our_own_form(live, said):
 
 
 def under_way(below: float) -> dict[str, float]:
-    counts = {"asked": 700.0, "test_answers": 650.0, "test_worst_case": 2000.0}
-    return {**counts, "test_above": -3.0, "test_below": below, "test_needed": math.log(20_000)}
+    counts = {"asked": 700.0, "tested_answers": 650.0, "tested_worst_case": 2000.0}
+    return {**counts, "tested_above": -3.0, "tested_below": below, "tested_needed": math.log(20_000)}
 
 
 def test_the_test_under_way_is_shown_with_its_evidence_and_where_it_stops(live, said, clock):
-    said.rounds = [{**numbered(1)[0], **under_way(-1.0), "test_above": 10.0, "asked": 400.0}]
+    said.rounds = [{**numbered(1)[0], **under_way(-1.0), "tested_above": 10.0, "asked": 400.0}]
     said.test = under_way(math.log(142))
     page = live.page("/referee/run")
     assert "Evidence that the loss is below 0.16: 142 of 20,000" in page
@@ -262,7 +262,7 @@ def test_the_test_under_way_is_shown_with_its_evidence_and_where_it_stops(live, 
     row = re.search(r'<th scope="row">round 1</th>.*', page)
     assert row is not None
     assert "above 0.12" in row[0]
-    said.test = {"test_needed": math.nan}
+    said.test = {"tested_needed": math.nan}
     clock.wait(1.0)
     assert "round under way" not in live.page("/referee/run")
 
@@ -280,24 +280,24 @@ def test_the_evidence_of_a_real_run_ends_as_its_result_says(tmp_path):
 
         bench.referee._wait = watching
         result = bench.referee.execute("run")
-        notes = [note.numbers for note in bench.referee.notes("run") if "test_needed" in note.numbers]
+        notes = [note.numbers for note in bench.referee.notes("run") if "tested_needed" in note.numbers]
         assert rounds_of(notes) == result["rounds"]
         shown = shown_tests(bench.chosen, notes, None)
         assert [test.asked for test in shown] == [int(numbers["asked"]) for numbers in result["rounds"]]
         halted = [test.verdict.startswith("below") for test in shown]
         assert halted == [False] * (len(shown) - 1) + [result["status"] == "done"]
-        assert all(test["test_below"] < test["test_needed"] for test in seen if test is not None)
-        assert any(test is not None and test["test_answers"] > 0 for test in seen)
+        assert all(test["tested_below"] < test["tested_needed"] for test in seen if test is not None)
+        assert any(test is not None and test["tested_answers"] > 0 for test in seen)
         assert bench.referee.test("run") is None
         mechanism, accuracy = bench.chosen.agents.value_mechanism, bench.chosen.accuracy
         levels = (level * bench.chosen.alpha for level in (accuracy.reweigh_above, accuracy.halt_below))
         again, truth = gather(mechanism, *levels), mechanism.truth  # type: ignore[attr-defined]  # a bit mechanism
         for numbers in notes:  # everybody has answered: the estimate and the number of answers say all there is
-            count = int(numbers["test_answers"])
+            count = int(numbers["tested_answers"])
             total = count * ((1 - truth) + (2 * truth - 1) * numbers["value"])
             assert count == numbers["asked"]
-            assert again.below.log_value(total, count) == pytest.approx(numbers["test_below"], abs=1e-6)
-            assert again.above.log_value(total, count) == pytest.approx(numbers["test_above"], abs=1e-6)
+            assert again.below.log_value(total, count) == pytest.approx(numbers["tested_below"], abs=1e-6)
+            assert again.above.log_value(total, count) == pytest.approx(numbers["tested_above"], abs=1e-6)
 
 
 @contextmanager
