@@ -26,6 +26,7 @@ import referee
 from common.scenario import loading
 from common.service.app import listen, server
 from common.service.connections import Limits
+from common.service.page.guard import Rules
 from curator.state.account import Counting
 from deploy.base import OnProgress
 from deploy.processes import Party, free_port
@@ -33,7 +34,6 @@ from deploy.remote import operating
 from deploy.running import carry_out
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
-from tandem.ui.guard import Rules
 from tandem.ui.watching import RefereeWatch
 
 ROOT = Path(__file__).parent.parent

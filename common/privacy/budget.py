@@ -52,6 +52,21 @@ class Budget:
         self._spent: Amount = Fraction(0)
         self._error = Fraction(0)
 
+    @property
+    def unit(self) -> str:
+        """What amounts are, in words."""
+        return self._filter.unit
+
+    @property
+    def cap(self) -> float:
+        """Largest sum of amounts, rounded."""
+        return float(self._filter.cap)
+
+    def amount(self, event: Event) -> float | None:
+        """Return what an event takes of :attr:`cap`, rounded: for a reader; None for what is never admitted."""
+        found = self._filter.amount(event)
+        return None if found is None else float(found)
+
     def admit(self, charged: Sequence[Event], event: Event) -> None:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
 

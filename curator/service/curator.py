@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from common.core.errors import (
     BadInput,
@@ -45,7 +45,11 @@ from curator.sample.base import Sample
 from curator.state.account import Account
 from curator.state.chain import REMEDY
 from curator.state.ledger import Charge, Holder, Ledger
+from curator.state.owner import OwnersFile
 from curator.state.state_directory import StateDirectory
+
+if TYPE_CHECKING:
+    from common.people.tables.notes import Notes
 
 RELEASE_UNIT = 1 / 16
 """Seconds after which a release of real people leaves at the earliest; later, after this times a power of two."""
@@ -99,6 +103,8 @@ class Curator:
         Where the heads of its ledger go, beside the file in its state directory.
     account
         Its people in the ledger over all runs; None where nobody is charged.
+    read
+        What reading the sample's table has clipped, for its owner; None where people are of no table.
 
     Raises
     ------
@@ -124,6 +130,7 @@ class Curator:
         schedule: Schedule | None = None,
         witnesses: Sequence[Witness] = (),
         account: Account | None = None,
+        read: Notes | None = None,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
@@ -155,7 +162,9 @@ class Curator:
             self._account = account
             if account is not None:
                 account.attend(self._directory.journal, opened=self._ledger.holder is not None)
+            self._owner = OwnersFile(folder, scenario, planned, read)
             self._engine = self._rebuilt()
+            self._owner.keep(self._engine.workspace.reweighing)
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -349,6 +358,7 @@ class Curator:
             # Memory may be ahead of the ledger now; only the ledger says what has happened.
             self._engine = self._rebuilt()
             raise
+        self._owner.keep(self._engine.workspace.reweighing, number)
         if reweighs:
             updates, seconds = self._engine.workspace.reweighing.updates, time.monotonic() - began
             self._directory.checkpoints.offer(

@@ -24,7 +24,7 @@ from common.core.errors import (
     TandemError,
 )
 from common.scenario.resolved import parse_resolved
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
 from common.wire import messages
 from common.wire.chain import Head
 from common.wire.identity import Identity, Signed
@@ -117,7 +117,8 @@ class Execution:
         notes: list[Progress] = []
 
         def noticed(note: Progress) -> None:
-            notes.append(note)
+            if not isinstance(note, Testing):
+                notes.append(note)
             on_progress(note)
 
         outcome: Outcome | None = None

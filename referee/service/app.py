@@ -77,7 +77,10 @@ class Progress(Value):
 class Standing(Value):
     """For whom or what a run waits, and its agents so far.
 
-    ``declined`` counts by reason those of closed questions who said that they would not answer.
+    ``declined`` counts by reason those of closed questions who said that they would not answer. ``test`` says how far
+    the test of the round under way is, by the answers to its closed questions: ``asked``, ``tested_answers``,
+    ``tested_worst_case`` and, where it may stop early, ``tested_above``, ``tested_below`` (log-evidence, in nats) and
+    ``tested_needed``; null where there is none.
     """
 
     waits_for: str
@@ -85,6 +88,7 @@ class Standing(Value):
     asked: int
     answered: int
     declined: dict[str, int]
+    test: dict[str, float] | None
 
 
 class RunState(Value):
@@ -246,7 +250,8 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     @app.get("/v1/runs/{run}/standing", summary="What a run waits for, and its agents so far (operator)")
     def standing(run: RunName, token: Token) -> Standing:
         operator(token)
-        return Standing(waits_for=referee.waits_for(referee.store.run(run)), **referee.agents(run))
+        waits_for = referee.waits_for(referee.store.run(run))
+        return Standing(waits_for=waits_for, test=referee.test(run), **referee.agents(run))
 
     @app.put(
         "/v1/runs/{run}/cancellation",

@@ -12,7 +12,7 @@ from common.core import canonical
 from common.core.errors import BadInput, Forged, NotFound, Superseded, TandemError
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.service.database import sqlite_url
-from common.vocabulary.steps import Progress
+from common.vocabulary.steps import Progress, Testing
 from common.wire import messages
 from common.wire.identity import Identity, Signed, verify
 from common.wire.receipts import Kept, Proof, ProofRequest, receipt_for
@@ -99,6 +99,7 @@ class Referee:
         self._curator = curator
         self._wait = wait or self.collection.questions.wait
         self._notes: dict[str, list[Progress]] = {}
+        self._tests: dict[str, dict[str, float]] = {}
 
     def close(self) -> None:
         """Release the database and the state directory."""
@@ -246,6 +247,10 @@ class Referee:
         """Return what the run has said of its progress so far."""
         return self._notes.get(run, [])
 
+    def test(self, run: str) -> dict[str, float] | None:
+        """Return how far the test of a run's round is; None where none is under way, or another process drives."""
+        return self._tests.get(run)
+
     def drive(self) -> bool:
         """Become the one process of this referee that drives its runs, if no other is; return whether this one is.
 
@@ -355,10 +360,17 @@ class Referee:
         notes = self._notes[run] = self._notes.get(run, [])
 
         def noticed(note: Progress) -> None:
+            if isinstance(note, Testing):
+                self._tests[run] = note.numbers
+                return
+            self._tests.pop(run, None)
             notes.append(note)
             on_progress(note)
 
-        return self._execution(state, patience, wait).carry(noticed)
+        try:
+            return self._execution(state, patience, wait).carry(noticed)
+        finally:
+            self._tests.pop(run, None)
 
     def wait(self, seconds: float) -> None:
         """Wait until something may have come from agents, at most so many seconds."""

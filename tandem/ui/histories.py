@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse
 from common.core.errors import BadMessage, TandemError
 from common.core.plain import plain
 from common.service.app import Service
+from common.service.page.guard import Rules
 from common.wire.identity import Signed
 from common.wire.messages import Configuration
 from common.wire.receipts import Kept
@@ -24,7 +25,6 @@ from referee.state.runfolder import read_file
 from referee.view.witnessing import clock, history_lines
 from tandem.ui.folders import RunFolders
 from tandem.ui.forms import fields_of
-from tandem.ui.guard import Rules
 from tandem.ui.pages import page
 from tandem.ui.transcripts import ON_A_PAGE, Transcript
 

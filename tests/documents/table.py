@@ -218,6 +218,11 @@ SLOW: tuple[Job, ...] = (
         ports=(8100,),
     ),
     Job(
+        (Step("curator console --state DIR", values=_STATE, until="open http://127.0.0.1:8101/?key="),),
+        _a_ledger,
+        ports=(8101,),
+    ),
+    Job(
         (
             Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
             Step("curator backup COPY --state DIR", ("COPY holds the ledger's",), _STATE),

@@ -23,7 +23,7 @@ from tandem.ui.watching import RefereeWatch
 from tests.clocks import Clock
 from tests.support import TOKEN, Bench
 from tests.tandem.ui.chromium import Tab, chromium, rules, serving
-from tests.tandem.ui.test_live import Said, numbered
+from tests.tandem.ui.test_live import Said, numbered, under_way
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chromium")]
 PAGES = (
@@ -56,7 +56,8 @@ def folders(undisturbed, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def said(undisturbed) -> Said:
     found = Said(undisturbed[1])
-    found.rounds = numbered(1000)
+    found.rounds = [{**numbers, **under_way(1.0)} for numbers in numbered(1000)]
+    found.test = under_way(4.0)
     return found
 
 
