@@ -32,6 +32,8 @@
     ├── Superseded                    another process does what this one did; nothing changed
     ├── CannotWrite                   a party's disk takes nothing at present; nothing changed, ask again later
     ├── Busy                          a service has too much to do at present; nothing changed, ask again later
+    ├── NotReady                      a service lacks something that its work needs: a database, room on its disk, ...
+    ├── VersionSkew                   two parties speak different versions of the protocol
     └── PeerError                     the other side's fault
         ├── PeerUnavailable           nobody listens there, or it stopped answering
         └── PeerMisbehaved            it answered with something that no honest peer sends
@@ -253,6 +255,18 @@ class Busy(TandemError):
     problem, title, status = "busy", "Too busy at present", 503
     retry_after = 2
     """Seconds after which to ask again."""
+
+
+class NotReady(TandemError):
+    """A service answers, and lacks something that its work needs."""
+
+    problem, title, status = "not-ready", "Not ready", 503
+
+
+class VersionSkew(TandemError):
+    """Two parties speak different versions of the protocol; nothing of the message was used."""
+
+    problem, title, status = "version-skew", "Versions do not fit together", 409
 
 
 class PeerError(TandemError):

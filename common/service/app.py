@@ -27,6 +27,7 @@ from common.core.values import Value
 from common.service.bodies import Guarded, Receive
 from common.service.connections import Limits, raise_descriptors
 from common.service.edge import Edge, Handler, Scope, Send, fault, problem
+from common.service.readiness import Check, Readiness, require
 from common.service.shortway import ShortWay
 from common.wire.identity import Signed
 
@@ -83,8 +84,9 @@ def create_app(
     *,
     limits: Mapping[str, int | Guarded] | None = None,
     short: Mapping[tuple[str, str], Handler] | None = None,
+    checks: Mapping[str, Check] | None = None,
 ) -> Service:
-    """Return an app with Tandem's manners: problem documents, limits, health check.
+    """Return an app with Tandem's manners: problem documents, limits, liveness and readiness.
 
     Parameters
     ----------
@@ -92,7 +94,10 @@ def create_app(
         Of its :class:`~common.service.bodies.Bodies`.
     short
         Of its :class:`~common.service.edge.Edge`.
+    checks
+        Of its :class:`~common.service.readiness.Readiness`.
     """
+    readiness = Readiness(checks or {})
     app = Service(title=title, description=description, version="1", responses=PROBLEMS, docs_url=None, redoc_url=None)
     app.edge.bodies.limits.update(limits or {})
     app.edge.short.update(short or {})
@@ -117,8 +122,14 @@ def create_app(
     async def bug(request: Request, error: Exception) -> Response:
         return problem_response(fault(request.method, request.url.path, error))
 
-    @app.get("/v1/health", summary="Is this service ready?")
-    def health() -> dict[str, str]:
+    @app.get("/v1/health", summary="Is this service alive? Its loop answers")
+    async def health() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @app.get("/v1/ready", summary="Is this service ready? 503 names what it lacks")
+    async def ready() -> dict[str, str]:
+        wrong = readiness.known()
+        require(await run_in_threadpool(readiness.look) if wrong is None else wrong)
         return {"status": "ready"}
 
     return app

@@ -50,6 +50,7 @@ def curator_app(curator: Curator) -> Service:
         "Tandem curator",
         "Holds a private sample; answers a fixed vocabulary within a fixed budget.",
         limits={"/v1/runs/": Guarded(LARGE, partial(_announced, curator))},
+        checks=curator.lacks(),
     )
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="operation")
     running: dict[str, Future[Signed]] = {}

@@ -33,6 +33,7 @@ from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
+from common.service.readiness import Check, disk
 from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
 from common.wire import messages
@@ -187,6 +188,11 @@ class Curator:
     def guarantee(self) -> Guarantee:
         """What holds for every person in the sample and any behaviour of the referee."""
         return self._guarantee
+
+    def lacks(self) -> dict[str, Check]:
+        """Return what a curator must have to answer, as checks of its readiness."""
+        journal, folder = self._directory.journal, self._directory.folder
+        return {"disk": lambda: disk(folder), "ledger": journal.lacking, "witnesses": journal.witnesses_lacking}
 
     # Messages -------------------------------------------------------------------------------------------------------
 

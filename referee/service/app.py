@@ -23,6 +23,7 @@ from common.wire.identity import Signed
 from common.wire.receipts import Kept, Proof, ProofRequest
 from referee.collection.collection import Sent
 from referee.service.agents_edge import AgentsEdge
+from referee.service.readiness import checks
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 from referee.state.runfolder import pack_reports
@@ -118,6 +119,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         "Drives hybrid-model protocols between a curator and many local agents.",
         limits={**agents.limits, "/v1/runs/": Guarded(MAX_RUN, operators_body)},
         short=agents.handlers,
+        checks=checks(referee, runner),
     )
 
     @app.exception_handler(SQLAlchemyError)

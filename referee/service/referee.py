@@ -89,6 +89,7 @@ class Referee:
                     f"give its key file with --key"
                 )
             self._opened = opened.pop_all()
+        self.folder = folder
         self._name = durable_key(folder / "process").hex()
         self._began = False
         self.lease = lease

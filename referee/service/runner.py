@@ -72,6 +72,11 @@ class Runner:
             if thread.is_alive():
                 thread.join(max(0.0, until - time.monotonic()))
 
+    @property
+    def started(self) -> bool:
+        """Whether this process drives the runs, or would if nobody else did."""
+        return self._thread.is_alive()
+
     def wake(self) -> None:
         """Say that there is a new run."""
         self._wanted.set()

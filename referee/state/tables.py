@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Table, insert, select, text
+from sqlalchemy import Connection, Table, insert, select, text, update
 
 from common.core.errors import Superseded
 from common.service.database import alone, count_commits, open_tables
@@ -94,6 +94,21 @@ class Tables:
         if connection.dialect.name == "sqlite":
             return time.time()
         return float(connection.execute(text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")).scalar_one())
+
+    def check_writable(self) -> None:
+        """Begin to write, and take it back: nothing is changed, and nothing waits for a disk.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If the database cannot be reached, read or written at present.
+        """
+        identity = self._table("identity")
+        with self._engine.connect() as connection:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.execute(update(identity).values(key=identity.c.key))
+            connection.rollback()
 
     # Rows -----------------------------------------------------------------------------------------------------------
 
