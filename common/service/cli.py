@@ -25,8 +25,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-DISTRIBUTION = "tandem-hybrid"
-
 EXIT_STATUSES = {
     0: "done",
     1: "it failed, was refused, or found something wrong: one line on stderr says what, where, and what to do",
@@ -50,12 +48,9 @@ class _Teaching(typer.core.TyperGroup):
 
 def version() -> str:
     """Return the installed version; of a checkout that is not installed, a word for that."""
-    from importlib import metadata  # only where somebody asks
+    from common.wire.version import release  # only where somebody asks
 
-    try:
-        return metadata.version(DISTRIBUTION)
-    except metadata.PackageNotFoundError:
-        return "from a checkout that is not installed"
+    return release() or "from a checkout that is not installed"
 
 
 def _print_version(context: typer.Context, asked: bool) -> None:
