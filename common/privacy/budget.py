@@ -92,6 +92,16 @@ class Budget:
                 unit="total variation of the noise from its exact law",
             )
 
+    def share(self, charged: Sequence[Event]) -> float:
+        """Return which share of the filter's cap is used, in [0, 1]; 0 where nothing is capped.
+
+        It says how many more operations fit. It is no guarantee: that is the cap (:attr:`guarantee`) at any share.
+        """
+        cap = self._filter.cap
+        if self.accountant == "none" or not 0 < cap < math.inf:
+            return 0.0
+        return min(1.0, float(self._sum(charged) / cap))
+
     def _sum(self, charged: Sequence[Event]) -> Amount:
         """Add what is new; begin again if ``charged`` is not a continuation of what was seen."""
         known = len(self._seen)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -65,11 +66,15 @@ class Edge:
         What it reads.
     short
         Handlers by method and path; a path that ends with a slash takes one further part.
+    statuses, problems
+        How many requests were answered with which status, and with which problem.
     """
 
     app: App
     bodies: Bodies = field(default_factory=Bodies)
     short: dict[tuple[str, str], Handler] = field(default_factory=dict)
+    statuses: Counter[int] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
     _small: dict[tuple[str, str], Handler | None] = field(default_factory=dict, init=False, repr=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,6 +94,7 @@ class Edge:
                 return
             except Exception as error:  # noqa: BLE001 - what is no problem of the body is a fault of ours
                 refusal = error if isinstance(error, TandemError) else fault(method, path, error)
+                self.problems[refusal.problem] += 1
                 # What is still on its way is not read: nothing else can come on this connection.
                 await _send(problem(refusal), send, (b"connection", b"close"))
                 return
@@ -115,8 +121,10 @@ class Edge:
         """Let whatever is answered state the protocol."""
 
         async def stated(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start" and stating() not in message["headers"]:
-                message = {**message, "headers": [*message["headers"], stating()]}
+            if message["type"] == "http.response.start":
+                self.statuses[message["status"]] += 1
+                if stating() not in message["headers"]:
+                    message = {**message, "headers": [*message["headers"], stating()]}
             await send(message)
 
         return stated
@@ -130,9 +138,11 @@ class Edge:
             check_peer(call.headers)
             return await handler(call)
         except TandemError as error:
-            return problem(error)
+            refusal = error
         except Exception as error:  # noqa: BLE001 - a fault of ours, which shows nothing
-            return problem(fault(call.method, call.path, error))
+            refusal = fault(call.method, call.path, error)
+        self.problems[refusal.problem] += 1
+        return problem(refusal)
 
 
 @cache

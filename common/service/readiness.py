@@ -1,6 +1,6 @@
 """Whether a service can do its work now: its checks, made at most once a second however often somebody asks.
 
-A service that is alive answers (``/v1/health``); it is ready if what it must have is there as well (``/v1/ready``). What
+A service that is alive answers (``/v1/health``); it is ready if it also has what it needs (``/v1/ready``). What
 is said is public: the names of checks and fixed words, no path, no key, nothing of anybody's data.
 """
 

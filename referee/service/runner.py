@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from common.core.about import about_run
 from common.core.errors import Refused, Superseded
 from referee.runs import execution
 from referee.service.referee import Referee
@@ -134,7 +135,7 @@ class Runner:
 
     def _carry(self, run: str) -> None:
         try:
-            with self._turn:
+            with about_run(run), self._turn:
                 self._execute(run)
         except Superseded:
             _say_superseded()

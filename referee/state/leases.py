@@ -70,7 +70,7 @@ class LeaseQueries(Tables):
                 )
 
     def lease_left(self) -> float | None:
-        """Return for how many seconds the lease lasts, whoever holds it; negative once it has run out, None: never taken.
+        """Return for how many seconds the lease lasts, whoever has it; negative once it has run out, None: never taken.
 
         A driver that has let go of it on purpose leaves a lease that ran out long ago.
         """

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, insert, select, text, update
 
 from common.core.errors import Superseded
-from common.service.database import alone, count_commits, open_tables
+from common.service.database import alone, count_commits, database_bytes, open_tables
 from common.wire.transcript import Entry
 from referee.state import migrations
 
@@ -41,6 +41,10 @@ class Tables:
         self._engine, self._tables = open_tables(url, migrations.__name__)
         self.fence: int | None = None
         self.commits = count_commits(self._engine)
+
+    def bytes(self) -> int:
+        """Return how many bytes the database takes on disk."""
+        return database_bytes(self._engine.url.render_as_string(hide_password=False))
 
     def close(self) -> None:
         """Release every connection."""

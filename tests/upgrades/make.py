@@ -3,8 +3,10 @@
 It is run with the code of that release, never with today's::
 
     git worktree add /tmp/release v0.2.0
-    python -m venv /tmp/release-venv && /tmp/release-venv/bin/pip install -c /tmp/release/constraints.txt '/tmp/release[test]'
-    cd /tmp/release && PYTHONPATH=/tmp/release /tmp/release-venv/bin/python OWN_CHECKOUT/tests/upgrades/make.py OUT.tar.xz
+    python -m venv /tmp/venv
+    /tmp/venv/bin/pip install -c /tmp/release/constraints.txt "/tmp/release[test]"
+    cd /tmp/release
+    PYTHONPATH=/tmp/release /tmp/venv/bin/python CHECKOUT/tests/upgrades/make.py OUT.tar.xz
 
 The people are simulated, and the keys in the archive are of these simulated parties alone.
 """

@@ -1,7 +1,7 @@
 """What release 0.2.0 left on disk, opened with today's code: it goes on, or is refused with both versions, never half.
 
-``v0.2.0.tar.xz`` was written by the code of the tag v0.2.0 with ``tests/upgrades/make.py``, which says how: the states of
-all parties after a run that ended (``ended/``) and of one that the curator has not yet begun (``waiting/``), and the
+``v0.2.0.tar.xz`` was written by the code of the tag v0.2.0 with ``tests/upgrades/make.py``, which says how: the
+states of all parties after a run that ended (``ended/``) and of one that the curator has not yet begun (``waiting/``), and the
 folder of the run that ended (``run/``).
 """
 

@@ -77,12 +77,12 @@ def test_a_full_disk_and_a_missing_one_are_said(tmp_path, monkeypatch):
 
 
 def test_alive_without_being_ready_and_under_a_millisecond():
-    with served(create_app("a", "b", checks={"one": lambda: "is gone"})) as address:
-        with httpx.Client(base_url=address, trust_env=False) as client:
-            assert (client.get("/v1/health").status_code, client.get("/v1/health").json()) == (200, {"status": "alive"})
-            reply = client.get("/v1/ready")
-            assert (reply.status_code, reply.headers["content-type"]) == (503, "application/problem+json")
-            assert reply.json()["not_ready"] == "one"
+    app = create_app("a", "b", checks={"one": lambda: "is gone"})
+    with served(app) as address, httpx.Client(base_url=address, trust_env=False) as client:
+        alive, reply = client.get("/v1/health"), client.get("/v1/ready")
+    assert (alive.status_code, alive.json()) == (200, {"status": "alive"})
+    assert (reply.status_code, reply.headers["content-type"]) == (503, "application/problem+json")
+    assert reply.json()["not_ready"] == "one"
     ready = Readiness({"one": lambda: None})
     ready.look()
     began = time.perf_counter()
