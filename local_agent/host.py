@@ -79,6 +79,11 @@ class Host:
         """Whether one person answers here, who has one question in a lifetime."""
         return isinstance(self._answerer, Agent)
 
+    @property
+    def people_asked(self) -> int:
+        """How many people have been asked here, ever."""
+        return int(self._answerer.answered)
+
     def close(self) -> None:
         """Let go of the state directory."""
         self._answerer.close()

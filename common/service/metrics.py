@@ -10,6 +10,7 @@ import math
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -25,7 +26,7 @@ class Sample(NamedTuple):
     """One number: what the name ends with (of a histogram), its labels, its value."""
 
     value: float
-    labels: Labels = {}
+    labels: Labels = MappingProxyType({})
     suffix: str = ""
 
 

@@ -366,6 +366,7 @@ class Referee:
             log.info("%s", note.text)
             on_progress(note)
 
+        self.progressed[run] = time.monotonic()
         with about_run(run):
             log.info("the run begins, or goes on")
             result = self._execution(state, patience, wait).carry(noticed)

@@ -1,8 +1,8 @@
 """What release 0.2.0 left on disk, opened with today's code: it goes on, or is refused with both versions, never half.
 
-``v0.2.0.tar.xz`` was written by the code of the tag v0.2.0 with ``tests/upgrades/make.py``, which says how: the
-states of all parties after a run that ended (``ended/``) and of one that the curator has not yet begun (``waiting/``), and the
-folder of the run that ended (``run/``).
+``v0.2.0.tar.xz`` was written by the code of the tag v0.2.0 with ``tests/upgrades/make.py``, which says how. It holds
+the states of all parties after a run that ended (``ended/``) and of one that the curator has not yet begun
+(``waiting/``), and the folder of the run that ended (``run/``).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_a_referees_database_is_refused_whole(left, which):
     folder = left / which / "referee"
     before = content(folder)
     with pytest.raises(BadInput) as refused:
-        Referee(folder, curator=None)  # type: ignore[arg-type]  # it is never reached
+        Referee(folder, curator=None)  # the curator is never reached
     names_both(refused.value)
     assert content(folder) == before
     with pytest.raises(BadInput):

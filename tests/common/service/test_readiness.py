@@ -26,7 +26,7 @@ class Time:
 def test_checks_are_made_at_most_once_a_second():
     made: list[float] = []
     clock = Time()
-    ready = Readiness({"one": lambda: made.append(clock.now)}, clock)  # type: ignore[func-returns-value]
+    ready = Readiness({"one": lambda: made.append(clock.now)}, clock)
     assert ready.known() is None
     assert ready.look() == ready.known() == ready.look() == {}
     assert made == [100.0]
