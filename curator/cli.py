@@ -65,7 +65,7 @@ def serve_command(
     """
     from common.planning.plan import resolve
     from common.scenario import loading
-    from common.service.app import listen, serve
+    from common.service.app import listen, metrics_token, serve
     from common.wire.state import user_state
     from curator.service.app import curator_app
     from curator.service.startup import open_curator
@@ -88,7 +88,7 @@ def serve_command(
             )
         ) as curator,
     ):
-        serve(curator_app(curator), listener, "curator")
+        serve(curator_app(curator, metrics_token()), listener, "curator")
 
 
 @app.command("console")

@@ -69,6 +69,12 @@ def host_command(
     workers: Annotated[
         int, typer.Option(help="Ray workers that draw simulated people and evaluate questions.", min=0)
     ] = 0,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Show metrics on 127.0.0.1 at this port, 0 any free one (default: nowhere).", min=0, max=65535
+        ),
+    ] = None,
 ) -> None:
     """Host a population: enrol, poll, answer; until interrupted.
 
@@ -79,6 +85,7 @@ def host_command(
     from common.wire.state import claim, user_state
     from local_agent.client import RefereeClient
     from local_agent.host import Host
+    from local_agent.metrics import exposed
     from local_agent.setup import open_population
 
     end_with_stdin()
@@ -91,7 +98,10 @@ def host_command(
             enrolled = connection.enrol(token)
             claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
             typer.echo(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
-            _answer_until(connection, client, lambda: False)
+            with exposed(connection, chosen.agents.mechanism.guarantee[0], metrics_port) as shown:
+                if shown is not None:
+                    typer.echo(f"local-agent shows metrics on http://127.0.0.1:{shown}/metrics")
+                _answer_until(connection, client, lambda: False)
 
 
 @app.command("answer")

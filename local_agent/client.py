@@ -23,8 +23,17 @@ class RefereeClient(Client):
     pause = 0.0
 
     def key(self) -> str:
-        """Return the public key that the referee names (to be pinned)."""
-        return str(self.document("GET", "/v1/referee").get("key"))
+        """Return the public key that the referee names (to be pinned): the first contact with it.
+
+        Raises
+        ------
+        VersionSkew
+            If it speaks another version of the protocol; names both.
+        """
+        response = self.request("GET", "/v1/referee")
+        document = self.document_of(response)
+        self.check_states_protocol(response)
+        return str(document.get("key"))
 
     def enrol(self, signed: Signed, token: str) -> Signed:
         """Enrol a participant."""

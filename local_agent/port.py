@@ -17,6 +17,11 @@ class Hosted(Protocol):
         """Whether its people are real."""
         ...
 
+    @property
+    def answered(self) -> int:
+        """How many people have been asked already."""
+        ...
+
     def enrolment(self) -> Signed:
         """Return the signed request to be enrolled."""
         ...

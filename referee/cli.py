@@ -202,7 +202,7 @@ def serve_command(
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
     from common.core.errors import BadInput
-    from common.service.app import listen, serve
+    from common.service.app import listen, metrics_token, serve
     from common.service.witness_client import TOKEN, WitnessClient
     from common.wire.state import user_state
     from referee.collection.registrar import Caps
@@ -232,6 +232,8 @@ def serve_command(
         referee = Referee(folder, client, database=database, caps=caps, key=key, lease=lease, witnesses=watching)
         client.identity = referee.identity
         unless_it_starts.callback(referee.close)
+        if token := metrics_token():
+            tokens["metrics"] = token
         for purpose, value in tokens.items():
             referee.allow(purpose, value)
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.

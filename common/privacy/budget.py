@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped, within
+from common.privacy.accountants.base import (
+    ACCOUNTANTS,
+    Accountant,
+    Amount,
+    BudgetFilter,
+    Plan,
+    grouped,
+    share_of,
+    within,
+)
 from common.privacy.certificate import Certificate, certificate_of
 from common.privacy.events import Event
 from common.privacy.sampling_error import delta_left, error_paid, payable, sampling_error
@@ -106,6 +115,13 @@ class Budget:
                 budget=float(self._error_cap),
                 unit="total variation of the noise from its exact law",
             )
+
+    def share(self, charged: Sequence[Event]) -> float:
+        """Return which share of the filter's cap is used, in [0, 1]; 0 where nothing is counted.
+
+        It says how much more work fits. It is no guarantee: that is the cap (:attr:`guarantee`) at any share.
+        """
+        return 0.0 if self.accountant == "none" else share_of(self._sum(charged), self._filter.cap)
 
     def _sum(self, charged: Sequence[Event]) -> Amount:
         """Add what is new; begin again if ``charged`` is not a continuation of what was seen."""

@@ -116,6 +116,7 @@ class Collection:
         self._process = process
         self.rejected = store.rejected(process)
         self._noted = self.rejected.total()
+        self.accepted = 0
         self._declined: dict[str, Counter[str]] = {}
 
     # The protocol's side --------------------------------------------------------------------------------------------
@@ -416,6 +417,7 @@ class Collection:
             return [(judged.taking.question.key, judged.report) for judged in kept]
 
         self._store.add_reports(self.questions.newest, choose)
+        self.accepted += len(kept)
         for judged in kept:
             self.questions.stored(judged.taking, judged.report.slot)
         self.questions.announce()

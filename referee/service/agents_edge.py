@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from common.core.errors import BadMessage, TandemError
 from common.service.bodies import LARGE, TINY, Admitted, Guarded, Opening
@@ -38,6 +39,11 @@ class AgentsEdge:
         self._room = Grouped(referee.collection.room, "packed")
         self._news: asyncio.Event | None = None
         self._held = 0
+
+    @property
+    def groups(self) -> tuple[Grouped[Any, Any], ...]:
+        """Everything that is worked on in groups."""
+        return self._enrol, self._poll, self._report, self._decline, self._room
 
     @property
     def handlers(self) -> dict[tuple[str, str], Handler]:

@@ -15,7 +15,16 @@ from sqlalchemy.exc import SQLAlchemyError
 from common.core import canonical
 from common.core.errors import BadMessage, CannotWrite, NotFound, TandemError
 from common.core.values import Value
-from common.service.app import Service, create_app, problem_response, read_signed, signed_body
+from common.service.app import (
+    METRICS,
+    Service,
+    create_app,
+    metrics_response,
+    of_requests,
+    problem_response,
+    read_signed,
+    signed_body,
+)
 from common.service.bodies import Admitted, Guarded, Opening
 from common.service.edge import Call, Handler
 from common.wire import messages
@@ -23,6 +32,8 @@ from common.wire.identity import Signed
 from common.wire.receipts import Kept, Proof, ProofRequest
 from referee.collection.collection import Sent
 from referee.service.agents_edge import AgentsEdge
+from referee.service.metrics import of_groups, of_referee
+from referee.service.readiness import checks
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 from referee.state.runfolder import pack_reports
@@ -122,6 +133,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         "Drives hybrid-model protocols between a curator and many local agents.",
         limits={**agents.limits, "/v1/runs/": Guarded(MAX_RUN, operators_body)},
         short=agents.handlers,
+        checks=checks(referee, runner),
     )
 
     @app.exception_handler(SQLAlchemyError)
@@ -316,17 +328,10 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         operator(token)
         return Response(referee.participants(run), media_type="application/octet-stream")
 
-    @app.get("/v1/metrics", summary="Counters, in Prometheus' text format (operator)", response_class=PlainTextResponse)
-    def metrics(token: Token) -> PlainTextResponse:
-        operator(token)
-        lines = [f"tandem_agents_enrolled {referee.registrar.roster.agents}"]
-        lines += [f"tandem_commits_total {referee.store.commits()}"]
-        lines += [f"tandem_enrolment_{name} {count}" for name, count in referee.registrar.enrolled().items()]
-        lines += [
-            f'tandem_reports_rejected_total{{reason="{reason}"}} {count}'
-            for reason, count in sorted(referee.collection.rejected.items())
-        ]
-        return PlainTextResponse("\n".join(lines) + "\n")
+    @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics, operator)", response_class=METRICS)
+    def metrics(token: Token) -> Response:
+        referee.registrar.may_look(token.credentials if token else "")
+        return metrics_response([*of_requests(app), *of_referee(referee), *of_groups(agents.groups)])
 
     return app
 

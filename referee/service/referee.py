@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from common.core import canonical
+from common.core.about import about_run
 from common.core.errors import BadInput, Forged, NotFound, Superseded, TandemError
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.service.database import sqlite_url
@@ -30,6 +32,7 @@ from referee.state.store import Store
 from referee.state.values import Run
 
 T = TypeVar("T")
+log = logging.getLogger("tandem.referee")
 LEASE = 10.0
 """Seconds for which a process drives the runs without renewing its lease."""
 
@@ -89,6 +92,7 @@ class Referee:
                     f"give its key file with --key"
                 )
             self._opened = opened.pop_all()
+        self.folder = folder
         self._name = durable_key(folder / "process").hex()
         self._began = False
         self.lease = lease
@@ -100,6 +104,8 @@ class Referee:
         self._wait = wait or self.collection.questions.wait
         self._notes: dict[str, list[Progress]] = {}
         self._tests: dict[str, dict[str, float]] = {}
+        self.progressed: dict[str, float] = {}
+        """When each run of this process last said something of its progress, by the machine's clock."""
 
     def close(self) -> None:
         """Release the database and the state directory."""
@@ -365,12 +371,19 @@ class Referee:
                 return
             self._tests.pop(run, None)
             notes.append(note)
+            self.progressed[run] = time.monotonic()
+            log.info("%s", note.text)
             on_progress(note)
 
-        try:
-            return self._execution(state, patience, wait).carry(noticed)
-        finally:
-            self._tests.pop(run, None)
+        self.progressed[run] = time.monotonic()
+        with about_run(run):
+            log.info("the run begins, or goes on")
+            try:
+                result = self._execution(state, patience, wait).carry(noticed)
+            finally:
+                self._tests.pop(run, None)
+            log.info("the run has ended: %s", result["status"])
+        return result
 
     def wait(self, seconds: float) -> None:
         """Wait until something may have come from agents, at most so many seconds."""

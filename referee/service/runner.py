@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from common.core.about import about_run
 from common.core.errors import Refused, Superseded
 from referee.runs import execution
 from referee.service.referee import Referee
@@ -71,6 +72,11 @@ class Runner:
         for thread in (self._thread, *self._under_way.values()):
             if thread.is_alive():
                 thread.join(max(0.0, until - time.monotonic()))
+
+    @property
+    def started(self) -> bool:
+        """Whether this process drives the runs, or would if nobody else did."""
+        return self._thread.is_alive()
 
     def wake(self) -> None:
         """Say that there is a new run."""
@@ -129,7 +135,7 @@ class Runner:
 
     def _carry(self, run: str) -> None:
         try:
-            with self._turn:
+            with about_run(run), self._turn:
                 self._execute(run)
         except Superseded:
             _say_superseded()

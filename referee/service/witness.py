@@ -16,6 +16,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from common.core.errors import CannotWrite, NotFound, Unauthorized
 from common.core.values import Value
 from common.service.app import Service, create_app, read_signed, same, signed_body
+from common.service.readiness import disk
 from common.wire.chain import Extension
 from common.wire.identity import KEY_PATTERN, Identity, Signed
 from common.wire.messages import RUN
@@ -51,7 +52,9 @@ def witness_app(folder: Path, token: str) -> Service:
     identity = Identity.load_or_create(folder / "identity.key")
     runs = WitnessLog(folder / "runs", identity)
     app = create_app(
-        "Tandem witness", "Keeps the heads of ledgers and the checkpoints of runs: append-only, nothing but extensions."
+        "Tandem witness",
+        "Keeps the heads of ledgers and the checkpoints of runs: append-only, nothing but extensions.",
+        checks={"disk": lambda: disk(folder)},
     )
 
     def admitted(given: HTTPAuthorizationCredentials | None) -> None:
