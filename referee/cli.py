@@ -186,6 +186,15 @@ def serve_command(
     max_individuals: Annotated[int, typer.Option(help="Individuals' keys that may enrol.", min=0)] = 10_000_000,
     max_hosts: Annotated[int, typer.Option(help="Population hosts that may enrol.", min=0)] = 1_000,
     people_per_host: Annotated[int, typer.Option(help="People that one host may bring.", min=1)] = 100_000_000,
+    page: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            help="Serve a page of the runs, too (tandem ui), to browsers of this machine; its address is printed.",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
     witness: Annotated[
         list[str] | None,
         typer.Option(
@@ -209,6 +218,7 @@ def serve_command(
     from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
+    from referee.service.companion import page_beside
     from referee.service.follower import Follower
     from referee.service.referee import Referee
     from referee.service.runner import Runner
@@ -243,7 +253,11 @@ def serve_command(
     runner = Runner(referee)
     if role == "both":
         runner.start()
-    serve(referee_app(referee, runner), listener, "referee")
+    with ExitStack() as beside:
+        if page is not None:
+            own = f"http://{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{listener.getsockname()[1]}"  # noqa: S104
+            beside.enter_context(page_beside(own, tokens["operator"], page))
+        serve(referee_app(referee, runner), listener, "referee")
     runner.stop()
 
 

@@ -207,6 +207,13 @@ SLOW: tuple[Job, ...] = (
         ),
         ports=(8000, 8003),
     ),
+    Job(
+        (
+            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step("referee serve --page 8100", until="open http://127.0.0.1:8100/?key="),
+        ),
+        ports=(8000, 8100),
+    ),
     Job((Step("tandem ui", until="open http://127.0.0.1:8100/?key="),), ports=(8100,)),
     Job(
         (
