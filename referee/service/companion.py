@@ -1,4 +1,4 @@
-"""The page of a referee that serves: a process of its own beside it, so that no reader of a page takes time from agents.
+"""The page of a referee that serves: a process of its own beside it, so that no reader takes time from agents.
 
 It is ``tandem ui`` for this referee, on this machine's loopback. It holds the operator's token as any operator's client
 does, and asks over HTTP what they may ask; it cannot touch the database, and no agent's address leads to it.
@@ -35,7 +35,7 @@ def page_beside(url: str, token: str, port: int) -> Iterator[subprocess.Popen[by
     """
     command = [sys.executable, "-m", "tandem.cli", "ui", "--referee", url, "--port", str(port)]
     environment = {**os.environ, "TANDEM_OPERATOR_TOKEN": token, ENDS_WITH_STDIN: "1"}
-    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE)
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE)  # noqa: S603 - our own interpreter
     try:
         yield process
     finally:
