@@ -366,6 +366,25 @@ def witness_command(
         serve(witness_app(state, token), listener, "witness")
 
 
+@app.command("backup")
+@fail_clearly
+def backup_command(
+    copy: Annotated[Path, typer.Argument(help="A new directory for the copy.")],
+    state: Annotated[Path, typer.Option(help="The referee's state directory.", exists=True, file_okay=False)],
+    key: Annotated[
+        Path | None, typer.Option(help="File of the signing key (default: in the state directory).")
+    ] = None,
+) -> None:
+    """Copy a referee's SQLite database and key, also while it serves. The copy holds its secret key: guard it as well.
+
+    Example: referee backup /mnt/other/referee-1 --state /srv/referee
+    """
+    from referee.state.copies import backup
+
+    backup(state, copy, key)
+    typer.echo(f"{copy} is a state directory to start from: referee serve --state {copy}")
+
+
 @app.command("load-test")
 @fail_clearly
 def load_test_command(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from common.core import canonical
 from common.core.errors import BadInput, BrokenLedger
+from common.service.copies import copy_sqlite, place_for_copy
 from common.wire.chain import Head, signed_head
 from common.wire.identity import Identity
 from common.wire.state import hold, user_state, write_durably
@@ -39,12 +39,8 @@ def backup(state: Path, copy: Path) -> Head:
     """
     if not (state / LEDGER).exists() or not (state / KEY).exists():
         raise BadInput(f"{state} is not a curator's state directory: it has no ledger")
-    if copy.exists() and any(copy.iterdir()):
-        raise BadInput(f"{copy} is not empty: give a new directory for every copy")
-    copy.mkdir(parents=True, exist_ok=True, mode=0o700)
-    copy.chmod(0o700)
-    with closing(sqlite3.connect(state / LEDGER)) as source, closing(sqlite3.connect(copy / LEDGER)) as target:
-        source.backup(target)
+    place_for_copy(copy)
+    copy_sqlite(state / LEDGER, copy / LEDGER)
     for name in BESIDE:
         if (state / name).exists():
             write_durably(copy / name, (state / name).read_bytes(), mode=0o600)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -179,3 +180,15 @@ def test_it_has_exactly_one_acceptable_record(tmp_path):
 def test_two_processes_cannot_both_be_this_person(agent, tmp_path):
     with pytest.raises(BadInput, match="in use by another process"):
         Agent(PERSON, POLICY, tmp_path)
+
+
+def test_nothing_is_left_of_a_lifetime_budget_that_is_smaller_than_what_was_spent(tmp_path):
+    # An answer of before the lifetime budget was kept with it, and a policy that was lowered since.
+    with closing(Agent(PERSON, POLICY, tmp_path)) as first:
+        agreed = configuration()
+        first.answer(assignment(agreed), seal(REFEREE, agreed))
+    stored = json.loads((tmp_path / agent_module.ANSWERED).read_bytes())
+    del stored["lifetime"]
+    (tmp_path / agent_module.ANSWERED).write_text(json.dumps(stored))
+    with closing(Agent(PERSON, replace(POLICY, epsilon=stored["epsilon"] / 2), tmp_path)) as later:
+        assert f"of the lifetime budget {stored['epsilon'] / 2:g}; 0 is left" in later.spent

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import ACCOUNTANTS, Plan
 from common.privacy.accountants.game import GameAccountant
-from common.privacy.budget import Budget, certify, cost, fits, open_budget
-from common.privacy.events import Event, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
+from common.privacy.budget import Budget, certify, cost, fits, open_budget, share
+from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.sampling_error import error_paid
 from common.privacy.theorems.renyi import ORDERS, rho_allowed, step_rdp
 
@@ -174,9 +174,9 @@ def test_a_patient_accountant_is_asked_only_about_plans_that_all_others_refuse(m
     assert cost(plan, DELTA) == needed
     assert not fits(plan, 0.97 * needed, DELTA)
     open_budget(needed, DELTA, [STEPS] * 50)
-    for share in (0.5, 0.9):  # far away, and below the limit
+    for part in (0.5, 0.9):  # far away, and below the limit
         with pytest.raises(BudgetExceeded):
-            open_budget(share * needed, DELTA, [STEPS] * 50)
+            open_budget(part * needed, DELTA, [STEPS] * 50)
     assert certify(plan, DELTA, needed) is not None
     assert not asked
     budget = open_budget(0.97 * needed, DELTA, [STEPS] * 50)
@@ -194,3 +194,9 @@ def test_a_patient_accountant_is_asked_only_about_plans_that_all_others_refuse(m
     found = certify(plan, DELTA, 0.97 * needed)
     assert found is not None
     assert found.accountant == "game"
+
+
+def test_a_share_of_a_budget_is_what_its_whole_delta_leaves_of_the_cost() -> None:
+    plan: Plan = [(Gaussian(count=1, mu=0.5), 1)]
+    assert share(plan, 2.0, DELTA) == pytest.approx(cost(plan, DELTA) / 2.0, rel=1e-9)
+    assert cost(plan, DELTA / 2) > 1.02 * cost(plan, DELTA)

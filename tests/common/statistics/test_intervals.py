@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
-from common.statistics.intervals import Estimate, estimate, tally
+from common.statistics.intervals import Estimate, edge, estimate, tally
 from common.vocabulary.mechanisms.base import BitMechanism, Mechanism, parse_mechanism
 from tests.tiers import thinned
 
@@ -110,3 +110,10 @@ def test_tally_of_bits_and_reals() -> None:
 def test_impossible_numbers_are_refused(total: float, count: int, confidence: float, among: int) -> None:
     with pytest.raises(BadInput):
         estimate(WARNER, total, count, confidence, among)
+
+
+def test_a_border_is_found_to_the_last_place_from_as_far_as_answers_reach() -> None:
+    # Laplace answers are cut to 2^39: to come from there to 1e-12 of a border takes every turn there is.
+    border = -(2.0**-39) * 0.999
+    found = edge(lambda mean: mean <= border, -(2.0**40), 0.0)
+    assert border < found <= border + 1e-12

@@ -6,10 +6,11 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
+from common.core.errors import PolicyRefused
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import rates
 from common.vocabulary.operations.parities import LearnParities
-from tests.curator.operations.given import assert_law, people, release
+from tests.curator.operations.given import assert_law, people, release, workspace
 from tests.tiers import thinned
 
 BITS = 4
@@ -156,3 +157,11 @@ def test_neighbours_have_laws_within_e_to_the_epsilon(blocks):
 
 def test_blocks_of_ranks_at_full_epsilon_each_would_cost_more():
     assert largest_ratio(2, 1.0) > 1.5
+
+
+def test_there_are_at_most_as_many_blocks_as_people():
+    records, _ = secrets_by_block([3, 1, 2, 0], 1, 1, seed=0)
+    asked = learn(2, 2, 4.0)
+    workspace(records).check(asked)
+    with pytest.raises(PolicyRefused, match="2 parts of 2 blocks are more than the 3 people"):
+        workspace(records.take(np.arange(3))).check(asked)

@@ -78,11 +78,13 @@ class Tab:
         return self.page
 
     def violations(self) -> list[str]:
-        """Return what axe-core finds on the page as it stands."""
+        """Return what axe-core finds on the page as it stands, and print how many of its rules held (``pytest -s``)."""
         pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed (extra dev)")
         axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
         self.page.evaluate(axe)
         found = self.page.evaluate("axe.run()")
+        passed = sorted(each["id"] for each in found["passes"])
+        print(f"axe: {len(passed)} rules held, {len(found['violations'])} did not: {', '.join(passed)}")
         return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
 
     @property

@@ -261,3 +261,15 @@ def test_only_steps_of_one_kind_are_worth_a_game() -> None:
     assert not accountant.covers(Gaussian(mu=0.1))
     filter_of_two = accountant.budget_filter([(one, 1), (other, 1)], 100.0, 1e-5)
     assert filter_of_two.amount(one) is None
+
+
+def test_a_jump_by_a_law_whose_spectrum_has_a_zero_is_its_convolution() -> None:
+    """Halves and quarters: at the highest frequency they cancel exactly, and nothing is left to take a logarithm of."""
+    law = np.array([0.25, 0.5, 0.25])
+    one = Move(law, 0.0, 0.0)
+    game = Game([one], [one], 0.5, (-8.0, 8.0))
+    reached = np.maximum(games._stopped(game._losses), 0.0)
+    found, error = game._jump(reached, law, 2)
+    far = np.concatenate([games._stopped(game._losses[0] + 0.5 * np.arange(-2, 0)), reached, [reached[-1]] * 2])
+    exact = np.convolve(far, np.convolve(law, law), mode="valid")
+    assert np.abs(found - np.maximum(exact, reached)).max() <= error < 1e-9

@@ -125,3 +125,11 @@ def test_who_is_protected_is_said_once():
     assert Classes().shown_features == 7
     for settings in SETTINGS.items():
         assert "shown_features" not in vars(settings[1]), "it follows from what is protected"
+
+
+def test_a_copy_is_written_down_as_the_original_with_what_was_changed():
+    written = {**SGD, "steps": 10, "noise": 2}
+    read, made = parse_settings(written), SgdSettings(name="sgd", steps=10, clip=1.0, noise=2.0, diameter=60.0)
+    for settings in (read, made):
+        assert settings.model_copy().as_written == settings.as_written
+        assert settings.model_copy(update={"steps": 20}).as_written == {**settings.as_written, "steps": 20}

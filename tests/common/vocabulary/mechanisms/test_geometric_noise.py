@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from common.core.arrays import Words
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.laplace import FLAT, FLAT_BITS, LIMIT, Laplace
+from common.vocabulary.mechanisms.laplace import FLAT, FLAT_BITS, LIMIT, Laplace, _coins
 from curator.mechanisms.geometric import FINEST, FineNoise
 
 EPSILONS = [0.001, 0.01, 0.3, 1.0, 2.5, 8.0, 30.0]
@@ -89,3 +91,26 @@ def test_coins_make_the_number_that_they_stand_for() -> None:
     likely = [digit for digit, chance in enumerate(noise.chances[1:]) if chance >> 64 > 1]
     assert noise.noise(1, Written(1))[0] == -1.0 - sum(2.0**digit for digit in likely)
     assert noise.noise(1, Written((1 << 64) - 1))[0] == 0.0
+
+
+class Given:
+    """Stands for a source: the words that it gives are known."""
+
+    def __init__(self, words: tuple[int, ...]) -> None:
+        self._words = iter(words)
+
+    def words(self, count: int) -> Words:
+        return np.full(count, next(self._words), dtype=np.uint64)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_coin_comes_up_for_just_as_many_numbers_as_its_chance_says(count: int) -> None:
+    """Number below chance, exactly: each word decides only where those before it are equal, and no last one ties."""
+    words = (5, 7, 3)[:count]
+
+    def number(digits: tuple[int, ...]) -> int:
+        return sum(digit << 64 * place for place, digit in enumerate(reversed(digits)))
+
+    for drawn in product(*((word - 1, word, word + 1) for word in words)):
+        source: Any = Given(drawn)
+        assert bool(_coins(number(words), count, 1, source)[0]) == (number(drawn) < number(words))

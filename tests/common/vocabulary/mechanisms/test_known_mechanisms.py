@@ -132,3 +132,10 @@ def test_truth_is_rounded_to_the_private_side() -> None:
 def test_gaussian_refuses_real_people() -> None:
     with pytest.raises(PolicyRefused):
         Gaussian(epsilon=0.5, delta=1e-4).randomize(np.zeros(1), RandomSource.secure())
+
+
+@pytest.mark.parametrize("mechanism", Laplace.example(), ids=str)
+def test_nothing_is_said_to_leave_of_an_item_that_laplace_does_not_randomize(mechanism: Laplace) -> None:
+    assert "whole number" in mechanism.leaves(None)
+    with pytest.raises(PolicyRefused, match="says one of 5 items"):
+        mechanism.leaves(5)

@@ -1,9 +1,12 @@
 """The discrepancy: against brute force, its sensitivity over neighbours, its noise, and DCA's lack of any of these."""
 
+import math
+
 import numpy as np
 import pytest
 
 from common.numerics.randomness import RandomSource
+from curator.learners.adaptation import discrepancy as module
 from curator.learners.adaptation.discrepancy import (
     TOLERANCE,
     curvatures,
@@ -115,3 +118,17 @@ def test_the_estimate_stays_in_its_range():
     drawn = [private_discrepancy(given, 1.0, 1.0, 0.01, source.derive(i)) for i in range(50)]
     assert min(drawn) == 0.0
     assert max(drawn) == 4.0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_value_that_is_not_certified_is_none(monkeypatch, loss):
+    """The sensitivity counts on a computed value within eta of the exact one: a wider certificate is refused."""
+    given, solved = domains(labels=loss == "logistic"), module.greatest_on_ball
+    allowed = TOLERANCE * greatest_loss(loss, 1.0, 1.0)
+    for gap in (allowed, 1.01 * allowed, math.nan):
+        monkeypatch.setattr(module, "greatest_on_ball", lambda *given, gap=gap: solved(*given)._replace(gap=gap))
+        if gap == allowed:
+            assert discrepancy(given, 1.0, 1.0, loss).gap == gap
+        else:
+            with pytest.raises(ArithmeticError, match="has a gap of"):
+                discrepancy(given, 1.0, 1.0, loss)
