@@ -84,7 +84,7 @@ class Tab:
         self.page.evaluate(axe)
         found = self.page.evaluate("axe.run()")
         passed = sorted(each["id"] for each in found["passes"])
-        print(f"axe: {len(passed)} rules held, {len(found['violations'])} did not: {', '.join(passed)}")
+        print(f"axe: {len(passed)} rules held, {len(found['violations'])} did not: {', '.join(passed)}")  # noqa: T201 - pytest -rP
         return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
 
     @property

@@ -36,5 +36,5 @@ def test_no_more_points_are_answered_than_one_sequence_was_paid_for(aggregation,
 
 
 def test_answers_that_are_paid_for_one_by_one_may_go_on():
-    one, four = (answers(PARTS, points, drawn=False).price for points in (1, 4))
-    assert (one.count, four.count) == (1, 4)
+    prices = [answers(PARTS, points, drawn=False).price.wire() for points in (1, 4)]
+    assert [price["count"] for price in prices] == [1, 4]
