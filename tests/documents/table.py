@@ -231,6 +231,11 @@ SLOW: tuple[Job, ...] = (
     ),
     Job(
         (
+            Step(
+                "referee backup COPY --state DIR",
+                ("copied is a state directory to start from",),
+                {"COPY": "copied", "DIR": "ended/referee"},
+            ),
             Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
             Step("curator backup COPY --state DIR", ("COPY holds the ledger's",), _STATE),
             Step("curator restore COPY --state DIR", ("holds the ledger's .* entries again",), _STATE),
