@@ -186,10 +186,10 @@ class Host:
         except TandemError as error:
             self.finished = error.status < 500
             raise
+        self.finished = True  # whatever the receipt is: the answer has left, and there is no other one
         check_receipt(receipt, report, self._referee, PINNED)
         if isinstance(self._answerer, Agent):
             self._answerer.keep_receipt(receipt)
-        self.finished = True
 
 
 def public_seconds(assignment: Signed) -> float:

@@ -121,7 +121,7 @@ def check_history(
     Parameters
     ----------
     receipts
-        Of agents, for this run.
+        Of agents; those of other runs are left out.
     seen
         What a witness shows of the run that was asked itself.
 
@@ -141,15 +141,19 @@ def check_history(
     for key, sight in _sights(seen).items():
         if key not in sights or sights[key].entries <= sight.entries:
             sights[key] = sight
-    for receipt in receipts:
-        _check_receipt(receipt, configuration, folder)
+    given = [_receipt(signed, configuration) for signed in receipts]
+    own = [receipt for receipt in given if receipt.run == configuration.run]  # hosts keep those of all runs together
+    if given and not own:
+        raise AuditFailed(f"none of the receipts is for this run, {configuration.run!r}: {given[0].run!r} is another")
+    for receipt in own:
+        _check_receipt(receipt, folder)
     return History(
         entries=len(entries),
         began=said[0].time if said else None,
         ended=said[-1].time if said and said[-1].entries == len(entries) else None,
         promised=tuple(str(key) for key in entries[0].body.get("witnesses", ())),
         witnesses=sights,
-        receipts=len(receipts),
+        receipts=len(own),
     )
 
 
@@ -187,10 +191,11 @@ def _sights(kept: Sequence[Kept]) -> dict[str, Sight]:
     return found
 
 
-def _check_receipt(signed: Signed, configuration: Configuration, folder: Path) -> None:
-    receipt = Receipt.parse(verify(signed, Receipt.KIND, configuration.referee, "whose run this is"))
-    if receipt.run != configuration.run:
-        raise AuditFailed(f"a receipt is for run {receipt.run!r}, this is {configuration.run!r}")
+def _receipt(signed: Signed, configuration: Configuration) -> Receipt:
+    return Receipt.parse(verify(signed, Receipt.KIND, configuration.referee, "whose run this is"))
+
+
+def _check_receipt(receipt: Receipt, folder: Path) -> None:
     wanted = bytes.fromhex(receipt.report)
     path = folder / "reports" / f"{receipt.question}.reports"
     reports = unpack_reports(read_file(folder, f"reports/{receipt.question}.reports")) if path.exists() else iter(())

@@ -114,21 +114,18 @@ class Checkpoints:
             raise problem
         return kept
 
-    def in_passing(self, run: str, configuration: str, *, now: bool = False) -> None:
-        """Make a checkpoint, if it is time for one; a witness that is away is only logged.
+    def due(self, run: str) -> bool:
+        """Tell whether it is time for a further checkpoint of a run that goes on."""
+        return time.monotonic() >= self._due.get(run, 0.0)
 
-        Parameters
-        ----------
-        now
-            Whether it is time in any case.
+    def in_passing(self, run: str, configuration: str) -> None:
+        """Make a checkpoint; a witness that is away is only logged.
 
         Raises
         ------
         RolledBack
             As :meth:`make`.
         """
-        if not now and time.monotonic() < self._due.get(run, 0.0):
-            return
         try:
             self.make(run, configuration)
         except (PeerError, CannotWrite) as error:
@@ -145,8 +142,12 @@ class Checkpoints:
             seen = kept.seen()
             if any(self._keys.get(witness.place) not in seen for witness in self._witnesses):
                 return True
-        self._settled.add(run)
+        self.settle(run)
         return False
+
+    def settle(self, run: str) -> None:
+        """Look no more at a run that has ended."""
+        self._settled.add(run)
 
     def _key(self, witness: RunWitness) -> str:
         self.keys()

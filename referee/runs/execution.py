@@ -342,9 +342,11 @@ class Execution:
 
     def _checkpoint(self, *, now: bool) -> None:
         """Make a checkpoint in passing: a run that witnesses cannot follow is what the audit says of it."""
+        if not now and not self._checkpoints.due(self._run):
+            return
         configuration = messages.Configuration.parse(self._store.run(self._run).configuration)
         try:
-            self._checkpoints.in_passing(self._run, configuration.fingerprint(), now=now)
+            self._checkpoints.in_passing(self._run, configuration.fingerprint())
         except Refused as error:
             if not now:
                 raise

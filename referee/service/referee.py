@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from common.core import canonical
 from common.core.about import about_run
-from common.core.errors import BadInput, Forged, NotFound, Superseded, TandemError
+from common.core.errors import BadInput, Forged, NotFound, Refused, Superseded, TandemError
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.service.database import sqlite_url
 from common.vocabulary.steps import Progress, Testing
@@ -247,7 +247,11 @@ class Referee:
         for run in self.store.runs():
             if run.result is not None and run.configuration is not None and self.checkpoints.owed(run.run):
                 configuration = messages.Configuration.parse(run.configuration)
-                self.checkpoints.in_passing(run.run, configuration.fingerprint(), now=True)
+                try:
+                    self.checkpoints.in_passing(run.run, configuration.fingerprint())
+                except Refused as error:
+                    self.checkpoints.settle(run.run)  # nothing that is said again makes the witness forget
+                    log.warning("the end of run %s is not witnessed: %s", run.run, error.detail)
 
     def notes(self, run: str) -> list[Progress]:
         """Return what the run has said of its progress so far."""

@@ -17,7 +17,7 @@ from contextlib import suppress
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.about import about_run
-from common.core.errors import Refused, Superseded
+from common.core.errors import Superseded
 from referee.runs import execution
 from referee.service.referee import Referee
 from referee.state.values import Run
@@ -120,10 +120,7 @@ class Runner:
         """Have witnesses told what they could not be told, now and then."""
         if time.monotonic() >= self._told + CATCH_UP:
             self._told = time.monotonic()
-            try:
-                self._referee.catch_up()
-            except Refused as error:
-                log.warning("a run's end is not witnessed: %s", error.detail)
+            self._referee.catch_up()
 
     def _waits(self, run: Run) -> bool:
         """Tell whether a run has to wait for agents, and may."""

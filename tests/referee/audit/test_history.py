@@ -144,8 +144,9 @@ def test_a_report_that_is_left_out_is_found_by_its_receipt(watched, run):
 def test_a_receipt_of_another_run_or_referee_is_no_proof(watched, run, tmp_path):
     receipt = receipts_at([watched.state / "receipts"])[0]
     other = watched.identity.sign("receipt", {**receipt.message, "run": "another"})
-    with pytest.raises(AuditFailed, match="a receipt is for run 'another'"):
+    with pytest.raises(AuditFailed, match="none of the receipts is for this run, 'run': 'another' is another"):
         audit(run, receipts=[other])
+    assert audit(run, receipts=[other, receipt]).history.receipts == 1
     with pytest.raises(AuditFailed, match="whose run this is"):
         audit(run, receipts=[Identity.create().sign("receipt", receipt.message)])
 
@@ -404,6 +405,28 @@ def test_a_referee_that_was_put_back_cannot_go_on_as_if_nothing_was(watched, tmp
             witness.keep(older)
         assert not checkpoints.owed("run") or checkpoints.make("run", said.configuration)
         assert not checkpoints.owed("run")
+
+
+class Elsewhere:
+    """A witness that has seen another history of every run."""
+
+    place = "elsewhere"
+
+    def key(self) -> str:
+        return "0" * 64
+
+    def keep(self, signed: Signed) -> Signed:
+        raise RolledBack("the witness has seen 99 entries")
+
+
+def test_a_run_of_which_a_witness_has_seen_more_is_refused_and_asks_nobody(tmp_path):
+    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), watching=[Elsewhere()]) as bench:
+        result = bench.run()
+        assert (result["status"], result["reason"]) == ("refused", "the witness has seen 99 entries")
+        assert result["agents"]["asked"] == 0
+        assert bench.referee.checkpoints.owed("run")
+        bench.referee.catch_up()
+        assert not bench.referee.checkpoints.owed("run")  # it is told once, not every ten seconds
 
 
 def test_a_run_waits_for_its_witness_before_anybody_is_asked_and_ends_without_it(tmp_path):
