@@ -134,7 +134,7 @@ class Proof(Value):
     entry: dict[str, Any]
     index: int = Field(ge=0)
     reports: int = Field(ge=1)
-    body: str = Field(max_length=64)
+    body: str = Field(max_length=64, pattern=r"^([0-9a-f]{2})*$")
     path: tuple[str, ...] = Field(max_length=64)
     kept: Kept
     entry_path: tuple[str, ...] = Field(max_length=64)
