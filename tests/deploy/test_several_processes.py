@@ -139,7 +139,7 @@ class Sender:
                     pass
                 report = agent.answer(asked.content)
                 said = self._say("PUT", f"/v1/reports/{agent.report_id.decode()}", report)
-                if said.status_code == 204:
+                if said.status_code == 200:
                     self.acknowledged.append(agent.report_id.decode())
                 else:
                     self.refused.append(said.text)
