@@ -69,7 +69,7 @@ class RefereeClient(Client):
         )
 
     def proof(self, signed: Signed) -> Proof:
-        """Return the proof that a report is in the transcript, for a signed request (:class:`~common.wire.receipts.ProofRequest`)."""
+        """Return the proof that a report is in the transcript, for a request that its sender has signed."""
         return Proof.parse(self.document("POST", "/v1/proofs", content=signed.raw()))
 
 

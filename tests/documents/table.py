@@ -267,16 +267,18 @@ SLOW: tuple[Job, ...] = (
             Step("curator serve ball --set agents.count=5001 --seed 1", until=""),
             Step("local-agent host ball --set agents.count=5001 --agents 5000 --seed 1", until=""),
             Step("referee serve --witness http://127.0.0.1:8010 &", until="listens on"),
-            Step("local-agent answer me.json --epsilon 3 --yes", until="is enrolled and waits for its question"),
+            Step(
+                "local-agent answer me.json --epsilon 3 --yes --state me",
+                until="is enrolled and waits for its question",
+            ),
             Step(
                 "referee run ball --set agents.count=5001 --seed 1 --deployment http://127.0.0.1:8000 "
                 "--output runs/seen",
                 ("status exhausted: ",),
             ),
-            Step("local-agent check --witness http://127.0.0.1:8010", ("included .*; witnessed by ",)),
+            Step("local-agent check --witness http://127.0.0.1:8010 --state me", ("included .*; witnessed by ",)),
             Step(
-                "referee audit runs/seen --witness http://127.0.0.1:8010 "
-                "--receipt ~/.local/state/tandem/agent/receipts",
+                "referee audit runs/seen --witness http://127.0.0.1:8010 --receipt me/receipts",
                 ("has seen it from .* to its end", "compared with 1 receipt: its report is there"),
             ),
         ),

@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -57,14 +58,23 @@ def carry_out(job: Job, clone: Clone) -> None:
         carry_out_alone(job, clone)
 
 
+def free(port: int) -> bool:
+    """Tell whether nobody listens on a port of this machine."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 def carry_out_alone(job: Job, clone: Clone) -> None:
-    for port in job.ports:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                pytest.skip(f"the documents name port {port}, on which somebody else listens here")
+    until = time.monotonic() + 30  # what the job before has started may still be ending
+    while taken := [port for port in job.ports if not free(port)]:
+        if time.monotonic() > until:
+            pytest.skip(f"the documents name port {taken[0]}, on which somebody else listens here")
+        time.sleep(0.2)
     if job.needs is not None and shutil.which(job.needs, path=clone.environment["PATH"]) is None:
         pytest.skip(f"{job.needs} is not installed")
     with ExitStack() as background:
