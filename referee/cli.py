@@ -346,9 +346,7 @@ def witness_command(
 def backup_command(
     copy: Annotated[Path, typer.Argument(help="A new directory for the copy.")],
     state: Annotated[Path, typer.Option(help="The referee's state directory.", exists=True, file_okay=False)],
-    key: Annotated[
-        Path | None, typer.Option(help="File of the signing key (default: in the state directory).")
-    ] = None,
+    key: Annotated[Path | None, typer.Option(help="File of the signing key (default: in the state directory).")] = None,
 ) -> None:
     """Copy a referee's SQLite database and key, also while it serves. The copy holds its secret key: guard it as well.
 

@@ -1,4 +1,4 @@
-"""A copy of a referee on SQLite, made while it serves: its database and its key, which are of no use without each other."""
+"""A copy of a referee on SQLite, made while it serves: its database and the key that the database is bound to."""
 
 from __future__ import annotations
 
