@@ -16,6 +16,7 @@ from curator.learners.adaptation.discrepancy import (
     sensitivity,
 )
 from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.trust_region import greatest_on_ball
 from deploy.auditing.adaptation_cases import by_dca, divided
 from tests.curator.learners.adaptation.given import domains, replaced
 
@@ -123,7 +124,7 @@ def test_the_estimate_stays_in_its_range():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_value_that_is_not_certified_is_none(monkeypatch, loss):
     """The sensitivity counts on a computed value within eta of the exact one: a wider certificate is refused."""
-    given, solved = domains(labels=loss == "logistic"), module.greatest_on_ball
+    given, solved = domains(labels=loss == "logistic"), greatest_on_ball
     allowed = TOLERANCE * greatest_loss(loss, 1.0, 1.0)
     for gap in (allowed, 1.01 * allowed, math.nan):
         monkeypatch.setattr(module, "greatest_on_ball", lambda *given, gap=gap: solved(*given)._replace(gap=gap))
