@@ -1,10 +1,10 @@
-"""Take the pictures of the local page in docs/ui.md: a live run of ``ball`` in processes, and then its run folder.
+"""Take the pictures in docs/ui.md: a live run of ``ball`` in processes, its run folder, and its curator's console.
 
     python -m benchmarks.ui_pictures [--output DIR] [--seed 1]
 
-Curator, referee and hosted agents run as processes on this machine; the page is opened in Chromium (Debian's package
-``chromium``) by Playwright (extra ``dev``). It takes about a minute. Exit status 1 if a page makes the
-browser complain, or a picture has more than 100,000 bytes.
+Curator, referee, witness and hosted agents run as processes on this machine; the page is opened in Chromium (Debian's
+package ``chromium``) by Playwright (extra ``dev``). It takes about a minute. Exit status 1 if a page makes the browser
+complain, or a picture has more than 100,000 bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,10 @@ import curator
 import local_agent
 import referee
 from common.scenario import loading
-from common.service.app import listen, server
+from common.service.app import Service, listen, server
 from common.service.connections import Limits
+from common.service.page.guard import Rules
+from curator.console.app import console_app
 from curator.state.account import Counting
 from deploy.base import OnProgress
 from deploy.processes import Party, free_port
@@ -33,7 +35,6 @@ from deploy.remote import operating
 from deploy.running import carry_out
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
-from tandem.ui.guard import Rules
 from tandem.ui.watching import RefereeWatch
 
 ROOT = Path(__file__).parent.parent
@@ -47,6 +48,7 @@ PICTURES = (
     ("result-phone", "/run/ball", PHONE, "light"),
     ("parties", "/run/ball/parties?at=5", WIDE, "light"),
     ("transcript", "/run/ball/transcript", WIDE, "light"),
+    ("history", "/run/ball/history", WIDE, "light"),
     ("plan", "/plan?scenario=ball", WIDE, "light"),
 )
 """Of the run folder: name, address, size, colours."""
@@ -57,17 +59,20 @@ def referee_of(folder: Path, seed: int) -> Iterator[tuple[str, str]]:
     """Start a curator, a referee and hosted agents of ``ball``; gives its address and operator's token."""
     token = secrets.token_hex(16)
     tokens = {"TANDEM_ENROLMENT_TOKEN": secrets.token_hex(16), "TANDEM_OPERATOR_TOKEN": token}
-    ports = {name: str(free_port()) for name in ("curator", "referee")}
+    tokens["TANDEM_WITNESS_TOKEN"] = secrets.token_hex(16)
+    ports = {name: str(free_port()) for name in ("witness", "curator", "referee")}
     address = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
     sets = [part for each in ALONE for part in ("--set", each)]
+    witnessed = ["--curator", address["curator"], "--witness", address["witness"]]
     commands = {
+        "witness": [f"{referee.__name__}.cli", "witness", "--port", ports["witness"]],
         "curator": [f"{curator.__name__}.cli", "serve", "ball", "--port", ports["curator"], "--ephemeral", *sets],
-        "referee": [f"{referee.__name__}.cli", "serve", "--port", ports["referee"], "--curator", address["curator"]],
+        "referee": [f"{referee.__name__}.cli", "serve", "--port", ports["referee"], *witnessed],
         "agents": [f"{local_agent.__name__}.cli", "host", "ball", "--referee", address["referee"], *sets],
     }
     with ExitStack() as started:
         for name, arguments in commands.items():
-            seeds = [] if name == "referee" else ["--seed", str(seed)]
+            seeds = [] if name in ("referee", "witness") else ["--seed", str(seed)]
             party = Party(name, [*arguments, "--state", str(folder / name), *seeds], folder, tokens)
             started.callback(party.stop)
             party.wait_for("hosts" if name == "agents" else "listens on")
@@ -75,11 +80,11 @@ def referee_of(folder: Path, seed: int) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def page_of(runs: Path, watch: RefereeWatch) -> Iterator[Rules]:
-    """Serve the page from a thread."""
+def page_of(app: Callable[[Rules], Service]) -> Iterator[Rules]:
+    """Serve a page from a thread."""
     with listen("127.0.0.1", 0) as listener:
         rules = Rules(secrets.token_urlsafe(24), listener.getsockname()[1])
-        running = server(ui_app(RunFolders(runs), rules, watch), Limits(100))
+        running = server(app(rules), Limits(100))
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
@@ -118,7 +123,9 @@ def take_all(browser: Any, output: Path, seed: int) -> list[str]:
         address, token = open_here.enter_context(referee_of(folder, seed))
         there = open_here.enter_context(operating(address, token, patience=3.0, timeout=30.0))
         open_here.enter_context(chdir(folder))  # so that no picture names a folder of this machine
-        rules = open_here.enter_context(page_of(Path("runs"), RefereeWatch(there)))
+        rules = open_here.enter_context(
+            page_of(lambda rules: ui_app(RunFolders(Path("runs")), rules, RefereeWatch(there)))
+        )
         camera, second = Camera(browser, rules, output), threading.Event()
 
         @contextmanager
@@ -139,7 +146,10 @@ def take_all(browser: Any, output: Path, seed: int) -> list[str]:
         running.join()
         for picture in PICTURES:
             camera.take(*picture, wait_for="#answer .cards" if picture[0] == "plan" else "h1")
-        return camera.wrong
+        owners = open_here.enter_context(page_of(lambda rules: console_app(folder / "curator", rules)))
+        console = Camera(browser, owners, output)
+        console.take("console", "/", {"width": 1000, "height": 1000}, "light")
+        return camera.wrong + console.wrong
 
 
 def main() -> int:

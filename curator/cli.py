@@ -65,7 +65,7 @@ def serve_command(
     """
     from common.planning.plan import resolve
     from common.scenario import loading
-    from common.service.app import listen, serve
+    from common.service.app import listen, metrics_token, serve
     from common.wire.state import user_state
     from curator.service.app import curator_app
     from curator.service.startup import open_curator
@@ -88,7 +88,26 @@ def serve_command(
             )
         ) as curator,
     ):
-        serve(curator_app(curator), listener, "curator")
+        serve(curator_app(curator, metrics_token()), listener, "curator")
+
+
+@app.command("console")
+@fail_clearly
+def console_command(
+    state: State,
+    host: Annotated[str, typer.Option(help="Address of this machine to listen on: 127.0.0.1 or ::1.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8101,
+) -> None:
+    """Serve the owner's page about a state directory, also while the curator serves: budget, weights, what was clipped.
+
+    Everything on it is private and no guarantee covers it: publish nothing of it. The directory is only read.
+
+    Example: curator console --state /srv/curator
+    """
+    from curator.console.app import serve_console
+
+    end_with_stdin()
+    serve_console(state, host, port)
 
 
 @app.command("backup")

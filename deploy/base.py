@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from common.scenario.resolved import ResolvedScenario
+from common.wire.receipts import Kept
 
 OnProgress = Callable[[str, dict[str, float]], None]
 """Called with progress: a text and numbers."""
@@ -14,12 +15,16 @@ OnProgress = Callable[[str, dict[str, float]], None]
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that has ended: the result document, the transcript, who was enrolled, and the reports by question."""
+    """A run that has ended: the result document, the transcript, who was enrolled, and the reports by question.
+
+    ``checkpoints`` are those of the transcript, with the words of its witnesses.
+    """
 
     result: dict[str, Any]
     transcript: str
     participants: bytes
     reports: tuple[tuple[int, bytes], ...]
+    checkpoints: tuple[Kept, ...] = ()
 
 
 class Deployment(Protocol):

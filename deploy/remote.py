@@ -11,12 +11,17 @@ from common.core.errors import AuditFailed, PeerMisbehaved
 from common.scenario.resolved import ResolvedScenario
 from common.service.client import Client
 from common.wire.messages import Configuration, run_name
+from common.wire.receipts import Kept
 from common.wire.transcript import Entry, split
 from deploy.base import Finished, OnProgress
 from referee.service.referee import public
 
 LOOK = 0.2
 """Seconds between two looks at a run."""
+PAGE = 1000
+"""Checkpoints that are asked for together."""
+SOON = 15.0
+"""Seconds to wait for the checkpoint of a run's end."""
 
 
 class RefereeAt(Client):
@@ -163,11 +168,33 @@ class Remote:
         transcript = self._client.request("GET", f"{path}/transcript", headers=self._headers).text
         reports = tuple((q, self._reports(run, q)) for q in _questions(transcript))
         participants = self._client.request("GET", f"{path}/participants", headers=self._headers).content
-        return Finished(result, transcript, participants, reports)
+        return Finished(result, transcript, participants, reports, self._checkpoints(run, _entries(transcript)))
 
     def close(self) -> None:
         """Close all connections."""
         self._client.close()
+
+    def _checkpoints(self, run: str, entries: list[Entry]) -> tuple[Kept, ...]:
+        """Return the run's checkpoints, once the last one covers its end and all witnesses have it, if that is soon."""
+        until = time.monotonic() + SOON
+        wanted = len(entries[0].body.get("witnesses", ())) if entries else 0
+        while True:
+            kept: list[Kept] = []
+            while len(page := self._page(run, len(kept))) == PAGE:
+                kept += page
+            kept += page
+            whole = kept and kept[-1].said().entries == len(entries) and len(kept[-1].witnessed) >= wanted
+            if whole or not entries or time.monotonic() > until:
+                return tuple(kept)
+            time.sleep(LOOK)
+
+    def _page(self, run: str, after: int) -> list[Kept]:
+        wanted = {"after": after, "most": PAGE}
+        response = self._client.request("GET", f"/v1/runs/{run}/checkpoints", params=wanted, headers=self._headers)
+        try:
+            return [Kept.parse(line) for line in response.json()]
+        except (ValueError, TypeError):
+            raise PeerMisbehaved(f"what {self._client.url} answered is no list of checkpoints") from None
 
     def _reports(self, run: str, question: int) -> bytes:
         return self._client.request("GET", f"/v1/runs/{run}/reports/{question}", headers=self._headers).content

@@ -77,7 +77,8 @@ def carry_out(
         finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
         # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
         answered = {**finished.result, "truth": None, "run": str(folder)}
-        write_run(folder, public(chosen), answered, finished.transcript, finished.participants, finished.reports)
+        left = finished.transcript, finished.participants, finished.reports, finished.checkpoints
+        write_run(folder, public(chosen), answered, *left)
         result = complete(finished.result, asked, facts["seed"], folder, on_progress, counting)
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_result(folder, result)

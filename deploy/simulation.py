@@ -26,7 +26,7 @@ from common.vocabulary.operations.learn import Learn
 from common.vocabulary.packing import mask_bytes
 from common.vocabulary.queries.base import Query
 from common.vocabulary.records import Records
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, MassAnswers, Progress
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, MassAnswers, Progress, Testing
 from common.wire.messages import MAX_LISTED, OrderCommitment
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
@@ -200,4 +200,9 @@ def conduct(
             first=0, agents=int(scenario.agents.count), used=0, sha256=commitment(simulated(seed))
         )
         script = begun(protocol, scenario, public_randomness(public(scenario), [promised]))
-        return drive(script, protocol.pattern, exchange, on_progress or (lambda note: None))
+
+        def noticed(note: Progress) -> None:
+            if on_progress is not None and not isinstance(note, Testing):
+                on_progress(note)
+
+        return drive(script, protocol.pattern, exchange, noticed)

@@ -14,6 +14,7 @@ from common.wire.identity import Identity, Signed
 from common.wire.state import durable_secret, hold, write_durably
 from local_agent.answering import evaluate, noise_for, question_digest, randomize_one
 from local_agent.policy import Policy, Question
+from local_agent.receipts import keep
 
 ANSWERED = "answered.json"
 """File in the state directory: what the one answer was, and what it cost."""
@@ -51,6 +52,7 @@ class Agent:
         self._lock = hold(folder)
         self.identity = Identity.load_or_create(folder / "identity.key")
         self._secret = durable_secret(folder / "secret.key")
+        self._folder = folder
         self._path = folder / ANSWERED
 
     def close(self) -> None:
@@ -71,6 +73,11 @@ class Agent:
     def report(self) -> Signed | None:
         """The one report of this person's life, if there is one: it may be sent again and again."""
         return Signed.parse(json.loads(self._path.read_bytes())["report"]) if self.answered else None
+
+    def keep_receipt(self, receipt: Signed) -> None:
+        """Store the referee's receipt for the report."""
+        if self.report is not None:
+            keep(self._folder, receipt, self.report)
 
     @property
     def spent(self) -> str:

@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,6 +69,12 @@ def host_command(
     workers: Annotated[
         int, typer.Option(help="Ray workers that draw simulated people and evaluate questions.", min=0)
     ] = 0,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Show metrics on 127.0.0.1 at this port, 0 any free one (default: nowhere).", min=0, max=65535
+        ),
+    ] = None,
 ) -> None:
     """Host a population: enrol, poll, answer; until interrupted.
 
@@ -79,6 +85,7 @@ def host_command(
     from common.wire.state import claim, user_state
     from local_agent.client import RefereeClient
     from local_agent.host import Host
+    from local_agent.metrics import exposed
     from local_agent.setup import open_population
 
     end_with_stdin()
@@ -91,7 +98,10 @@ def host_command(
             enrolled = connection.enrol(token)
             claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
             typer.echo(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
-            _answer_until(connection, client, lambda: False)
+            with exposed(connection, chosen.agents.mechanism.guarantee[0], metrics_port) as shown:
+                if shown is not None:
+                    typer.echo(f"local-agent shows metrics on http://127.0.0.1:{shown}/metrics")
+                _answer_until(connection, client, lambda: False)
 
 
 @app.command("answer")
@@ -173,6 +183,62 @@ def log_command(
 
     for entry in entries((state or user_state() / "agent").absolute()):
         typer.echo(json.dumps(entry) if as_json else in_words(entry))
+
+
+@app.command("check")
+@fail_clearly
+def check_command(
+    referee: Referee = "http://127.0.0.1:8000",
+    witness: Annotated[
+        str | None, typer.Option(metavar="URL", help="A witness that is asked whether it has seen the same history.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
+    ] = None,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line a report.")] = False,
+) -> None:
+    """Check that what left this device is counted: the referee must prove it, for every receipt that it gave.
+
+    A receipt is the referee's signed word that it has stored a report. If the report is not in the transcript that the
+    referee shows, the receipt proves that it was left out: hand it to whoever audits the run (referee audit --receipt).
+    The exit status is 1 then.
+
+    Example: local-agent check --referee http://127.0.0.1:8000
+    """
+    from common.core.plain import plain
+    from common.service.witness_client import WitnessClient
+    from common.wire.identity import Identity
+    from common.wire.state import user_state
+    from local_agent.checking import LEFT_OUT, check
+    from local_agent.client import RefereeClient
+    from local_agent.receipts import held
+
+    state = (state or user_state() / "agent").absolute()
+    receipts = list(held(state))
+    key, identity = _written(state), Identity.load_or_create(state / "identity.key")
+    if key is None:
+        raise BadData(f"{state} has no pinned referee: name another directory with --state")
+    with closing(RefereeClient(referee, patience=patience)) as client, ExitStack() as opened:
+        seen = None if witness is None else opened.enter_context(closing(WitnessClient(witness, patience=patience)))
+        found = [check(each, identity, client, key, seen) for each in receipts]
+    for each in found:
+        facts = {
+            "run": each.held.run,
+            "question": each.held.question,
+            "status": each.status,
+            "why": each.why,
+            "witnesses": list(each.witnesses),
+            "receipt": str(each.held.path),
+        }
+        words = f"question {each.held.question} of run {each.held.run}: {each.status} ({each.why})"
+        if each.witnesses:
+            words += f"; witnessed by {', '.join(w[:16] + '...' for w in each.witnesses)}"
+        if each.status == LEFT_OUT:
+            words += f"; the receipt that shows it: {each.held.path}"
+        typer.echo(json.dumps(facts) if as_json else plain(words))
+    if any(each.status == LEFT_OUT for each in found):
+        raise typer.Exit(1)
 
 
 @app.command("record")

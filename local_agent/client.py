@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from common.service.client import Client, read_signed_reply
 from common.wire.identity import Signed
+from common.wire.receipts import Proof
 
 MAX_PAUSE = 600.0
 """Seconds that an agent lets a referee wait before its next poll, at most."""
@@ -22,8 +23,17 @@ class RefereeClient(Client):
     pause = 0.0
 
     def key(self) -> str:
-        """Return the public key that the referee names (to be pinned)."""
-        return str(self.document("GET", "/v1/referee").get("key"))
+        """Return the public key that the referee names (to be pinned): the first contact with it.
+
+        Raises
+        ------
+        VersionSkew
+            If it speaks another version of the protocol; names both.
+        """
+        response = self.request("GET", "/v1/referee")
+        document = self.document_of(response)
+        self.check_states_protocol(response)
+        return str(document.get("key"))
 
     def enrol(self, signed: Signed, token: str) -> Signed:
         """Enrol a participant."""
@@ -45,18 +55,22 @@ class RefereeClient(Client):
         """Say that a question will not be answered, and why."""
         self.request("POST", "/v1/declines", content=signed.raw())
 
-    def report(self, signed: Signed) -> None:
-        """Hand in an individual report; raises what the referee says of it."""
-        self.request("PUT", f"/v1/reports/{signed.message['report_id']}", content=signed.raw())
+    def report(self, signed: Signed) -> Signed:
+        """Hand in an individual report, get the receipt; raises what the referee says of it."""
+        return self.signed("PUT", f"/v1/reports/{signed.message['report_id']}", signed)
 
-    def report_packed(self, signed: Signed, body: bytes) -> None:
-        """Hand in a packed report: the signed header in one line, then the body."""
-        self.request(
+    def report_packed(self, signed: Signed, body: bytes) -> Signed:
+        """Hand in a packed report: the signed header in one line, then the body; get the receipt."""
+        return self.signed(
             "PUT",
             f"/v1/packed-reports/{signed.message['report_id']}",
             content=signed.raw() + b"\n" + body,
             headers={"Content-Type": "application/octet-stream"},
         )
+
+    def proof(self, signed: Signed) -> Proof:
+        """Return the proof that a report is in the transcript, for a :class:`~common.wire.receipts.ProofRequest`."""
+        return Proof.parse(self.document("POST", "/v1/proofs", content=signed.raw()))
 
 
 def _seconds(text: str) -> float:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections import Counter
 from collections.abc import Callable
 
 from common.core import canonical
+from common.core.about import about_run
 from common.core.errors import BadInput, Forged, Refused, TandemError
 from common.core.schedule import Schedule
 from common.wire import messages
 from common.wire.identity import Signed, verify
+from common.wire.receipts import check_receipt
 from local_agent.agent import Agent
 from local_agent.policy import PINNED, Question
 from local_agent.port import Hosted, RefereePort
@@ -65,11 +69,20 @@ class Host:
         """Whether an individual's report has reached the referee, or it has said that it will not take it."""
         self.declined = False
         """Whether the last question was one that the agents' own rules forbid; the referee was told so."""
+        self.counts: Counter[str] = Counter()
+        """Questions that were answered, and those that were declined, as ``declined:REASON``."""
+        self.polled = time.monotonic()
+        """When the referee last answered a poll, by the machine's clock; at first, when this host began."""
 
     @property
     def individual(self) -> bool:
         """Whether one person answers here, who has one question in a lifetime."""
         return isinstance(self._answerer, Agent)
+
+    @property
+    def people_asked(self) -> int:
+        """How many people have been asked here, ever."""
+        return int(self._answerer.answered)
 
     def close(self) -> None:
         """Let go of the state directory."""
@@ -102,6 +115,11 @@ class Host:
         kind = messages.assignment_of(assignment.kind).KIND
         verify(assignment, kind, self._referee, PINNED)  # before anything of it is used
         run = messages.run_name(assignment.message.get("run"))
+        with about_run(run):
+            return self._take_up(assignment, run)
+
+    def _take_up(self, assignment: Signed, run: str) -> bool:
+        """Answer or decline a question of the pinned referee."""
         if run not in self._configurations:
             self._configurations[run] = self._port.configuration(run)
         try:
@@ -111,17 +129,25 @@ class Host:
         except (Refused, BadInput, Forged) as error:
             # One question that these people must not answer keeps nobody from the others.
             self.declined = True
+            self.counts[f"declined:{error.problem}"] += 1
+            log.info("a question is declined: %s", error.problem)
             self._decline(assignment, error)
             raise
         if isinstance(report, Signed):
             self._hand_in(report)
-        else:
-            self._port.report_packed(*report)
+        elif not isinstance(self._answerer, Agent):
+            receipt = self._port.report_packed(*report)
+            check_receipt(receipt, report[0], self._referee, PINNED)
+            self._answerer.keep_receipt(receipt, *report)
+        self.counts["answered"] += 1
+        log.info("a question is answered, and the receipt is kept")
         return True
 
     def _poll(self) -> Signed | None:
         poll = messages.Poll(participant=self._answerer.identity.public)
-        return self._port.poll(self._answerer.identity.sign(poll.KIND, poll.wire()))
+        found = self._port.poll(self._answerer.identity.sign(poll.KIND, poll.wire()))
+        self.polled = time.monotonic()
+        return found
 
     def _agreed(self, assignment: Signed, configuration: Signed) -> bool:
         """Ask for consent, if somebody is to be asked; tell whether the question is still open then.
@@ -156,11 +182,14 @@ class Host:
 
     def _hand_in(self, report: Signed) -> None:
         try:
-            self._port.report(report)
+            receipt = self._port.report(report)
         except TandemError as error:
             self.finished = error.status < 500
             raise
-        self.finished = True
+        self.finished = True  # whatever the receipt is: the answer has left, and there is no other one
+        check_receipt(receipt, report, self._referee, PINNED)
+        if isinstance(self._answerer, Agent):
+            self._answerer.keep_receipt(receipt)
 
 
 def public_seconds(assignment: Signed) -> float:

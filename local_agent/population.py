@@ -22,6 +22,7 @@ from common.vocabulary.packing import pack_answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import hold, write_durably
+from local_agent import receipts
 from local_agent.asking import Values, answer_together, evaluated
 from local_agent.mass import answer_mass, blocks
 from local_agent.policy import Policy, Question
@@ -98,6 +99,10 @@ class Population:
     def real(self) -> bool:
         """Whether its people are real: then their answers leave at a public time."""
         return not self._source.simulated
+
+    def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None:
+        """Store the referee's receipt for a report."""
+        receipts.keep(self._folder.parent, receipt, header, body)
 
     @property
     def answered(self) -> int:

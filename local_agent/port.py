@@ -17,6 +17,11 @@ class Hosted(Protocol):
         """Whether its people are real."""
         ...
 
+    @property
+    def answered(self) -> int:
+        """How many people have been asked already."""
+        ...
+
     def enrolment(self) -> Signed:
         """Return the signed request to be enrolled."""
         ...
@@ -27,6 +32,10 @@ class Hosted(Protocol):
 
     def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
         """Return the signed header and the packed body of all answers."""
+        ...
+
+    def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None:
+        """Store the referee's receipt for a report."""
         ...
 
     def close(self) -> None:
@@ -53,10 +62,10 @@ class RefereePort(Protocol):
         """Say that a question will not be answered, and why."""
         ...
 
-    def report(self, signed: Signed) -> None:
-        """Hand in an individual report."""
+    def report(self, signed: Signed) -> Signed:
+        """Hand in an individual report; return the receipt."""
         ...
 
-    def report_packed(self, signed: Signed, body: bytes) -> None:
-        """Hand in a hosted population's report."""
+    def report_packed(self, signed: Signed, body: bytes) -> Signed:
+        """Hand in a hosted population's report; return the receipt."""
         ...

@@ -186,6 +186,21 @@ def serve_command(
     max_individuals: Annotated[int, typer.Option(help="Individuals' keys that may enrol.", min=0)] = 10_000_000,
     max_hosts: Annotated[int, typer.Option(help="Population hosts that may enrol.", min=0)] = 1_000,
     people_per_host: Annotated[int, typer.Option(help="People that one host may bring.", min=1)] = 100_000_000,
+    page: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            help="Serve a page of the runs, too (tandem ui), to browsers of this machine; its address is printed.",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL", help="A witness of every run (referee witness); its token: TANDEM_WITNESS_TOKEN. Repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Serve: enrol agents, take runs, drive them; a run that a crash cut off is taken up at once.
 
@@ -196,12 +211,14 @@ def serve_command(
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
     from common.core.errors import BadInput
-    from common.service.app import listen, serve
+    from common.service.app import listen, metrics_token, serve
+    from common.service.witness_client import TOKEN, WitnessClient
     from common.wire.state import user_state
     from referee.collection.registrar import Caps
     from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
+    from referee.service.companion import page_beside
     from referee.service.follower import Follower
     from referee.service.referee import Referee
     from referee.service.runner import Runner
@@ -221,9 +238,12 @@ def serve_command(
         client = CuratorClient(curator, patience=patience)
         caps = Caps(max_individuals, max_hosts, people_per_host)
         folder = (state or user_state() / "referee").absolute()
-        referee = Referee(folder, client, database=database, caps=caps, key=key, lease=lease)
+        watching = [WitnessClient(url, os.environ.get(TOKEN, "")) for url in witness or ()]
+        referee = Referee(folder, client, database=database, caps=caps, key=key, lease=lease, witnesses=watching)
         client.identity = referee.identity
         unless_it_starts.callback(referee.close)
+        if token := metrics_token():
+            tokens["metrics"] = token
         for purpose, value in tokens.items():
             referee.allow(purpose, value)
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
@@ -233,7 +253,11 @@ def serve_command(
     runner = Runner(referee)
     if role == "both":
         runner.start()
-    serve(referee_app(referee, runner), listener, "referee")
+    with ExitStack() as beside:
+        if page is not None:
+            own = f"http://{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{listener.getsockname()[1]}"  # noqa: S104
+            beside.enter_context(page_beside(own, tokens["operator"], page))
+        serve(referee_app(referee, runner), listener, "referee")
     runner.stop()
 
 
@@ -318,14 +342,15 @@ def budget_command(ledger: PeopleLedger = None, as_json: AsJson = False) -> None
 @app.command("witness")
 @fail_clearly
 def witness_command(
-    state: Annotated[Path, typer.Option(help="Directory of the heads, on another machine than the curators'.")],
+    state: Annotated[Path, typer.Option(help="Directory of what it keeps, on another machine than theirs.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8010,
 ) -> None:
-    """Keep the heads of curators' ledgers, so that no older ledger can be put back in silence.
+    """Keep the heads of curators' ledgers and the checkpoints of referees' runs, so that nobody can go back in silence.
 
-    The token in TANDEM_WITNESS_TOKEN admits those who put heads. A curator names its witness with --witness
-    http://HOST:PORT/v1/heads/NAME; the NAME belongs to the first curator that uses it.
+    The token in TANDEM_WITNESS_TOKEN admits those who put something. A curator names its witness with --witness
+    http://HOST:PORT/v1/heads/NAME; the NAME belongs to the first curator that uses it. A referee names it with
+    --witness http://HOST:PORT; what it keeps of a run anybody may read (referee audit RUN --witness http://HOST:PORT).
 
     Example: TANDEM_WITNESS_TOKEN=... referee witness --state /var/lib/witness
     """
@@ -433,10 +458,21 @@ def audit_command(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     referee_key: Annotated[str | None, typer.Option(help="The referee's key, if you know it from elsewhere.")] = None,
     curator_key: Annotated[str | None, typer.Option(help="The curator's key, if you know it from elsewhere.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail where a key is not given.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where a key is not given, or a witness has not seen the end.")
+    ] = False,
+    witness: Annotated[
+        str | None, typer.Option(metavar="URL", help="A witness, asked whether it has seen another history of the run.")
+    ] = None,
+    receipt: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH", help="An agent's receipt, or a directory of them: each must be among the reports."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost.
+    """Verify a run folder: chain, signatures, order, answers, replay, privacy cost; offline, unless a witness is asked.
 
     What remains possible is printed, too: whose keys are not known from elsewhere, who says that there are people, and
     what the answer would be worth were those who kept silent to disagree.
@@ -444,9 +480,13 @@ def audit_command(
     Example: referee audit runs/ball-20260101-120000
     """
     from referee.audit.audit import audit
+    from referee.audit.history import receipts_at
     from referee.view import show
+    from referee.view.witnessing import seen_by
 
-    found = audit(run, referee_key, curator_key, strict=strict)
+    seen = [] if witness is None else seen_by(witness, run)
+    receipts = receipts_at(receipt or ())
+    found = audit(run, referee_key, curator_key, strict=strict, receipts=receipts, seen=seen)
     if as_json:
         typer.echo(json.dumps(show.audit_document(found)))
     else:

@@ -27,6 +27,7 @@ from local_agent.setup import open_population
 from referee.protocols.base import PROTOCOLS
 from referee.protocols.examples import BALL as TINY
 from referee.protocols.examples import small_ball
+from referee.runs.checkpoints import RunWitness
 from referee.runs.port import CuratorPort
 from referee.service.referee import Referee, public
 from referee.state.runfolder import pack_reports, write_run
@@ -97,6 +98,7 @@ class Bench:
         individuals: int = 0,
         curator: Callable[[Curator], CuratorPort] = lambda curator: curator,
         witnesses: Sequence[Witness] = (),
+        watching: Sequence[RunWitness] = (),
     ) -> None:
         self.folder = folder
         self.chosen = chosen or tiny()
@@ -105,7 +107,8 @@ class Bench:
         self._gate = _Gate(curator(self.curator))
         self.clock = Clock()
         database = database_of(folder)
-        self.referee = Referee(folder / "referee", self._gate, database=database, wait=self.wait, clock=self.clock)
+        ways = {"database": database, "wait": self.wait, "clock": self.clock}
+        self.referee = Referee(folder / "referee", self._gate, witnesses=watching, **ways)
         self.referee.allow("enrolment", TOKEN)
         self.population = open_population(
             self.chosen, folder / "agents", seed, self.referee.identity.public, self.chosen.agents.count - individuals
@@ -186,13 +189,14 @@ class Bench:
         assert result is not None
         reports = tuple((q.question, pack_reports(store.reports(q))) for q in store.questions(name))
         transcript = "".join(line + "\n" for line in store.entries(name))
-        return Finished(result, transcript, self.referee.participants(name), reports)
+        return Finished(result, transcript, self.referee.participants(name), reports, tuple(self.referee.kept(name)))
 
 
 def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: Finished) -> Path:
     """Write the run folder that ``referee run`` writes."""
     result = {**finished.result, "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
-    write_run(folder, public(chosen), result, finished.transcript, finished.participants, finished.reports)
+    left = finished.transcript, finished.participants, finished.reports, finished.checkpoints
+    write_run(folder, public(chosen), result, *left)
     return folder
 
 

@@ -18,6 +18,7 @@ from common.core.errors import BadInput, BadScenario
 from common.core.nearest import nearest
 from common.service import cli
 from common.service.cli import version
+from common.wire import version as wire_version
 from curator.cli import app as curator_command
 from deploy.catalogue import KINDS, explained, registered
 from local_agent.cli import app as agent_command
@@ -38,9 +39,13 @@ def test_every_command_has_a_version(command):
 
 def test_the_version_is_that_of_the_installed_package(monkeypatch):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["name"] == cli.DISTRIBUTION
-    monkeypatch.setattr(cli, "DISTRIBUTION", "no-such-distribution")
-    assert version() == "from a checkout that is not installed"
+    assert project["name"] == wire_version.DISTRIBUTION
+    monkeypatch.setattr(wire_version, "DISTRIBUTION", "no-such-distribution")
+    wire_version.release.cache_clear()
+    try:
+        assert version() == "from a checkout that is not installed"
+    finally:
+        wire_version.release.cache_clear()
 
 
 def test_a_shell_completes_commands():

@@ -9,6 +9,7 @@
     │   ├── BadFit                    an estimator's parameters or data, before anything is charged; a ValueError too
     │   ├── BrokenLedger              a ledger that was cut, edited or put back; nobody starts on it
     │   ├── BadMessage                a message of a peer: unknown field, wrong kind, non-finite number
+    │   │   └── VersionSkew           a peer speaks another version of the protocol
     │   ├── TooLarge                  a request's body is larger than its resource can need
     │   ├── TooSlow                   a request's body did not come in time
     │   └── BadPlugin                 an installed plug-in: it cannot be imported, or its name is taken
@@ -32,6 +33,7 @@
     ├── Superseded                    another process does what this one did; nothing changed
     ├── CannotWrite                   a party's disk takes nothing at present; nothing changed, ask again later
     ├── Busy                          a service has too much to do at present; nothing changed, ask again later
+    ├── NotReady                      a service lacks something that its work needs: a database, room on its disk, ...
     └── PeerError                     the other side's fault
         ├── PeerUnavailable           nobody listens there, or it stopped answering
         └── PeerMisbehaved            it answered with something that no honest peer sends
@@ -105,6 +107,12 @@ class BadMessage(BadInput):
     """A message that does not say what its kind must say."""
 
     problem, title = "bad-message", "Message not acceptable"
+
+
+class VersionSkew(BadMessage):
+    """Two parties speak different versions of the protocol; nothing of the message was used."""
+
+    problem, title, status = "version-skew", "Versions do not fit together", 409
 
 
 class BrokenLedger(BadInput):
@@ -253,6 +261,12 @@ class Busy(TandemError):
     problem, title, status = "busy", "Too busy at present", 503
     retry_after = 2
     """Seconds after which to ask again."""
+
+
+class NotReady(TandemError):
+    """A service answers, and lacks something that its work needs."""
+
+    problem, title, status = "not-ready", "Not ready", 503
 
 
 class PeerError(TandemError):

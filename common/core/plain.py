@@ -8,6 +8,8 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Any
 
+from common.core.about import present_run
+
 MAX_LENGTH = 2000
 """Characters that are shown of one text."""
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -47,7 +49,7 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes each log message as one JSON object in one ASCII line: time (UTC), level, logger, message, raised."""
+    """Writes each log message as one JSON object in one ASCII line: time (UTC), level, logger, message; run, raised."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; its texts are escaped as :func:`plain` does, so that a reader of one field is safe too."""
@@ -57,6 +59,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": plain(record.getMessage()),
         }
+        if run := present_run():
+            line["run"] = plain(run)
         if record.exc_info:
             line["raised"] = "\n".join(plain(part) for part in self.formatException(record.exc_info).split("\n"))
         return json.dumps(line)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -20,6 +21,9 @@ from common.numerics.randomness import RandomSource
 from common.people.distributions.base import AnyDistribution, Distribution
 from common.people.tables import TableSource
 from common.vocabulary.records import Records
+
+if TYPE_CHECKING:
+    from common.people.tables.notes import Notes
 
 _SHARE = 1 << 17
 """Simulated people that a thread draws before it asks for more."""
@@ -211,7 +215,13 @@ def locate(data: str) -> Path:
 
 
 def open_records(
-    people: PopulationSpec, data: Path | None, seed: int, size: int | None, order: RandomSource | None = None
+    people: PopulationSpec,
+    data: Path | None,
+    seed: int,
+    size: int | None,
+    order: RandomSource | None = None,
+    *,
+    counted: Callable[[Notes], None] | None = None,
 ) -> RecordSource:
     """Open the people that a section of a scenario describes.
 
@@ -228,6 +238,8 @@ def open_records(
     order
         Fresh secret randomness that decides the order of a table's people, without which their slots protect nobody
         (:mod:`common.people.tables.sampling`); None: the seed decides it, for people who need no protection.
+    counted
+        Called with what the public rules did to a table's rows, which takes a little longer; private, as the rows are.
 
     Raises
     ------
@@ -245,7 +257,15 @@ def open_records(
     from common.people.tables import numbered  # with all that reads tables, which simulated people do without
     from common.people.tables.sampling import placed
 
-    found = numbered(data, people.table)
+    table = people.table
+    if counted is None:
+        found = numbered(data, table)
+    else:
+        from common.people.tables.notes import Notes
+
+        notes, columns = Notes(), frozenset(feature.column for feature in table.features)
+        found = numbered(data, table, lambda piece: notes.add(piece, table, columns))
+        counted(notes)
     slots = placed(found.rows, size, RandomSource.seeded(seed, "people"), order)
     return TableRecordSource(found.records.take(slots))
 

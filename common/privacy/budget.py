@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped, within
+from common.privacy.accountants.base import (
+    ACCOUNTANTS,
+    Accountant,
+    Amount,
+    BudgetFilter,
+    Plan,
+    grouped,
+    share_of,
+    within,
+)
 from common.privacy.certificate import Certificate, certificate_of
 from common.privacy.events import Event
 from common.privacy.sampling_error import delta_left, error_paid, payable, sampling_error
@@ -52,6 +61,21 @@ class Budget:
         self._spent: Amount = Fraction(0)
         self._error = Fraction(0)
 
+    @property
+    def unit(self) -> str:
+        """What amounts are, in words."""
+        return self._filter.unit
+
+    @property
+    def cap(self) -> float:
+        """Largest sum of amounts, rounded."""
+        return float(self._filter.cap)
+
+    def amount(self, event: Event) -> float | None:
+        """Return what an event takes of :attr:`cap`, rounded: for a reader; None for what is never admitted."""
+        found = self._filter.amount(event)
+        return None if found is None else float(found)
+
     def admit(self, charged: Sequence[Event], event: Event) -> None:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
 
@@ -91,6 +115,13 @@ class Budget:
                 budget=float(self._error_cap),
                 unit="total variation of the noise from its exact law",
             )
+
+    def share(self, charged: Sequence[Event]) -> float:
+        """Return which share of the filter's cap is used, in [0, 1]; 0 where nothing is counted.
+
+        It says how much more work fits. It is no guarantee: that is the cap (:attr:`guarantee`) at any share.
+        """
+        return 0.0 if self.accountant == "none" else share_of(self._sum(charged), self._filter.cap)
 
     def _sum(self, charged: Sequence[Event]) -> Amount:
         """Add what is new; begin again if ``charged`` is not a continuation of what was seen."""

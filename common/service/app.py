@@ -9,16 +9,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from common.core import canonical
@@ -27,6 +29,8 @@ from common.core.values import Value
 from common.service.bodies import Guarded, Receive
 from common.service.connections import Limits, raise_descriptors
 from common.service.edge import Edge, Handler, Scope, Send, fault, problem
+from common.service.metrics import CONTENT_TYPE, Family, Sample, by_label, write
+from common.service.readiness import Check, Readiness, require
 from common.service.shortway import ShortWay
 from common.wire.identity import Signed
 
@@ -83,8 +87,9 @@ def create_app(
     *,
     limits: Mapping[str, int | Guarded] | None = None,
     short: Mapping[tuple[str, str], Handler] | None = None,
+    checks: Mapping[str, Check] | None = None,
 ) -> Service:
-    """Return an app with Tandem's manners: problem documents, limits, health check.
+    """Return an app with Tandem's manners: problem documents, limits, liveness and readiness.
 
     Parameters
     ----------
@@ -92,13 +97,17 @@ def create_app(
         Of its :class:`~common.service.bodies.Bodies`.
     short
         Of its :class:`~common.service.edge.Edge`.
+    checks
+        Of its :class:`~common.service.readiness.Readiness`.
     """
+    readiness = Readiness(checks or {})
     app = Service(title=title, description=description, version="1", responses=PROBLEMS, docs_url=None, redoc_url=None)
     app.edge.bodies.limits.update(limits or {})
     app.edge.short.update(short or {})
 
     @app.exception_handler(TandemError)
     async def refused(request: Request, error: TandemError) -> Response:
+        app.edge.problems[error.problem] += 1
         return problem_response(error)
 
     @app.exception_handler(RequestValidationError)
@@ -115,13 +124,59 @@ def create_app(
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
+        app.edge.problems[TandemError.problem] += 1
         return problem_response(fault(request.method, request.url.path, error))
 
-    @app.get("/v1/health", summary="Is this service ready?")
-    def health() -> dict[str, str]:
+    @app.get("/v1/health", summary="Is this service alive? Its loop answers")
+    async def health() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @app.get("/v1/ready", summary="Is this service ready? 503 names what it lacks")
+    async def ready() -> dict[str, str]:
+        wrong = readiness.known()
+        require(await run_in_threadpool(readiness.look) if wrong is None else wrong)
         return {"status": "ready"}
 
     return app
+
+
+def metrics_token() -> str:
+    """Return the token of :data:`METRICS_TOKEN`; empty if there is none: then nobody may read metrics with it.
+
+    Raises
+    ------
+    BadInput
+        If it is too short to be one.
+    """
+    token = os.environ.get(METRICS_TOKEN, "")
+    if 0 < len(token) < 8:
+        raise BadInput(f"{METRICS_TOKEN} must have at least 8 characters, or be left out")
+    return token
+
+
+METRICS_TOKEN = "TANDEM_METRICS_TOKEN"  # noqa: S105 - the name of a variable
+"""Environment variable: what a monitor must say to read metrics, and nothing else."""
+METRICS = PlainTextResponse
+"""How metrics are described."""
+
+
+def metrics_response(families: Iterable[Family]) -> Response:
+    """Return metrics as a response."""
+    return Response(write(families), media_type=CONTENT_TYPE)
+
+
+def of_requests(app: Service) -> list[Family]:
+    """Return what every service counts of its requests."""
+    edge = app.edge
+    classes: Counter[str] = Counter()
+    for status, count in list(edge.statuses.items()):
+        classes[f"{status // 100}xx"] += count
+    problems = dict(edge.problems)
+    return [
+        by_label("counter", "tandem_requests_total", "Requests answered, by class of status.", "status", classes),
+        Family("tandem_requests_shed_total", "counter", "Answered 503.", [Sample(edge.statuses[503])]),
+        by_label("counter", "tandem_problems_total", "Requests refused, by problem type.", "problem", problems),
+    ]
 
 
 async def read_signed(request: Request, kind: str) -> Signed:

@@ -21,11 +21,11 @@ ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
 """Environment variable: a deployment sets it for the processes that it starts."""
 LOG_FORMAT = "TANDEM_LOG_FORMAT"
 """Environment variable: ``plain`` (the default) or ``json``, one object a line."""
+LOG_LEVEL = "TANDEM_LOG_LEVEL"
+"""Environment variable: ``info``, ``warning`` (the default) or ``error``."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
-
-DISTRIBUTION = "tandem-hybrid"
 
 EXIT_STATUSES = {
     0: "done",
@@ -50,12 +50,9 @@ class _Teaching(typer.core.TyperGroup):
 
 def version() -> str:
     """Return the installed version; of a checkout that is not installed, a word for that."""
-    from importlib import metadata  # only where somebody asks
+    from common.wire.version import release  # only where somebody asks
 
-    try:
-        return metadata.version(DISTRIBUTION)
-    except metadata.PackageNotFoundError:
-        return "from a checkout that is not installed"
+    return release() or "from a checkout that is not installed"
 
 
 def _print_version(context: typer.Context, asked: bool) -> None:
@@ -155,3 +152,9 @@ def log_plainly() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(formats[wanted]())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    level = os.environ.get(LOG_LEVEL) or "warning"
+    if level not in ("info", "warning", "error"):
+        _say("Bad usage", f"{LOG_LEVEL} is info, warning or error, found {level!r}")
+        raise SystemExit(2)
+    # Ours alone: what libraries log of requests may hold tokens.
+    logging.getLogger("tandem").setLevel(level.upper())

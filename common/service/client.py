@@ -7,8 +7,19 @@ from typing import Any, ClassVar
 
 import httpx
 
-from common.core.errors import URN, BadInput, CannotWrite, PeerMisbehaved, PeerUnavailable, Unauthorized, from_document
+from common.core.errors import (
+    URN,
+    BadInput,
+    BadMessage,
+    CannotWrite,
+    PeerMisbehaved,
+    PeerUnavailable,
+    Unauthorized,
+    VersionSkew,
+    from_document,
+)
 from common.wire.identity import Signed
+from common.wire.version import BEFORE, HEADER, check_stated, skew, stated
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; the last repeats."""
@@ -45,7 +56,9 @@ class Client:
             raise BadInput(f"an address begins with http:// or https://, found {url!r}")
         self.url = url.rstrip("/")
         self._patience = patience
-        self._client = httpx.Client(base_url=self.url, timeout=timeout, transport=transport, trust_env=False)
+        stating = {HEADER: stated()}
+        ways: dict[str, Any] = {"timeout": timeout, "transport": transport, "trust_env": False}
+        self._client = httpx.Client(base_url=self.url, headers=stating, **ways)
 
     def close(self) -> None:
         """Close all connections."""
@@ -90,8 +103,24 @@ class Client:
                 raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the {self.party} running there?")
             time.sleep(pause)
 
+    @property
+    def _peer(self) -> str:
+        return f"the {self.party} at {self.url}"
+
+    def check_states_protocol(self, response: httpx.Response) -> None:
+        """Refuse a peer that states no protocol, at the first contact: it is an older one.
+
+        Raises
+        ------
+        VersionSkew
+            Naming both versions.
+        """
+        if HEADER not in response.headers:
+            raise skew(self._peer, None, BEFORE)
+
     def _checked(self, response: httpx.Response) -> httpx.Response:
         """Return a response that is a success; raise what another one says, and who says it."""
+        check_stated(response.headers.get(HEADER), self._peer)
         if response.is_success:
             return response
         asked = f"{response.request.method} {response.request.url}"
@@ -111,6 +140,8 @@ class Client:
                 "one of another version; check the address"
             )
         error = from_document(document)
+        if type(error) is BadMessage and HEADER not in response.headers:
+            raise VersionSkew(f"{skew(self._peer, None, BEFORE).detail}. It says: {error.detail}")
         if isinstance(error, Unauthorized):
             error = Unauthorized(f"the {self.party} at {self.url} says: {error.detail}", **error.members)
         raise error
@@ -123,7 +154,16 @@ class Client:
         PeerMisbehaved
             If the answer is none.
         """
-        response = self.request(method, path, **parts)
+        return self.document_of(self.request(method, path, **parts))
+
+    def document_of(self, response: httpx.Response) -> dict[str, Any]:
+        """Return the JSON object of a response.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If it is none.
+        """
         try:
             document = response.json()
         except ValueError:

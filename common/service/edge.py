@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from common.core.errors import Busy, CannotWrite, TandemError
 from common.service.bodies import TINY, Bodies, Opening, Receive
+from common.wire.version import HEADER, check_stated, stated
 
 log = logging.getLogger("tandem")
+_STATES = HEADER.lower().encode()
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -34,7 +38,7 @@ class Reply:
 
     def all_headers(self) -> list[tuple[bytes, bytes]]:
         """Return its headers with those of the body."""
-        headers = [(b"content-length", b"%d" % len(self.body)), *self.headers]
+        headers = [(b"content-length", b"%d" % len(self.body)), stating(), *self.headers]
         if self.body:
             headers.append((b"content-type", self.kind))
         return headers
@@ -62,11 +66,16 @@ class Edge:
         What it reads.
     short
         Handlers by method and path; a path that ends with a slash takes one further part.
+    statuses, problems
+        How many requests were answered with which status, and with which problem.
     """
 
     app: App
     bodies: Bodies = field(default_factory=Bodies)
     short: dict[tuple[str, str], Handler] = field(default_factory=dict)
+    statuses: Counter[int] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+    _small: dict[tuple[str, str], Handler | None] = field(default_factory=dict, init=False, repr=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or hand it on with its whole body."""
@@ -75,14 +84,17 @@ class Edge:
             return
         method, path = scope["method"], scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        send = self._stated(send)
         arriving = self.bodies.expect(Opening(method, path, headers), receive)
         try:
             try:
+                check_peer(headers)
                 line, body = await arriving.whole()
             except ConnectionError:
                 return
             except Exception as error:  # noqa: BLE001 - what is no problem of the body is a fault of ours
                 refusal = error if isinstance(error, TandemError) else fault(method, path, error)
+                self.problems[refusal.problem] += 1
                 # What is still on its way is not read: nothing else can come on this connection.
                 await _send(problem(refusal), send, (b"connection", b"close"))
                 return
@@ -96,8 +108,26 @@ class Edge:
 
     def small(self, method: str, path: str) -> Handler | None:
         """Return who answers a request on the short way if its body never has more than :data:`TINY` bytes."""
+        parent = (method, path.rpartition("/")[0] + "/")
+        if parent in self.short and (method, path) not in self.short:
+            # The resources below one path are of one kind, and have one limit: it is looked up once.
+            if parent not in self._small:
+                self._small[parent] = self.short[parent] if self.bodies.limit(path) == TINY else None
+            return self._small[parent]
         handler = self._handler(method, path)
         return handler if handler is not None and self.bodies.limit(path) == TINY else None
+
+    def _stated(self, send: Send) -> Send:
+        """Let whatever is answered state the protocol."""
+
+        async def stated(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                self.statuses[message["status"]] += 1
+                if stating() not in message["headers"]:
+                    message = {**message, "headers": [*message["headers"], stating()]}
+            await send(message)
+
+        return stated
 
     def _handler(self, method: str, path: str) -> Handler | None:
         return self.short.get((method, path)) or self.short.get((method, path.rpartition("/")[0] + "/"))
@@ -105,11 +135,33 @@ class Edge:
     async def answer(self, handler: Handler, call: Call) -> Reply:
         """Return a handler's answer, or the problem that it raises."""
         try:
+            check_peer(call.headers)
             return await handler(call)
         except TandemError as error:
-            return problem(error)
+            refusal = error
         except Exception as error:  # noqa: BLE001 - a fault of ours, which shows nothing
-            return problem(fault(call.method, call.path, error))
+            refusal = fault(call.method, call.path, error)
+        self.problems[refusal.problem] += 1
+        return problem(refusal)
+
+
+@cache
+def stating() -> tuple[bytes, bytes]:
+    """Return the header in which a service states its protocol."""
+    return _STATES, stated().encode()
+
+
+def check_peer(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse a peer that states another protocol than this service's; who states none may be no party at all.
+
+    Raises
+    ------
+    VersionSkew
+        Naming both versions.
+    """
+    said = headers.get(_STATES)
+    if said is not None:
+        check_stated(said.decode("latin-1"), "whoever asks")
 
 
 def fault(method: str, path: str, error: Exception) -> TandemError:

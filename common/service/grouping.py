@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from common.core.errors import Busy
+from common.service.metrics import ITEMS, SECONDS, Histogram
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -32,6 +34,14 @@ class Grouped(Generic[Item, Outcome]):
         self._pool = ThreadPoolExecutor(1, name)
         self._items: list[tuple[Item, asyncio.Future[Outcome]]] = []
         self._busy = False
+        self.name = name
+        self.seconds = Histogram(SECONDS, "kind")
+        self.sizes = Histogram(ITEMS, "kind")
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait for a group."""
+        return len(self._items)
 
     def check_room(self) -> None:
         """Refuse a further item before any work is done for it.
@@ -62,8 +72,15 @@ class Grouped(Generic[Item, Outcome]):
     def _begin(self) -> None:
         group, self._items = self._items[:MOST], self._items[MOST:]
         self._busy = True
+        began = time.monotonic()
         done = asyncio.get_running_loop().run_in_executor(self._pool, self._work, [item for item, _ in group])
-        done.add_done_callback(lambda finished: self._finish(group, finished))
+
+        def ended(finished: asyncio.Future[Sequence[Outcome]]) -> None:
+            self.seconds.observe(time.monotonic() - began, self.name)
+            self.sizes.observe(len(group), self.name)
+            self._finish(group, finished)
+
+        done.add_done_callback(ended)
 
     def _finish(
         self, group: list[tuple[Item, asyncio.Future[Outcome]]], finished: asyncio.Future[Sequence[Outcome]]

@@ -131,6 +131,7 @@ class ShortWay(Guarded):
     async def _answer(self, request: _Request) -> None:
         call = Call(request.method, request.path, request.headers, body=b"".join(request.parts))
         reply = await self.edge.answer(request.handler, call)
+        self.edge.statuses[reply.status] += 1
         if not (request.disconnected or self.transport.is_closing()):
             self.transport.write(self._raw(reply, request.keep_alive))
             # Who takes no answer gets no further one: answers would pile up here as fast as requests come.

@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Literal
 
 from common.core.errors import BadInput
 
 Verdict = Literal["above", "below"]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a test is, from its answers so far.
+
+    Attributes
+    ----------
+    answers
+        How many it has.
+    worst_case
+        Number of answers by which it has decided.
+    above, below
+        Natural logarithms of the e-values against "the loss is at most ``low``" and "the loss is at least ``high``";
+        None where the test looks once only, at the end.
+    needed
+        ln(1/beta): the first of the two to get there is the verdict. None as well where the test looks once only.
+    """
+
+    answers: int
+    worst_case: int
+    above: float | None = None
+    below: float | None = None
+    needed: float | None = None
 
 
 class LossTest(ABC):
@@ -52,6 +77,10 @@ class LossTest(ABC):
         self.count += count
         if self.verdict is None and count:
             self.verdict = self._decide()
+
+    def reached(self) -> Reached:
+        """Return how far it is; it is made of the answers alone, and changes nothing."""
+        return Reached(self.count, self.worst_case)
 
     @abstractmethod
     def next_batch(self, first: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.statistics import evidence
-from common.statistics.loss_test import LossTest, Verdict
+from common.statistics.loss_test import LossTest, Reached, Verdict
 from common.vocabulary.mechanisms.base import Mechanism
 
 
@@ -46,11 +46,21 @@ class SequentialTest(LossTest):
         self._evidences = evidence.gather(mechanism, low, high)
         self._needed = evidence.needed(beta)
 
+    def reached(self) -> Reached:
+        """Return how far it is, with the evidence that its verdict is made of."""
+        above, below = self._evidence()
+        return Reached(self.count, self.worst_case, above, below, self._needed)
+
+    def _evidence(self) -> tuple[float, float]:
+        found = self._evidences
+        return found.above.log_value(self.total, self.count), found.below.log_value(self.total, self.count)
+
     def _decide(self) -> Verdict | None:
+        above, below = self._evidence()
         # Where both nulls fall at once, "below" ends the run and is as sure as the other.
-        if self._evidences.below.log_value(self.total, self.count) >= self._needed:
+        if below >= self._needed:
             return "below"
-        if self._evidences.above.log_value(self.total, self.count) >= self._needed:
+        if above >= self._needed:
             return "above"
         return None
 

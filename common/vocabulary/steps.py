@@ -44,6 +44,11 @@ class Progress:
     numbers: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Testing(Progress):
+    """Say how far a test is between two of its questions: of interest until the next one, and part of no result."""
+
+
 @dataclass(frozen=True, eq=False)
 class Answers:
     """The answers of one batch.

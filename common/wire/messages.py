@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -20,6 +20,7 @@ from common.privacy.guarantee import Guarantee
 from common.vocabulary.queries.base import AnyQuery
 from common.wire.chain import Extension, Head
 from common.wire.identity import KEY_PATTERN
+from common.wire.version import BEFORE, PROTOCOL, skew
 
 DIGEST = r"^[0-9a-f]{64}$"
 RUN = r"^[0-9a-zA-Z_-]{1,64}$"
@@ -59,6 +60,22 @@ class Configuration(Value):
     referee: str = Field(pattern=KEY_PATTERN)
     scenario: dict[str, Any]
     order: tuple[OrderCommitment, ...] = Field(min_length=1)
+
+    @classmethod
+    def parse(cls, wire: Any) -> Self:
+        """Validate a JSON form in full.
+
+        Raises
+        ------
+        VersionSkew
+            If it is one of another protocol, whatever else it holds: names both versions.
+        BadMessage
+            Naming the first field that is wrong and why.
+        """
+        found = wire.get("version") if isinstance(wire, dict) else None
+        if isinstance(found, int) and found != PROTOCOL:
+            raise skew("the run's configuration", found, BEFORE if found < PROTOCOL else "newer")
+        return super().parse(wire)
 
 
 class Spent(Value):

@@ -137,12 +137,12 @@ def report_payload(report_id: str, run: str, digest: str, question: int, assignm
 
 def _enrolment(payload: bytes) -> Enrolment | None:
     found = _ENROLMENT.fullmatch(payload)
-    return None if found is None else Enrolment.model_construct(agents=int(found[1]))
+    return None if found is None else _made(Enrolment, {"agents": int(found[1])})
 
 
 def _poll(payload: bytes) -> Poll | None:
     found = _POLL.fullmatch(payload)
-    return None if found is None else Poll.model_construct(participant=found[1].decode("ascii"))
+    return None if found is None else _made(Poll, {"participant": found[1].decode("ascii")})
 
 
 def _report(payload: bytes) -> Report | None:
@@ -153,14 +153,28 @@ def _report(payload: bytes) -> Report | None:
     number, text = float(answer), answer.decode("ascii")
     if repr(number) != text:  # canonical JSON has one way to write a number
         return None
-    return Report.model_construct(
-        report_id=report_id.decode("ascii"),
-        run=run.decode("ascii"),
-        digest=digest.decode("ascii"),
-        question=int(question),
-        assignment=assignment.decode("ascii"),
-        answer=number,
-    )
+    fields = {
+        "report_id": report_id.decode("ascii"),
+        "run": run.decode("ascii"),
+        "digest": digest.decode("ascii"),
+        "question": int(question),
+        "assignment": assignment.decode("ascii"),
+        "answer": number,
+    }
+    return _made(Report, fields)
+
+
+def _made(kind: type[Message], fields: dict[str, Any]) -> Message:
+    """Return a value with all of its fields, which are valid: ``model_construct`` without looking for defaults."""
+    value = kind.__new__(kind)
+    object.__setattr__(value, "__dict__", fields)
+    object.__setattr__(value, "__pydantic_fields_set__", _FIELDS[kind])
+    object.__setattr__(value, "__pydantic_extra__", None)
+    object.__setattr__(value, "__pydantic_private__", None)
+    return value
+
+
+_FIELDS: dict[type[Value], set[str]] = {kind: set(kind.model_fields) for kind in (Enrolment, Poll, Report)}
 
 
 _VALUES: dict[bytes, Callable[[bytes], Enrolment | Poll | Report | None]] = {

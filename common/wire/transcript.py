@@ -11,7 +11,6 @@ history always gives the same bytes.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -66,6 +65,19 @@ def split(raw: bytes) -> list[str]:
     return lines
 
 
+def check_entry(entry: Entry, key: str) -> None:
+    """Check that an entry says what its hash says, and that the hash is signed.
+
+    Raises
+    ------
+    Forged
+        If not.
+    """
+    if entry.hash != _hash(entry.index, entry.previous, entry.kind, entry.body):
+        raise Forged(f"entry {entry.index} of the transcript is not what its hash says")
+    verify_bytes(key, _KIND, bytes.fromhex(entry.hash), entry.signature)
+
+
 def read(lines: Iterable[str], key: str | None = None) -> list[Entry]:
     """Parse and verify a whole transcript.
 
@@ -106,15 +118,6 @@ def read(lines: Iterable[str], key: str | None = None) -> list[Entry]:
     if not entries:
         raise AuditFailed("the transcript is empty")
     return entries
-
-
-def merkle_root(leaves: Iterable[bytes]) -> str:
-    """Return the SHA-256 Merkle root of some byte strings in order, hex (leaf and node hashes are domain-separated)."""
-    level = [hashlib.sha256(b"\x00" + leaf).digest() for leaf in leaves]
-    while len(level) > 1:
-        pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
-        level = [hashlib.sha256(b"\x01" + b"".join(pair)).digest() if len(pair) == 2 else pair[0] for pair in pairs]
-    return level[0].hex() if level else hashlib.sha256(b"").hexdigest()
 
 
 def _hash(index: int, previous: str, kind: str, body: dict[str, Any]) -> str:

@@ -42,6 +42,16 @@ class Witness(Protocol):
         """
         ...
 
+    def check_writable(self) -> None:
+        """See whether a head could be put here now; nothing is changed.
+
+        Raises
+        ------
+        OSError, TandemError
+            If not.
+        """
+        ...
+
 
 class FileWitness:
     """A witness that is a file: one signed extension a line, each synchronised before the next is taken.
@@ -94,6 +104,13 @@ class FileWitness:
             file.write(canonical.encode(signed.wire()) + b"\n")
             file.flush()
             os.fsync(file.fileno())
+
+    def check_writable(self) -> None:
+        """See whether the file, or its folder while there is none, takes something; see :class:`Witness`."""
+        if self._path.exists():
+            os.close(os.open(self._path, os.O_RDWR))
+        elif not os.access(self._path.parent, os.W_OK | os.X_OK):
+            raise PermissionError(f"{self._path.parent} cannot be written")
 
     @contextmanager
     def _held(self) -> Iterator[IO[bytes]]:

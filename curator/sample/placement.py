@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from common.people.spec import RecordSource
 from common.scenario.agreement import data_folder
@@ -15,6 +16,9 @@ from curator.sample.base import Sample
 from curator.sample.keeping import OnProgress
 from curator.sample.local import LocalSample
 from curator.sample.source import Source, Work, in_blocks
+
+if TYPE_CHECKING:
+    from common.people.tables.notes import Notes
 
 
 def check_sample(scenario: ResolvedScenario, folder: Path, work: Work = in_blocks) -> None:
@@ -41,6 +45,7 @@ def open_sample(
     seed: int,
     on_progress: OnProgress,
     meet: Callable[[RecordSource], None] | None = None,
+    counted: Callable[[Notes], None] | None = None,
 ) -> Sample:
     """Return the sample of a resolved scenario, for which there is room (:func:`check_sample`); to be closed.
 
@@ -56,6 +61,8 @@ def open_sample(
         Called with a line of progress where it takes long.
     meet
         Called with the people, before their records are kept.
+    counted
+        As for :func:`common.people.spec.open_records`.
 
     Raises
     ------
@@ -66,7 +73,7 @@ def open_sample(
     """
     secret = durable_key(folder / "order.key") if scenario.people == "real" else None
     source = _source(scenario, folder, seed, secret)
-    population = source.population()
+    population = source.population(counted)
     claim_people(folder, population.fingerprint())
     if meet is not None:
         meet(population)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from common.service.capacity import check_disk, check_memory, size
 from curator.sample.keeping import OnProgress, keep_in_memory, keep_on_disk
 from curator.sample.rows.base import Rows
 from curator.sample.rows.layout import Layout
+
+if TYPE_CHECKING:
+    from common.people.tables.notes import Notes
 
 PROCESS = 256 << 20
 """Bytes of a worker without any people."""
@@ -63,10 +67,10 @@ class Source:
         """Number of records n."""
         return self.scenario.curator.n
 
-    def population(self) -> RecordSource:
-        """Return the people."""
+    def population(self, counted: Callable[[Notes], None] | None = None) -> RecordSource:
+        """Return the people; ``counted`` as for :func:`common.people.spec.open_records`."""
         order = None if self.order is None else RandomSource(self.order, simulated=False)
-        return open_records(self.scenario.source, self.data, self.seed, self.size, order)
+        return open_records(self.scenario.source, self.data, self.seed, self.size, order, counted=counted)
 
     def layout(self, population: RecordSource) -> Layout:
         """Return how their records are laid out."""

@@ -7,23 +7,35 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Annotated
 
-from fastapi import Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from common.core.errors import BadMessage
+from common.core.errors import BadMessage, Unauthorized
 from common.core.values import Value
 from common.privacy.guarantee import Guarantee
-from common.service.app import Service, create_app, read_signed, signed_body
+from common.service.app import (
+    METRICS,
+    Service,
+    create_app,
+    metrics_response,
+    of_requests,
+    read_signed,
+    same,
+    signed_body,
+)
 from common.service.bodies import LARGE, SMALL, TINY, Admitted, Guarded, Opening
 from common.wire import messages, proof
 from common.wire.identity import Signed
 from curator.service.curator import Curator
+from curator.service.metrics import Watched
 
 PROMPT = 20.0
 """Seconds after which a request for a running operation is answered 202 ("ask again")."""
 
 RunName = Annotated[str, Path(pattern=messages.RUN)]
+Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 OperationId = Annotated[str, Path(pattern=r"^[0-9]{1,9}$")]
 
 
@@ -44,19 +56,33 @@ async def _announced(curator: Curator, opening: Opening) -> Admitted:
     return Admitted(SMALL if curator.referee is None else LARGE, sha256)
 
 
-def curator_app(curator: Curator) -> Service:
-    """Return the service of a curator."""
+def curator_app(curator: Curator, metrics_token: str = "") -> Service:
+    """Return the service of a curator.
+
+    Parameters
+    ----------
+    metrics_token
+        What whoever reads its metrics must say; empty: nobody may.
+    """
     app = create_app(
         "Tandem curator",
         "Holds a private sample; answers a fixed vocabulary within a fixed budget.",
         limits={"/v1/runs/": Guarded(LARGE, partial(_announced, curator))},
+        checks=curator.lacks(),
     )
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="operation")
     running: dict[str, Future[Signed]] = {}
+    watched = Watched(curator)
 
     @app.get("/v1/curator", summary="Who is this curator, and what does it guarantee?")
     def about() -> About:
         return About(key=curator.key, guarantee=curator.guarantee)
+
+    @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics)", response_class=METRICS)
+    def metrics(token: Token) -> Response:
+        if not metrics_token or token is None or not same(token.credentials, metrics_token):
+            raise Unauthorized("this needs the token of TANDEM_METRICS_TOKEN, if the curator was started with one")
+        return metrics_response([*of_requests(app), *watched.families()])
 
     @app.put(
         "/v1/runs/{run}",
@@ -82,11 +108,11 @@ def curator_app(curator: Curator) -> Service:
         if (signed.message.get("run"), signed.message.get("operation_id")) != (run, operation_id):
             raise BadMessage("the path and the message name different operations")
         # Nobody but the referee may make others wait in the queue.
-        await run_in_threadpool(curator.admit, signed)
+        _, operation = await run_in_threadpool(curator.admit, signed)
         identity = signed.fingerprint()
         job = running.get(identity)
         if job is None:
-            job = running[identity] = worker.submit(curator.perform, signed)
+            job = running[identity] = worker.submit(watched.perform, signed, operation.kind)
             job.add_done_callback(lambda done: running.pop(identity, None))
         try:
             release = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(job)), PROMPT)

@@ -8,14 +8,16 @@ repeated bit for bit: there never is a second sample; a repeated request gets wh
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from common.core.about import about_run
 from common.core.errors import (
     BadInput,
     BadScenario,
@@ -33,6 +35,7 @@ from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
+from common.service.readiness import Check, disk
 from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
 from common.wire import messages
@@ -45,8 +48,13 @@ from curator.sample.base import Sample
 from curator.state.account import Account
 from curator.state.chain import REMEDY
 from curator.state.ledger import Charge, Holder, Ledger
+from curator.state.owner import OwnersFile
 from curator.state.state_directory import StateDirectory
 
+if TYPE_CHECKING:
+    from common.people.tables.notes import Notes
+
+log = logging.getLogger("tandem.curator")
 RELEASE_UNIT = 1 / 16
 """Seconds after which a release of real people leaves at the earliest; later, after this times a power of two."""
 
@@ -99,6 +107,8 @@ class Curator:
         Where the heads of its ledger go, beside the file in its state directory.
     account
         Its people in the ledger over all runs; None where nobody is charged.
+    read
+        What reading the sample's table has clipped, for its owner; None where people are of no table.
 
     Raises
     ------
@@ -124,6 +134,7 @@ class Curator:
         schedule: Schedule | None = None,
         witnesses: Sequence[Witness] = (),
         account: Account | None = None,
+        read: Notes | None = None,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
@@ -155,7 +166,10 @@ class Curator:
             self._account = account
             if account is not None:
                 account.attend(self._directory.journal, opened=self._ledger.holder is not None)
+            self._owner = OwnersFile(folder, scenario, planned, read)
             self._engine = self._rebuilt()
+            self._owner.keep(self._engine.workspace.reweighing)
+            self._charges = self._budget.share(self._ledger.events), len(list(self._ledger))
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -187,6 +201,28 @@ class Curator:
     def guarantee(self) -> Guarantee:
         """What holds for every person in the sample and any behaviour of the referee."""
         return self._guarantee
+
+    @property
+    def folder(self) -> Path:
+        """Its state directory."""
+        return self._directory.folder
+
+    def charges(self) -> tuple[float, int]:
+        """Return the share of the budget that is charged, and how many operations are: what its ledger says.
+
+        Nothing of the sample is in it. While an operation is carried out, it is as before that.
+        """
+        if self._lock.acquire(blocking=False):
+            try:
+                self._charges = self._budget.share(self._ledger.events), len(list(self._ledger))
+            finally:
+                self._lock.release()
+        return self._charges
+
+    def lacks(self) -> dict[str, Check]:
+        """Return what a curator must have to answer, as checks of its readiness."""
+        journal, folder = self._directory.journal, self._directory.folder
+        return {"disk": lambda: disk(folder), "ledger": journal.lacking, "witnesses": journal.witnesses_lacking}
 
     # Messages -------------------------------------------------------------------------------------------------------
 
@@ -220,6 +256,8 @@ class Curator:
                 self._check_open()
                 spent = None if self._account is None else self._account.charge(self.key)
                 self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key, spent))
+                with about_run(configuration.run):
+                    log.info("the run has the budget")
             elif (holder.run, holder.digest) != (configuration.run, digest):
                 epsilon, delta = self.guarantee.pair
                 raise BudgetExceeded(
@@ -300,7 +338,7 @@ class Curator:
             If its code failed after the charge; says nothing about why.
         """
         request, operation = self.admit(signed)
-        with self._lock:
+        with about_run(request.run), self._lock:
             charge = self._once(signed, request, operation)
             self._directory.journal.publish()
         release = messages.Release(
@@ -329,6 +367,7 @@ class Curator:
         if known is None:
             event = self._engine.admit(operation, lambda event: self._budget.admit(self._ledger.events, event))
             known = self._ledger.charge(signed, operation.wire(), event)
+            log.info("operation %s (%s) is charged as %s", known.operation_id, operation.kind, event.kind)
         with self._schedule.held(self._unit):
             self._directory.journal.publish()
             self._carry_out(known, operation)
@@ -344,11 +383,13 @@ class Curator:
             # Keys and run names stay out of its randomness: a seeded run is the same run in every deployment.
             result = release_of(self._engine.run(number, operation, charge.event), charge.event)
             self._ledger.finish(number, result)
+            log.info("operation %s (%s) is released", number, operation.kind)
             self._engine.advance()
         except BaseException:
             # Memory may be ahead of the ledger now; only the ledger says what has happened.
             self._engine = self._rebuilt()
             raise
+        self._owner.keep(self._engine.workspace.reweighing, number)
         if reweighs:
             updates, seconds = self._engine.workspace.reweighing.updates, time.monotonic() - began
             self._directory.checkpoints.offer(

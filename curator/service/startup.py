@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from common.numerics.randomness import subseed
 from common.scenario.agreement import policy_digest, public_sample
@@ -18,6 +19,9 @@ from curator.sample.placement import check_sample, open_sample
 from curator.sample.source import in_blocks
 from curator.service.curator import Curator
 from curator.state.account import Counting
+
+if TYPE_CHECKING:
+    from common.people.tables.notes import Notes
 
 USERS_OWN = Counting()
 """Runs are charged in this user's ledger of people."""
@@ -64,9 +68,10 @@ def open_curator(
     simulated = scenario.people == "simulated"
     facts = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})
     known = facts["seed"] if facts["seed"] is not None else 0
+    read: list[Notes] = []
     with ExitStack() as opened:
         meet = None if account is None else account.meet
-        sample = open_sample(scenario, folder, subseed(known, "source"), on_progress, meet)
+        sample = open_sample(scenario, folder, subseed(known, "source"), on_progress, meet, read.append)
         opened.callback(sample.close)
         public = public_sample(scenario, known)
         if public is not None:  # the same noise on another public sample would be a second release
@@ -80,6 +85,7 @@ def open_curator(
             referee=referee,
             witnesses=witnesses,
             account=account,
+            read=read[0] if read else None,
         )
         opened.pop_all()
     return curator

@@ -18,6 +18,9 @@ from common.wire.witness import FileWitness, Witness
 TOKEN = "TANDEM_WITNESS_TOKEN"  # noqa: S105 - the name of a variable
 """Environment variable with the token of a witness service."""
 
+PROMPT = 1.0
+"""Seconds in which a service must say that it is ready."""
+
 
 class HttpWitness:
     """:class:`common.wire.witness.Witness` over HTTP.
@@ -44,6 +47,11 @@ class HttpWitness:
     def put(self, signed: Signed) -> None:
         """Keep a head."""
         self._request("PUT", content=signed.model_dump_json())
+
+    def check_writable(self) -> None:
+        """See whether the service is ready, without waiting for long."""
+        with closing(Client(self._base, patience=0.0, timeout=PROMPT)) as client:
+            client.request("GET", "/v1/ready")
 
     def _request(self, method: str, **parts: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {os.environ.get(TOKEN, '')}"}

@@ -101,6 +101,19 @@ class Chain:
         self._enter(Entry(kind, body))
         return self.head()
 
+    def check_writable(self) -> None:
+        """Begin to write, and take it back: nothing is changed.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If the file cannot be read or written at present.
+        """
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.execute(select(self._table.c.position).limit(1)).all()
+            connection.rollback()
+
     def head(self, entries: int | None = None) -> Head:
         """Return the head after so many entries, by default all."""
         count = len(self.entries) if entries is None else entries

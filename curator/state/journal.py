@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
-from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged
+from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged, TandemError
 from common.wire.chain import Head, signed_head
 from common.wire.identity import Identity, Signed, verify
 from common.wire.state import write_durably
@@ -105,6 +105,26 @@ class Journal:
             raise _cannot_write(error) from None
         self._published = head
 
+    def lacking(self) -> str | None:
+        """Say why the ledger cannot be written, in public words; None if it can. Nothing of it is changed."""
+        if not (self._head.exists() and self.chain.path.exists()):
+            return "is gone"
+        try:
+            self.chain.check_writable()
+        except (OSError, SQLAlchemyError):
+            return "cannot be written"
+        return None
+
+    def witnesses_lacking(self) -> str | None:
+        """Say how many witnesses take nothing at present, in public words; None if all do.
+
+        A closed ledger tells nobody anything, and needs none.
+        """
+        if self.closed is not None:
+            return None
+        silent = sum(not _reachable(witness) for witness in self._witnesses)
+        return f"{silent} of {len(self._witnesses)} cannot be written" if silent else None
+
     def attend(self, witness: Witness, *, opened: bool) -> None:
         """Tell a further witness from now on, which later starts need not name.
 
@@ -178,6 +198,14 @@ class Journal:
         extension = self.chain.extension(known.entries if known else 0, head.entries)
         witness.put(self.identity.sign(extension.KIND, extension.wire()))
         self._known[witness.place] = head
+
+
+def _reachable(witness: Witness) -> bool:
+    try:
+        witness.check_writable()
+    except (OSError, TandemError):
+        return False
+    return True
 
 
 def read_head(path: Path, key: str) -> Head:

@@ -38,6 +38,7 @@ class StateDirectory:
     def __init__(self, folder: Path, seed: int | None, policy: str, witnesses: Sequence[Witness] = ()) -> None:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
+            self.folder = folder
             self.journal = Journal(folder, {"policy": policy}, witnesses)
             opened.callback(self.journal.close)
             self.identity = self.journal.identity

@@ -202,7 +202,13 @@ class _Test:
         if finished.result["status"] != "done" and not quiet:
             raise RunFailed(f"the run ended {finished.result['status']}: {finished.result['reason']}")
         write_run(
-            folder, public(self._chosen), finished.result, finished.transcript, finished.participants, finished.reports
+            folder,
+            public(self._chosen),
+            finished.result,
+            finished.transcript,
+            finished.participants,
+            finished.reports,
+            finished.checkpoints,
         )
         stored = sum(report.answered for _, raw in finished.reports for report in unpack_reports(raw))
         watch("audit", 0, stored)

@@ -3,7 +3,8 @@
 Checked: the hash chain and the referee's signature of every entry; the committed order and who was asked; each report's
 signature, its assignment and that nobody answered twice; the counts and roots of every batch; the curator's signature
 on its terms and each release, and that its ledger only ever grew; the protocol's questions, message pattern and result,
-by replay; the privacy cost, from the declared events; the result document and the scenario's file.
+by replay; the privacy cost, from the declared events; the result document and the scenario's file; that checkpoints,
+witnesses and the receipts that one has speak of this very transcript.
 
 What no audit can see: reports that the referee threw away before it signed anything about them, and whether the keys
 that the transcript names belong to whom one thinks (compare them with keys known from elsewhere).
@@ -11,6 +12,7 @@ that the transcript names belong to whom one thinks (compare them with keys know
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,9 +23,11 @@ from common.scenario.resolved import parse_resolved
 from common.statistics.intervals import Estimate
 from common.wire.identity import Signed
 from common.wire.messages import Configuration, Terms
+from common.wire.receipts import Kept
 from common.wire.transcript import Entry, read, split
 from referee.audit.agents import Agents
 from referee.audit.ending import check_cost, check_files, check_result, worst_case
+from referee.audit.history import History, check_history
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.runs.operations import check_terms
@@ -56,6 +60,8 @@ class Audit:
         Of the question that fewest answered, the share of those who were asked whose answers are not there; and what
         is known of the answer's loss were they as far from the others as can be
         (:func:`referee.audit.ending.worst_case`).
+    history
+        When the run began and ended, and who has seen that.
     """
 
     entries: int
@@ -72,10 +78,17 @@ class Audit:
     hosts: tuple[int, ...] = ()
     missing: float = 0.0
     worst_case: Estimate | None = None
+    history: History = field(default_factory=History, compare=False)
 
 
 def audit(
-    folder: Path, referee_key: str | None = None, curator_key: str | None = None, *, strict: bool = False
+    folder: Path,
+    referee_key: str | None = None,
+    curator_key: str | None = None,
+    *,
+    strict: bool = False,
+    receipts: Sequence[Signed] = (),
+    seen: Sequence[Kept] = (),
 ) -> Audit:
     """Audit a run folder.
 
@@ -88,7 +101,12 @@ def audit(
     curator_key
         The curator's key as known from elsewhere; by default the one that signed the terms.
     strict
-        Whether to fail where one of these keys is not given: whoever writes a folder from end to end has keys for it.
+        Whether to fail where one of these keys is not given: whoever writes a folder from end to end has keys for it;
+        and where a witness that the transcript names has not seen its end.
+    receipts
+        That agents hold of this run (:func:`referee.audit.history.receipts_at`): each report must be there.
+    seen
+        What a witness shows of this run that was asked itself: it must be of this transcript.
 
     Raises
     ------
@@ -105,10 +123,22 @@ def audit(
         )
     place = Place("the configuration")
     with place.named_in_failures():
-        return _audit(folder, entries, (referee_key, curator_key), place)
+        found = _audit(folder, entries, (referee_key, curator_key), place, (receipts, seen))
+    if strict and found.history.unseen:
+        raise AuditFailed(
+            f"the run was to be witnessed by {found.history.unseen[0][:16]}..., and nothing here shows that this "
+            "witness has seen the transcript to its end: ask it (--witness URL)"
+        )
+    return found
 
 
-def _audit(folder: Path, entries: list[Entry], known: tuple[str | None, str | None], place: Place) -> Audit:
+def _audit(
+    folder: Path,
+    entries: list[Entry],
+    known: tuple[str | None, str | None],
+    place: Place,
+    told: tuple[Sequence[Signed], Sequence[Kept]],
+) -> Audit:
     first, last = entries[0], entries[-1]
     _check_kinds([entry.kind for entry in entries])
     configuration = Configuration.parse(first.body["configuration"])
@@ -136,6 +166,8 @@ def _audit(folder: Path, entries: list[Entry], known: tuple[str | None, str | No
     place.words = "the privacy cost"
     certificate = check_cost(replay.events, terms)
     check_files(folder, chosen, published, place)
+    place.words = "the run's history"
+    history = check_history(folder, entries, configuration, *told)
     return Audit(
         len(entries),
         replay.reports,
@@ -151,6 +183,7 @@ def _audit(folder: Path, entries: list[Entry], known: tuple[str | None, str | No
         hosts=agents.hosts,
         missing=replay.missing,
         worst_case=worst_case(None if outcome is None else outcome.estimate, replay.missing),
+        history=history,
     )
 
 

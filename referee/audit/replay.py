@@ -9,7 +9,7 @@ from common.core.errors import AuditFailed
 from common.privacy.events import Event, NoEvent
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.base import declared_event, findings
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
 from common.wire.chain import Head
 from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration, Perform
@@ -103,7 +103,7 @@ class Replay:
         public = public_randomness(self._configuration.scenario, self._configuration.order)
         script, pattern = begun(protocol, self._scenario, public), protocol.pattern
         try:
-            outcome = drive(script, pattern, self._until_cut if cut_off else self._exchange, self.notes.append)
+            outcome = drive(script, pattern, self._until_cut if cut_off else self._exchange, self._note)
         except _Over:
             return None
         if cut_off:
@@ -113,6 +113,10 @@ class Replay:
             line = self.pending[0].index + 1
             raise AuditFailed(f"transcript line {line}: the protocol had ended before this message")
         return outcome
+
+    def _note(self, note: Progress) -> None:
+        if not isinstance(note, Testing):
+            self.notes.append(note)
 
     def _until_cut(self, number: int, step: AskCurator | AskAgents) -> Any:
         """Exchange a message up to the last one; only an open question may be left."""

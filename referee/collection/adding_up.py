@@ -12,7 +12,7 @@ from common.core.arrays import AnyArray
 from common.vocabulary.masks import Mask, paste
 from common.vocabulary.packing import answer_type, mask_bytes, unpack_answers, unpack_each, unpack_said
 from common.vocabulary.steps import Answers, MassAnswers
-from common.wire.transcript import merkle_root
+from common.wire.merkle import merkle_root
 from referee.collection.asked import Asked
 from referee.collection.mass import MassBatch
 from referee.state.values import StoredReport
@@ -44,7 +44,7 @@ def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]
         else:
             slots = asked.batch.slots_from(group[0].slot)
             answered[slots], values[slots] = unpack_answers(group[0].body, len(slots), asked.kind)
-        leaves += [_leaf(report) for report in group]
+        leaves += [leaf(report) for report in group]
     slots = np.flatnonzero(answered)
     return Answers(people, values[slots], slots.astype(np.int64)), merkle_root(leaves)
 
@@ -68,11 +68,12 @@ def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]
         for piece in pieces:
             values[count : count + len(piece)] = piece
             count += len(piece)
-        leaves += [_leaf(report) for report in group]
+        leaves += [leaf(report) for report in group]
     return MassAnswers(batch.asked, values[:count], mask), merkle_root(leaves)
 
 
-def _leaf(report: StoredReport) -> bytes:
+def leaf(report: StoredReport) -> bytes:
+    """Return what stands for a report under the root of its question: the digest of its signature and body."""
     return hashlib.sha256(b"".join((report.signature, report.body))).digest()
 
 

@@ -30,7 +30,7 @@ def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
 
 
 def passed_over(
-    run: str, order: Mapping[int, int], own: Sequence[Question], after: Callable[[int], Iterable[Question]]
+    run: str, order: Mapping[int, int], last: int, after: Callable[[int], Iterable[Question]]
 ) -> list[list[Any]]:
     """Say which agents of a run's orders other runs have asked since its last question, or since it began.
 
@@ -40,8 +40,8 @@ def passed_over(
         The run.
     order
         How many agents of each order were asked when it began, by the order's first agent.
-    own
-        Its questions so far.
+    last
+        The key of its last question, 0 before the first.
     after
         Returns the questions of all runs that were opened after the one with a key (0: all).
 
@@ -49,7 +49,6 @@ def passed_over(
     -------
     Run, question, order, and the positions from ... to (exclusive) of each part, by order and position.
     """
-    last = max((question.key for question in own), default=0)
     found = [
         [question.run, question.question, part.cohort, part.start, part.stop]
         for question in after(last)

@@ -116,6 +116,7 @@ class Collection:
         self._process = process
         self.rejected = store.rejected(process)
         self._noted = self.rejected.total()
+        self.accepted = 0
         self._declined: dict[str, Counter[str]] = {}
 
     # The protocol's side --------------------------------------------------------------------------------------------
@@ -217,7 +218,7 @@ class Collection:
         order = {promised.first: promised.used for promised in self.questions.agreed(run).order}
         cohorts = [cohort for cohort in self._store.cohorts() if cohort.first in order]
         parts = take(cohorts, count)
-        between = passed_over(run, order, self._store.questions(run), self._store.questions_after)
+        between = passed_over(run, order, self._store.last_question(run), self._store.questions_after)
         asked = sum(p.stop - p.start for p in parts)
         question = Question(run, number, query.wire(), parts, asked, asked > 0)
         body = {
@@ -416,6 +417,7 @@ class Collection:
             return [(judged.taking.question.key, judged.report) for judged in kept]
 
         self._store.add_reports(self.questions.newest, choose)
+        self.accepted += len(kept)
         for judged in kept:
             self.questions.stored(judged.taking, judged.report.slot)
         self.questions.announce()

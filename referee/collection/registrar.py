@@ -99,6 +99,17 @@ class Registrar:
         if ("individual", token_hash(token)) not in self._tokens:
             self.authorize("enrolment", token)
 
+    def may_look(self, token: str) -> None:
+        """Check that a token opens the metrics: one for them alone, or the operator's.
+
+        Raises
+        ------
+        Unauthorized
+            If it does not.
+        """
+        if ("metrics", token_hash(token)) not in self._tokens:
+            self.authorize("operator", token)
+
     def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | TandemError]:
         """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from common.core.arrays import Indices
 from common.core.errors import BadMessage
-from common.wire.transcript import merkle_root
+from common.wire.merkle import merkle_root
 from referee.state.values import Participant
 
 _ENTRY = struct.Struct("<32sQ")

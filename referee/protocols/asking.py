@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from common.core.errors import BadScenario, PeerMisbehaved
@@ -12,7 +12,7 @@ from common.scenario.problems.base import Problem
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.fixed import FixedTest
 from common.statistics.intervals import Estimate, estimate, tally
-from common.statistics.loss_test import LossTest, Verdict
+from common.statistics.loss_test import LossTest, Reached, Verdict
 from common.statistics.sequential import SequentialTest
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.parity import Parity
@@ -20,11 +20,11 @@ from common.vocabulary.operations.base import Operation, R
 from common.vocabulary.operations.learn import Learn, Learned
 from common.vocabulary.queries.base import Query
 from common.vocabulary.queries.code import CodedQuery, CodeQuery
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Questions, Together
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Questions, Testing, Together
 from common.vocabulary.tasks import Task
 from common.wire.messages import MAX_LISTED, most_agents, too_many
 
-Script = Generator[AskAgents, Answers, "Finding"]
+Script = Generator[AskAgents | Testing, Any, "Finding"]
 P = TypeVar("P", bound=Problem)
 
 
@@ -87,11 +87,18 @@ class Finding:
     """What the agents said about a query's mean on T.
 
     ``verdict`` is None if there was no test, or the agents ran out before it could decide; ``asked`` counts agents.
+    ``test`` says how far the test was at its end (:func:`reached_numbers`), for who watches; no result holds it.
     """
 
     verdict: Verdict | None
     estimate: Estimate
     asked: int
+    test: dict[str, float] = field(default_factory=dict)
+
+
+def reached_numbers(reached: Reached) -> dict[str, float]:
+    """Return how far a test is, under names that a note about a round has room for: ``tested_answers``, ..."""
+    return {f"tested_{name}": float(value) for name, value in asdict(reached).items() if value is not None}
 
 
 def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
@@ -105,6 +112,7 @@ def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
     test = _open_test(scenario, low, high, scenario.beta / rounds)
     asked = 0
     while test.verdict is None:
+        yield Testing("testing", {"asked": asked, **reached_numbers(test.reached())})
         # A test goes on with further questions until it is decided: none needs to reach them all at once.
         batch = min(test.next_batch(scenario.agents.batch), most_agents(alike=query.alike))
         answers = yield AskAgents(query, batch)
@@ -113,7 +121,7 @@ def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
         asked += answers.asked
         test.update(*tally(mechanism, answers.values))
     found = estimate(mechanism, test.total, test.count, 1.0 - scenario.beta, among=rounds)
-    return Finding(test.verdict, found, asked)
+    return Finding(test.verdict, found, asked, reached_numbers(test.reached()))
 
 
 def _open_test(scenario: ResolvedScenario, low: float, high: float, beta: float) -> LossTest:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from common.core.errors import (
     BadMessage,
     BadScenario,
     CannotWrite,
+    PeerError,
     PeerMisbehaved,
     PeerUnavailable,
     Refused,
@@ -23,7 +24,7 @@ from common.core.errors import (
     TandemError,
 )
 from common.scenario.resolved import parse_resolved
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
 from common.wire import messages
 from common.wire.chain import Head
 from common.wire.identity import Identity, Signed
@@ -36,11 +37,14 @@ from referee.collection.roster import Roster, participants_root
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.protocols.quorum import begun
+from referee.runs.checkpoints import Checkpoints
 from referee.runs.operations import check_release, check_terms, operation_request
 from referee.runs.port import CuratorPort
 from referee.runs.results import result_document, rounds_of
 from referee.state.store import Store
 from referee.state.values import Cohort, Run
+
+T = TypeVar("T")
 
 ENROLMENT_PATIENCE = 300.0
 """Seconds to wait until as many agents are enrolled as a scenario wants."""
@@ -65,6 +69,8 @@ class Execution:
         Says how many are enrolled, beside the caps.
     curator
         How to reach the curator.
+    checkpoints
+        Says how far the transcript goes, to witnesses too.
     wait
         How to wait for enrolments and reports.
     patience
@@ -80,10 +86,12 @@ class Execution:
         collection: Collection,
         enrolment: Callable[[], dict[str, int]],
         curator: CuratorPort,
+        checkpoints: Checkpoints,
         wait: Callable[[float], None],
         patience: float,
     ) -> None:
         self._patience = patience
+        self._checkpoints = checkpoints
         self._looked = -LOOK
         self._state = state
         self._run = state.run
@@ -109,7 +117,8 @@ class Execution:
         notes: list[Progress] = []
 
         def noticed(note: Progress) -> None:
-            notes.append(note)
+            if not isinstance(note, Testing):
+                notes.append(note)
             on_progress(note)
 
         outcome: Outcome | None = None
@@ -117,6 +126,7 @@ class Execution:
         status: str
         try:
             self._configuration = self.begin(on_progress)
+            self._until_witnessed(lambda: self._checkpoints.make(self._run, self._configuration.fingerprint()))
             terms, self._curator_key = self._agree()
             protocol = protocol_of(self._scenario)
             public = public_randomness(self._configuration.scenario, self._configuration.order)
@@ -137,6 +147,7 @@ class Execution:
 
     def give_up(self, reason: str) -> dict[str, Any]:
         """End the run as ``failed``, without answer."""
+        self._on_progress = lambda note: None
         agreed = self._store.reply_entry(self._run, _TERMS)
         terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
         return self._end(None, "failed", reason, terms, [])
@@ -157,7 +168,7 @@ class Execution:
     def _left_behind(self) -> str:
         """Say what a cancelled run has released and spent."""
         kinds = [Entry.model_validate_json(line).kind for line in self._store.entries(self._run)]
-        asked = sum(question.asked for question in self._store.questions(self._run))
+        asked = self._store.asked(self._run)
         if "terms" not in kinds:
             return "cancelled by the operator: nothing of the curator's budget is spent, no agent was asked"
         operations, questions = kinds.count("operation"), kinds.count("question")
@@ -179,6 +190,8 @@ class Execution:
         """
         if self._state.configuration is not None:
             return messages.Configuration.parse(self._state.configuration)
+        self._on_progress = on_progress
+        witnesses = self._until_witnessed(self._checkpoints.keys)
         self._await_agents(on_progress)
         check_room(self._roster.agents, min(self._wanted, self._available()), self._scenario.agents.mechanism)
         cohorts = self._store.cohorts()
@@ -203,9 +216,24 @@ class Execution:
             "configuration": configuration.wire(),
             "participants": {"count": enrolled, "agents": agents, "root": participants_root(listed)},
         }
+        if witnesses:
+            body["witnesses"] = witnesses
         entry = append(None, "configuration", body, self._identity)
         self._store.configure(self._run, configuration.wire(), cohort, entry)
         return configuration
+
+    def _until_witnessed(self, ask: Callable[[], T]) -> T:
+        """Ask witnesses, again and again while one is away: before anybody is asked, all of them know of the run."""
+        said = False
+        while True:
+            try:
+                return ask()
+            except (PeerError, CannotWrite) as error:
+                if not said:
+                    self._on_progress(Progress(f"the run waits for a witness: {error.detail}", {}))
+                said = True
+                self._wait(PAUSE)
+                self._store.check_driving()
 
     def lacking(self) -> str | None:
         """Say which agents the run waits for before it can begin; None if it has begun or can begin."""
@@ -215,7 +243,7 @@ class Execution:
 
     def claim(self) -> int:
         """Return how many agents the run may still ask of those that its scenario wants."""
-        return max(0, self._wanted - sum(question.asked for question in self._store.questions(self._run)))
+        return max(0, self._wanted - self._store.asked(self._run))
 
     def has_enough(self, beside: int) -> bool:
         """Tell whether as many agents as the run wants were never asked, ``beside`` others not counted."""
@@ -291,7 +319,7 @@ class Execution:
             terms=terms,
             agents={
                 "enrolled": self._roster.agents,
-                "asked": sum(q.asked for q in self._store.questions(self._run)),
+                "asked": self._store.asked(self._run),
                 "answered": self._store.answered(self._run),
                 "rejected": self._collection.count_rejected(),
             },
@@ -308,7 +336,21 @@ class Execution:
             published = {name: value for name, value in result.items() if name != "seconds"}
             entry = append(last, "result", {"result": published, "order": seeds}, self._identity)
         self._store.finish(self._run, status, result, entry)
+        if entry is not None:
+            self._checkpoint(now=True)
         return result
+
+    def _checkpoint(self, *, now: bool) -> None:
+        """Make a checkpoint in passing: a run that witnesses cannot follow is what the audit says of it."""
+        if not now and not self._checkpoints.due(self._run):
+            return
+        configuration = messages.Configuration.parse(self._store.run(self._run).configuration)
+        try:
+            self._checkpoints.in_passing(self._run, configuration.fingerprint())
+        except Refused as error:
+            if not now:
+                raise
+            self._on_progress(Progress(f"the run's end is not witnessed: {error.detail}", {}))
 
     def _promised(self) -> tuple[messages.OrderCommitment, ...]:
         wire = self._store.run(self._run).configuration
@@ -316,7 +358,7 @@ class Execution:
 
     def _lost(self) -> dict[str, Any]:
         declined = self._collection.declined(self._run)
-        asked = sum(question.asked for question in self._store.questions(self._run))
+        asked = self._store.asked(self._run)
         silent = asked - self._store.answered(self._run) - sum(declined.values())
         return {"silent": max(0, silent), "declined": declined}
 
@@ -386,3 +428,4 @@ class Execution:
         """Append a transcript entry that holds the reply to a step."""
         last = self._store.last_entry(self._run)
         self._store.add_entry(self._run, append(last, kind, body, self._identity), step)
+        self._checkpoint(now=False)

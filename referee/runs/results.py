@@ -11,6 +11,9 @@ from common.scenario.scenario import Scenario
 from common.wire.messages import Terms
 from referee.protocols.base import Judged, Outcome
 
+TEST = "tested_"
+"""Numbers of a note that begin so say how far a test was (:func:`referee.protocols.asking.reached_numbers`)."""
+
 
 def result_document(
     scenario: ResolvedScenario,
@@ -58,10 +61,11 @@ def result_document(
 def rounds_of(notes: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
     """Return the numbers of those notes that are about a round's estimate: round, rounds, asked, and the interval.
 
-    They follow from the answers: an audit works them out by its replay.
+    How far the round's test was is left out: a result needs no more than its verdict. The numbers follow from the
+    answers: an audit works them out by its replay.
     """
     return [
-        {name: float(value) for name, value in numbers.items()}
+        {name: float(value) for name, value in numbers.items() if not name.startswith(TEST)}
         for numbers in notes
         if "round" in numbers and "value" in numbers
     ]

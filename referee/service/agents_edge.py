@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from common.core.errors import BadMessage, TandemError
 from common.service.bodies import LARGE, TINY, Admitted, Guarded, Opening
@@ -33,11 +34,16 @@ class AgentsEdge:
         self._referee = referee
         self._enrol = Grouped(referee.registrar.enrol, "enrol")
         self._poll = Grouped(referee.collection.poll, "poll")
-        self._report = Grouped(referee.collection.accept, "report")
+        self._report = Grouped(referee.accept, "report")
         self._decline = Grouped(referee.collection.decline, "decline")
         self._room = Grouped(referee.collection.room, "packed")
         self._news: asyncio.Event | None = None
         self._held = 0
+
+    @property
+    def groups(self) -> tuple[Grouped[Any, Any], ...]:
+        """Everything that is worked on in groups."""
+        return self._enrol, self._poll, self._report, self._decline, self._room
 
     @property
     def handlers(self) -> dict[tuple[str, str], Handler]:
@@ -58,6 +64,7 @@ class AgentsEdge:
             "/v1/polls": TINY,
             "/v1/declines": TINY,
             "/v1/reports/": TINY,
+            "/v1/proofs": TINY,
             "/v1/packed-reports/": Guarded(LARGE, self._packed_may_come, line=TINY),
             "/v1/report-batches": Guarded(BATCH, self._batch_may_come),
         }
@@ -98,11 +105,11 @@ class AgentsEdge:
         return Reply(204)
 
     async def packed(self, call: Call) -> Reply:
-        """Take a hosted population's report, whose header is its first line; it is on disk when this returns."""
+        """Take a hosted population's report, whose header is its first line; it is on disk when the receipt leaves."""
         signed = _read(call.line, messages.PackedReport.KIND)
         same_id(call.tail, signed)
-        await asyncio.to_thread(self._referee.report_packed, signed, call.body)
-        return Reply(204)
+        receipt = await asyncio.to_thread(self._referee.report_packed, signed, call.body)
+        return Reply(200, receipt.raw())
 
     async def _packed_may_come(self, opening: Opening) -> Admitted:
         signed = _read(opening.line, messages.PackedReport.KIND)
@@ -117,14 +124,11 @@ class AgentsEdge:
         return Admitted(BATCH)
 
     async def report(self, call: Call) -> Reply:
-        """Take an individual's report; it is on disk when this returns."""
+        """Take an individual's report; it is on disk when this returns the receipt."""
         self._report.check_room()
         signed = _read(call.body, messages.Report.KIND)
         same_id(call.tail, signed)
-        problem = await self._report(Sent(signed))
-        if problem is not None:
-            raise problem
-        return Reply(204)
+        return _json(await self._report(Sent(signed)))
 
     def _listen(self) -> asyncio.Event:
         """Return what is set when the next question is opened: one event for all polls that wait for it."""

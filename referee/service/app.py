@@ -13,15 +13,27 @@ from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
-from common.core.errors import BadMessage, CannotWrite, NotFound
+from common.core.errors import BadMessage, CannotWrite, NotFound, TandemError
 from common.core.values import Value
-from common.service.app import Service, create_app, problem_response, signed_body
+from common.service.app import (
+    METRICS,
+    Service,
+    create_app,
+    metrics_response,
+    of_requests,
+    problem_response,
+    read_signed,
+    signed_body,
+)
 from common.service.bodies import Admitted, Guarded, Opening
 from common.service.edge import Call, Handler
 from common.wire import messages
 from common.wire.identity import Signed
+from common.wire.receipts import Kept, Proof, ProofRequest
 from referee.collection.collection import Sent
 from referee.service.agents_edge import AgentsEdge
+from referee.service.metrics import of_groups, of_referee
+from referee.service.readiness import checks
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 from referee.state.runfolder import pack_reports
@@ -29,6 +41,8 @@ from referee.state.runfolder import pack_reports
 log = logging.getLogger("tandem.referee")
 MAX_REPORTS = 1000
 """Individual reports in one batch, at most."""
+MAX_KEPT = 1000
+"""Checkpoints in one answer, at most."""
 MAX_RUN = 4 << 20
 """Bytes of a request to run a scenario."""
 RunName = Annotated[str, Path(pattern=messages.RUN)]
@@ -57,10 +71,11 @@ class Rejected(Value):
 
 
 class BatchOutcome(Value):
-    """What became of a batch of reports: how many were accepted, and which were not."""
+    """What became of a batch of reports: how many were accepted, with their receipts, and which were not."""
 
     accepted: int
     rejected: tuple[Rejected, ...]
+    receipts: tuple[Signed, ...]
 
 
 class Progress(Value):
@@ -73,7 +88,10 @@ class Progress(Value):
 class Standing(Value):
     """For whom or what a run waits, and its agents so far.
 
-    ``declined`` counts by reason those of closed questions who said that they would not answer.
+    ``declined`` counts by reason those of closed questions who said that they would not answer. ``test`` says how far
+    the test of the round under way is, by the answers to its closed questions: ``asked``, ``tested_answers``,
+    ``tested_worst_case`` and, where it may stop early, ``tested_above``, ``tested_below`` (log-evidence, in nats) and
+    ``tested_needed``; null where there is none.
     """
 
     waits_for: str
@@ -81,6 +99,7 @@ class Standing(Value):
     asked: int
     answered: int
     declined: dict[str, int]
+    test: dict[str, float] | None
 
 
 class RunState(Value):
@@ -114,6 +133,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         "Drives hybrid-model protocols between a curator and many local agents.",
         limits={**agents.limits, "/v1/runs/": Guarded(MAX_RUN, operators_body)},
         short=agents.handlers,
+        checks=checks(referee, runner),
     )
 
     @app.exception_handler(SQLAlchemyError)
@@ -156,8 +176,8 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
 
     @app.put(
         "/v1/reports/{report_id}",
-        summary="Hand in one randomized answer",
-        status_code=204,
+        summary="Hand in one randomized answer; the reply is the receipt",
+        response_model=Signed,
         openapi_extra=signed_body("report"),
     )
     async def report(report_id: ReportId, request: Request) -> Response:
@@ -197,8 +217,8 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
 
     @app.put(
         "/v1/packed-reports/{report_id}",
-        summary="Hand in the packed answers of a hosted population",
-        status_code=204,
+        summary="Hand in the packed answers of a hosted population; the reply is the receipt",
+        response_model=Signed,
         openapi_extra={
             "requestBody": {
                 "required": True,
@@ -209,6 +229,15 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     )
     async def packed(report_id: ReportId, request: Request) -> Response:
         return await _handled(agents.packed, request, first_line=True)
+
+    @app.post(
+        "/v1/proofs",
+        summary="Prove that my report is in the transcript",
+        openapi_extra=signed_body(ProofRequest.KIND),
+    )
+    async def prove(request: Request) -> Proof:
+        signed = await read_signed(request, ProofRequest.KIND)
+        return await run_in_threadpool(referee.proof, signed)
 
     @app.put("/v1/runs/{run}", summary="Create a run (operator)")
     def create(run: RunName, wanted: RunRequest, token: Token) -> RunState:
@@ -233,7 +262,8 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     @app.get("/v1/runs/{run}/standing", summary="What a run waits for, and its agents so far (operator)")
     def standing(run: RunName, token: Token) -> Standing:
         operator(token)
-        return Standing(waits_for=referee.waits_for(referee.store.run(run)), **referee.agents(run))
+        waits_for = referee.waits_for(referee.store.run(run))
+        return Standing(waits_for=waits_for, test=referee.test(run), **referee.agents(run))
 
     @app.put(
         "/v1/runs/{run}/cancellation",
@@ -248,6 +278,19 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     @app.get("/v1/runs/{run}/configuration", summary="A run's signed configuration")
     def configuration(run: RunName) -> Signed:
         return referee.configuration(run)
+
+    @app.get(
+        "/v1/runs/{run}/checkpoints",
+        summary="How far the run's transcript went when, with the words of its witnesses; oldest first (operator)",
+    )
+    def checkpoints(
+        run: RunName,
+        token: Token,
+        after: Annotated[int, Query(ge=0)] = 0,
+        most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
+    ) -> list[Kept]:
+        operator(token)
+        return referee.kept(run, after, most)
 
     @app.get(
         "/v1/runs/{run}/transcript",
@@ -285,17 +328,10 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         operator(token)
         return Response(referee.participants(run), media_type="application/octet-stream")
 
-    @app.get("/v1/metrics", summary="Counters, in Prometheus' text format (operator)", response_class=PlainTextResponse)
-    def metrics(token: Token) -> PlainTextResponse:
-        operator(token)
-        lines = [f"tandem_agents_enrolled {referee.registrar.roster.agents}"]
-        lines += [f"tandem_commits_total {referee.store.commits()}"]
-        lines += [f"tandem_enrolment_{name} {count}" for name, count in referee.registrar.enrolled().items()]
-        lines += [
-            f'tandem_reports_rejected_total{{reason="{reason}"}} {count}'
-            for reason, count in sorted(referee.collection.rejected.items())
-        ]
-        return PlainTextResponse("\n".join(lines) + "\n")
+    @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics, operator)", response_class=METRICS)
+    def metrics(token: Token) -> Response:
+        referee.registrar.may_look(token.credentials if token else "")
+        return metrics_response([*of_requests(app), *of_referee(referee), *of_groups(agents.groups)])
 
     return app
 
@@ -314,6 +350,7 @@ def _take_each(referee: Referee, raw: bytes) -> BatchOutcome:
     if not isinstance(wires, list) or len(wires) > MAX_REPORTS:
         raise BadMessage(f"a batch is a list of at most {MAX_REPORTS} signed reports")
     reports = [Signed.parse(wire) for wire in wires]
-    outcomes = referee.collection.accept([Sent(signed) for signed in reports])
-    rejected = [Rejected(position=i, reason=error.problem) for i, error in enumerate(outcomes) if error is not None]
-    return BatchOutcome(accepted=len(reports) - len(rejected), rejected=tuple(rejected))
+    outcomes = list(enumerate(referee.accept([Sent(signed) for signed in reports])))
+    rejected = [Rejected(position=i, reason=said.problem) for i, said in outcomes if isinstance(said, TandemError)]
+    receipts = tuple(Signed.model_validate_json(said) for _, said in outcomes if isinstance(said, bytes))
+    return BatchOutcome(accepted=len(receipts), receipts=receipts, rejected=tuple(rejected))

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
 from common.core import canonical
-from common.core.errors import BadInput, NotFound, Superseded, TandemError
+from common.core.about import about_run
+from common.core.errors import BadInput, Forged, NotFound, Refused, Superseded, TandemError
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.service.database import sqlite_url
-from common.vocabulary.steps import Progress
+from common.vocabulary.steps import Progress, Testing
 from common.wire import messages
-from common.wire.identity import Identity, Signed
+from common.wire.identity import Identity, Signed, verify
+from common.wire.receipts import Kept, Proof, ProofRequest, receipt_for
 from common.wire.sealed import AnySigned
 from common.wire.state import durable_key, hold
 from referee.collection.collection import Collection, Sent
+from referee.collection.proofs import Proofs
 from referee.collection.registrar import USUAL, Caps, Registrar
 from referee.protocols.base import protocol_of
 from referee.runs import execution
+from referee.runs.checkpoints import Checkpoints, RunWitness
 from referee.runs.execution import Execution
 from referee.runs.port import CuratorPort
 from referee.state.store import Store
 from referee.state.values import Run
 
 T = TypeVar("T")
+log = logging.getLogger("tandem.referee")
 LEASE = 10.0
 """Seconds for which a process drives the runs without renewing its lease."""
 
@@ -50,9 +56,10 @@ class Referee:
         File of the signing key, which all processes on one database share; by default in the state directory.
     lease
         Seconds after which another process may drive the runs, if this one has driven them and is not heard of.
-
     caps
         How many may enrol.
+    witnesses
+        Who keeps checkpoints of the runs' transcripts; by default nobody.
 
     Raises
     ------
@@ -71,6 +78,7 @@ class Referee:
         caps: Caps = USUAL,
         key: Path | None = None,
         lease: float = LEASE,
+        witnesses: Sequence[RunWitness] = (),
     ) -> None:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
@@ -84,14 +92,20 @@ class Referee:
                     f"give its key file with --key"
                 )
             self._opened = opened.pop_all()
+        self.folder = folder
         self._name = durable_key(folder / "process").hex()
         self._began = False
         self.lease = lease
         self.registrar = Registrar(self.store, self.identity, caps)
         self.collection = Collection(self.store, self.identity, self.registrar, clock, self._name)
+        self.checkpoints = Checkpoints(self.store, self.identity, witnesses)
+        self.proofs = Proofs(self.store, self.collection.questions)
         self._curator = curator
         self._wait = wait or self.collection.questions.wait
         self._notes: dict[str, list[Progress]] = {}
+        self._tests: dict[str, dict[str, float]] = {}
+        self.progressed: dict[str, float] = {}
+        """When each run of this process last said something of its progress, by the machine's clock."""
 
     def close(self) -> None:
         """Release the database and the state directory."""
@@ -143,13 +157,34 @@ class Referee:
         if problem is not None:
             raise problem
 
-    def report(self, signed: Signed) -> None:
-        """Take an individual report."""
-        _or_raise(self.collection.accept([Sent(signed)])[0])
+    def accept(self, sent: Sequence[Sent]) -> list[bytes | TandemError]:
+        """Take reports; return for each the receipt, signed, in JSON, or why it is not acceptable."""
+        outcomes, now = self.collection.accept(sent), int(time.time())
+        return [
+            receipt_for(self.identity, report.signed, now) if problem is None else problem
+            for report, problem in zip(sent, outcomes, strict=True)
+        ]
 
-    def report_packed(self, signed: AnySigned, body: bytes) -> None:
-        """Take a hosted population's report."""
-        _or_raise(self.collection.accept([Sent(signed, body)])[0])
+    def report(self, signed: Signed) -> Signed:
+        """Take an individual report; return the receipt."""
+        return Signed.model_validate_json(_or_raise(self.accept([Sent(signed)])[0]))
+
+    def report_packed(self, signed: AnySigned, body: bytes) -> Signed:
+        """Take a hosted population's report; return the receipt."""
+        return Signed.model_validate_json(_or_raise(self.accept([Sent(signed, body)])[0]))
+
+    def proof(self, signed: Signed) -> Proof:
+        """Return the proof that a participant's report is in the transcript.
+
+        Raises
+        ------
+        Forged, BadMessage, NotFound, PatternViolation
+            As :meth:`referee.collection.proofs.Proofs.prove`.
+        """
+        request = ProofRequest.parse(verify(signed, ProofRequest.KIND))
+        if request.participant != signed.key:
+            raise Forged("somebody else signed this request than the participant that it names")
+        return self.proofs.prove(request)
 
     # Runs -----------------------------------------------------------------------------------------------------------
 
@@ -196,9 +231,35 @@ class Referee:
             self.registrar.refresh()
         return self.registrar.roster.encode(count)
 
+    def kept(self, run: str, after: int = 0, most: int = 1 << 31) -> list[Kept]:
+        """Return so many checkpoints of a run after the first ones, oldest first.
+
+        Raises
+        ------
+        NotFound
+            If there is no such run.
+        """
+        self.store.run(run)
+        return self.store.checkpoints(run, after, most)
+
+    def catch_up(self) -> None:
+        """Have the ends of runs witnessed that no witness could be told of when they ended."""
+        for run in self.store.runs():
+            if run.result is not None and run.configuration is not None and self.checkpoints.owed(run.run):
+                configuration = messages.Configuration.parse(run.configuration)
+                try:
+                    self.checkpoints.in_passing(run.run, configuration.fingerprint())
+                except Refused as error:
+                    self.checkpoints.settle(run.run)  # nothing that is said again makes the witness forget
+                    log.warning("the end of run %s is not witnessed: %s", run.run, error.detail)
+
     def notes(self, run: str) -> list[Progress]:
         """Return what the run has said of its progress so far."""
         return self._notes.get(run, [])
+
+    def test(self, run: str) -> dict[str, float] | None:
+        """Return how far the test of a run's round is; None where none is under way, or another process drives."""
+        return self._tests.get(run)
 
     def drive(self) -> bool:
         """Become the one process of this referee that drives its runs, if no other is; return whether this one is.
@@ -256,7 +317,7 @@ class Referee:
         """Count the agents that are enrolled, those that a run has asked, who answered, and who declined, by reason."""
         return {
             "enrolled": self.registrar.roster.agents,
-            "asked": sum(question.asked for question in self.store.questions(run)),
+            "asked": self.store.asked(run),
             "answered": self.store.answered(run),
             "declined": self.collection.declined(run),
         }
@@ -309,10 +370,24 @@ class Referee:
         notes = self._notes[run] = self._notes.get(run, [])
 
         def noticed(note: Progress) -> None:
+            if isinstance(note, Testing):
+                self._tests[run] = note.numbers
+                return
+            self._tests.pop(run, None)
             notes.append(note)
+            self.progressed[run] = time.monotonic()
+            log.info("%s", note.text)
             on_progress(note)
 
-        return self._execution(state, patience, wait).carry(noticed)
+        self.progressed[run] = time.monotonic()
+        with about_run(run):
+            log.info("the run begins, or goes on")
+            try:
+                result = self._execution(state, patience, wait).carry(noticed)
+            finally:
+                self._tests.pop(run, None)
+            log.info("the run has ended: %s", result["status"])
+        return result
 
     def wait(self, seconds: float) -> None:
         """Wait until something may have come from agents, at most so many seconds."""
@@ -327,7 +402,8 @@ class Referee:
     ) -> Execution:
         parts = (self.store, self.identity, self.registrar.roster, self.collection, self.registrar.enrolled)
         patience = execution.ENROLMENT_PATIENCE if patience is None else patience
-        return Execution(state, *parts, self._curator, wait or self._wait, patience)
+        ways = (self._curator, self.checkpoints, wait or self._wait)
+        return Execution(state, *parts, *ways, patience)
 
 
 def _or_raise(outcome: T | TandemError) -> T:

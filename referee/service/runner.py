@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from common.core.about import about_run
 from common.core.errors import Superseded
 from referee.runs import execution
 from referee.service.referee import Referee
@@ -27,6 +28,8 @@ PAUSE = 5.0
 """Seconds before the database is tried again when it could not be used."""
 LOOK = 0.5
 """Seconds after which to look for agents that a run waits for, other processes' runs, or a lease that has run out."""
+CATCH_UP = 10.0
+"""Seconds between two attempts to have the ends of runs witnessed."""
 ENDING = 1.5
 """Seconds in which runs under way may notice that they are to end; one that computes, or asks the curator, may not."""
 MAX_AT_ONCE = 32
@@ -51,6 +54,7 @@ class Runner:
         self._turn = threading.Lock()
         self._under_way: dict[str, threading.Thread] = {}
         self._again = 0.0
+        self._told = -CATCH_UP
         self._thread = threading.Thread(target=self._work, name="runner", daemon=True)
 
     def start(self) -> None:
@@ -69,6 +73,11 @@ class Runner:
             if thread.is_alive():
                 thread.join(max(0.0, until - time.monotonic()))
 
+    @property
+    def started(self) -> bool:
+        """Whether this process drives the runs, or would if nobody else did."""
+        return self._thread.is_alive()
+
     def wake(self) -> None:
         """Say that there is a new run."""
         self._wanted.set()
@@ -86,6 +95,7 @@ class Runner:
             try:
                 if self._referee.drive():
                     self._begin()
+                    self._catch_up()
             except Superseded:
                 _say_superseded()
             except (OSError, SQLAlchemyError):
@@ -106,6 +116,12 @@ class Runner:
                 self._under_way[run.run] = thread
                 thread.start()
 
+    def _catch_up(self) -> None:
+        """Have witnesses told what they could not be told, now and then."""
+        if time.monotonic() >= self._told + CATCH_UP:
+            self._told = time.monotonic()
+            self._referee.catch_up()
+
     def _waits(self, run: Run) -> bool:
         """Tell whether a run has to wait for agents, and may."""
         if run.status == "cancelling" or self._referee.lacking(run) is None:
@@ -116,7 +132,7 @@ class Runner:
 
     def _carry(self, run: str) -> None:
         try:
-            with self._turn:
+            with about_run(run), self._turn:
                 self._execute(run)
         except Superseded:
             _say_superseded()

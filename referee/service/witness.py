@@ -1,23 +1,41 @@
-"""A witness as a service: it keeps heads of ledgers for others, one file a name, and shows the newest."""
+"""A witness as a service: it keeps heads of curators' ledgers, and checkpoints of referees' runs, one file each.
+
+Only whoever has its token makes it keep something. What it keeps of runs is for everybody to read.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi import Path as InPath
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core.errors import CannotWrite, NotFound, Unauthorized
+from common.core.values import Value
 from common.service.app import Service, create_app, read_signed, same, signed_body
+from common.service.readiness import disk
 from common.wire.chain import Extension
-from common.wire.identity import Signed
+from common.wire.identity import KEY_PATTERN, Identity, Signed
+from common.wire.messages import RUN
+from common.wire.receipts import Checkpoint, Kept
 from common.wire.witness import FileWitness
+from referee.state.witness_log import WitnessLog
 
 Name = Annotated[str, InPath(pattern=r"^[0-9a-z][0-9a-z-]{0,63}$")]
+RefereeKey = Annotated[str, InPath(pattern=KEY_PATTERN)]
+RunName = Annotated[str, InPath(pattern=RUN)]
+MAX_KEPT = 100
+"""Checkpoints in one answer, at most."""
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
+
+
+class About(Value):
+    """Who this witness is."""
+
+    key: str
 
 
 def witness_app(folder: Path, token: str) -> Service:
@@ -31,7 +49,13 @@ def witness_app(folder: Path, token: str) -> Service:
         What whoever puts or asks must say; a name belongs to the key that signs its first head.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    app = create_app("Tandem witness", "Keeps the heads of ledgers: append-only, and nothing but extensions.")
+    identity = Identity.load_or_create(folder / "identity.key")
+    runs = WitnessLog(folder / "runs", identity)
+    app = create_app(
+        "Tandem witness",
+        "Keeps the heads of ledgers and the checkpoints of runs: append-only, nothing but extensions.",
+        checks={"disk": lambda: disk(folder)},
+    )
 
     def admitted(given: HTTPAuthorizationCredentials | None) -> None:
         if given is None or not same(given.credentials, token):
@@ -59,5 +83,37 @@ def witness_app(folder: Path, token: str) -> Service:
         except OSError as error:
             raise CannotWrite(f"the witness cannot write ({error}): make room there; ask again") from None
         return Response(status_code=204)
+
+    @app.get("/v1/witness", summary="Who is this witness?")
+    def about() -> About:
+        return About(key=identity.public)
+
+    @app.get(
+        "/v1/runs/{referee}/{run}",
+        summary="What this witness has seen of a run, oldest first",
+        response_model=list[Kept],
+    )
+    def seen(
+        referee: RefereeKey,
+        run: RunName,
+        after: Annotated[int, Query(ge=0)] = 0,
+        most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
+    ) -> Response:
+        lines = runs.kept(referee, run, after, most)
+        return Response(b"[" + b",".join(lines) + b"]", media_type="application/json")
+
+    @app.put(
+        "/v1/runs/{referee}/{run}",
+        summary="Keep a checkpoint of a run that goes further than the last; the same again gets the same word",
+        response_model=Signed,
+        openapi_extra=signed_body(Checkpoint.KIND),
+    )
+    async def keep(referee: RefereeKey, run: RunName, request: Request, given: Token) -> Signed:
+        admitted(given)
+        signed = await read_signed(request, Checkpoint.KIND)
+        try:
+            return await run_in_threadpool(runs.keep, referee, run, signed)
+        except OSError as error:
+            raise CannotWrite(f"the witness cannot write ({error}): make room there; ask again") from None
 
     return app

@@ -1,4 +1,4 @@
-"""A copy of a referee on SQLite, made while it serves: its database and the key that the database is bound to."""
+"""A copy of a referee on SQLite, made while it serves: database and key, which are of no use without each other."""
 
 from __future__ import annotations
 

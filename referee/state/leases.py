@@ -69,6 +69,16 @@ class LeaseQueries(Tables):
                     update(leases).where(leases.c.name == DRIVER, leases.c.token == fence).values(expires=0.0)
                 )
 
+    def lease_left(self) -> float | None:
+        """Return for how many seconds the lease lasts, whoever has it; negative once it has run out, None: never taken.
+
+        A driver that has let go of it on purpose leaves a lease that ran out long ago.
+        """
+        leases = self._table("leases")
+        with self._engine.connect() as connection:
+            expires = connection.execute(select(leases.c.expires).where(leases.c.name == DRIVER)).scalar()
+            return None if expires is None else float(expires) - self._now(connection)
+
     def owner(self, key: str) -> str:
         """Return the key of the referee to whom the database belongs: this one's, if it belongs to nobody yet."""
         identity = self._table("identity")

@@ -60,6 +60,20 @@ class QuestionQueries(Tables):
             rows = connection.execute(select(table).where(table.c.run == run).order_by(table.c.question)).all()
         return [_question(row) for row in rows]
 
+    def last_question(self, run: str) -> int:
+        """Return the key of a run's newest question, 0 if it has none."""
+        table = self._table("questions")
+        with self._engine.connect() as connection:
+            query = select(func.coalesce(func.max(table.c.key), 0)).where(table.c.run == run)
+            return int(connection.execute(query).scalar_one())
+
+    def asked(self, run: str) -> int:
+        """Return how many agents a run has asked."""
+        table = self._table("questions")
+        with self._engine.connect() as connection:
+            query = select(func.coalesce(func.sum(table.c.asked), 0)).where(table.c.run == run)
+            return int(connection.execute(query).scalar_one())
+
     def questions_after(self, key: int) -> list[Question]:
         """Return the questions of all runs that were opened after the one with a key, in order."""
         table = self._table("questions")
@@ -145,6 +159,13 @@ class QuestionQueries(Tables):
         with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
             for row in connection.execute(query):
                 yield _report(row)
+
+    def count_reports(self, question: Question) -> int:
+        """Return how many reports on a question are stored."""
+        table = self._table("reports")
+        with self._engine.connect() as connection:
+            query = select(func.count()).select_from(table).where(table.c.question == question.key)
+            return int(connection.execute(query).scalar_one())
 
     def slots(self, question: Question) -> Iterator[tuple[int, int]]:
         """Go through slot and number of all reports on a question."""

@@ -3,6 +3,7 @@
 RUN/scenario.yaml   the resolved scenario
 RUN/result.json     the result document
 RUN/transcript.jsonl
+RUN/checkpoints.jsonl   how far the transcript went when, signed, with the words of witnesses
 RUN/participants    everybody who was enrolled: key and number of agents (:class:`referee.collection.roster.Roster`)
 RUN/reports/7.reports   the reports on question 7, as they were signed
 """
@@ -17,7 +18,9 @@ from typing import Any
 
 import yaml
 
+from common.core import canonical
 from common.core.errors import AuditFailed, NotFound
+from common.wire.receipts import Kept
 from common.wire.state import write_durably
 from referee.state.values import StoredReport
 
@@ -65,11 +68,13 @@ def write_run(
     transcript: str,
     participants: bytes,
     reports: Iterable[tuple[int, bytes]],
+    checkpoints: Iterable[Kept] = (),
 ) -> None:
     """Write a run folder."""
     (folder / "reports").mkdir(parents=True, exist_ok=True)
     write_durably(folder / "scenario.yaml", yaml.safe_dump(scenario, sort_keys=False).encode())
     write_durably(folder / "transcript.jsonl", transcript.encode())
+    write_durably(folder / "checkpoints.jsonl", b"".join(canonical.encode(k.wire()) + b"\n" for k in checkpoints))
     write_durably(folder / "participants", participants)
     for question, raw in reports:
         write_durably(folder / "reports" / f"{question}.reports", raw)

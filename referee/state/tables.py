@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Table, insert, select, text
+from sqlalchemy import Connection, Table, insert, select, text, update
 
 from common.core.errors import Superseded
-from common.service.database import alone, count_commits, open_tables
+from common.service.database import alone, count_commits, database_bytes, open_tables
 from common.wire.transcript import Entry
 from referee.state import migrations
 
@@ -41,6 +41,10 @@ class Tables:
         self._engine, self._tables = open_tables(url, migrations.__name__)
         self.fence: int | None = None
         self.commits = count_commits(self._engine)
+
+    def bytes(self) -> int:
+        """Return how many bytes the database takes on disk."""
+        return database_bytes(self._engine.url.render_as_string(hide_password=False))
 
     def close(self) -> None:
         """Release every connection."""
@@ -94,6 +98,21 @@ class Tables:
         if connection.dialect.name == "sqlite":
             return time.time()
         return float(connection.execute(text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")).scalar_one())
+
+    def check_writable(self) -> None:
+        """Begin to write, and take it back: nothing is changed, and nothing waits for a disk.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If the database cannot be reached, read or written at present.
+        """
+        identity = self._table("identity")
+        with self._engine.connect() as connection:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.execute(update(identity).values(key=identity.c.key))
+            connection.rollback()
 
     # Rows -----------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from referee.view.face.building import PROMISED, SIMULATED, TRUTHS, lost, over_a
 from referee.view.face.wording import about_a_loss
 from referee.view.intervals import in_words, judged_in_words
 from referee.view.pace import Outlook, Pace
+from referee.view.witnessing import history_lines
 
 _OUT = Console()
 _ERR = Console(stderr=True)
@@ -266,6 +268,13 @@ def audit_document(found: Audit) -> dict[str, Any]:
         "other_runs": found.others,
         "pinned": dict(zip(("referee", "curator"), found.pinned, strict=True)),
         "participants": {"individuals": found.individuals, "hosts": list(found.hosts), "vouched_by": "referee"},
+        "history": {
+            "began": found.history.began,
+            "ended": found.history.ended,
+            "witnesses": {key: asdict(sight) for key, sight in found.history.witnesses.items()},
+            "promised": list(found.history.promised),
+            "receipts": found.history.receipts,
+        },
         "missing": found.missing,
         "worst_case": None if found.worst_case is None else found.worst_case.wire(),
         "not_covered": list(UNSIGNED),
@@ -285,6 +294,7 @@ def _remaining(found: Audit) -> Iterator[str]:
         parts.append(f"{found.individuals:,} individuals")
     if parts:
         yield f"enrolled: {' and '.join(parts)}; that they are people is the word of the referee, and of each host"
+    yield from history_lines(found.history)
     if found.missing > 0.0:
         line = f"answers of up to {found.missing:.1%} of those whom a question asked are not there"
         if found.worst_case is not None:

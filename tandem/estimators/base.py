@@ -286,7 +286,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """
         check_is_fitted(self, "hypothesis_")
         left = self._finished
-        write_run(Path(folder), self._scenario, self.result_, left.transcript, left.participants, left.reports)
+        parts = left.transcript, left.participants, left.reports, left.checkpoints
+        write_run(Path(folder), self._scenario, self.result_, *parts)
         return Path(folder)
 
     def to_model(self) -> Model:

@@ -12,12 +12,12 @@ from fastapi.responses import HTMLResponse
 from common.core.errors import AuditFailed, NotFound
 from common.core.plain import plain
 from common.service.app import Service
+from common.service.page.guard import Rules
 from referee.audit.audit import audit
 from referee.state.runfolder import read_file
 from referee.view.show import UNSIGNED, audit_lines
 from tandem.ui.folders import RunFolders
 from tandem.ui.forms import fields_of
-from tandem.ui.guard import Rules
 from tandem.ui.pages import page
 from tandem.ui.parties import Step, story
 from tandem.ui.transcripts import LINES_ON_A_PAGE, ON_A_PAGE, Transcript, pages_of

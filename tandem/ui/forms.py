@@ -8,7 +8,7 @@ from fastapi import Request
 
 from common.core.errors import BadMessage, Unauthorized
 from common.service.app import same
-from tandem.ui.guard import Rules
+from common.service.page.guard import Rules
 
 
 async def fields_of(request: Request, rules: Rules) -> dict[str, str]:

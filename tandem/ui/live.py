@@ -6,7 +6,6 @@ changed is not sent again; the page replaces what has changed, and nothing else.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Annotated, Any
 
 from fastapi import Path, Request, Response
@@ -14,9 +13,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from common.service.app import Service
+from common.service.page.app import tagged
+from common.service.page.guard import Rules
 from common.wire import messages
 from tandem.ui.forms import fields_of
-from tandem.ui.guard import Rules
 from tandem.ui.pages import page
 from tandem.ui.watching import RefereeWatch, Watched
 
@@ -39,6 +39,7 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
         return {
             "run": watched,
             "view": watched.view(),
+            "tests": watched.tests,
             "left": watched.time_left(referee.now()),
             "said": _said(watched),
             "referee": referee.url,
@@ -48,7 +49,7 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
 
     @app.get("/referee-runs")
     def runs(request: Request) -> Response:
-        return _tagged(request, page("live_runs.html", **standing(referee)))
+        return tagged(request, page("live_runs.html", **standing(referee)))
 
     @app.get("/referee/{run}")
     def one(run: RunName) -> Response:
@@ -56,20 +57,13 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
 
     @app.get("/referee/{run}/part")
     def part(request: Request, run: RunName) -> Response:
-        return _tagged(request, page("live_part.html", **shown(run)))
+        return tagged(request, page("live_part.html", **shown(run)))
 
     @app.post("/referee/{run}/cancel")
     async def cancel(request: Request, run: RunName) -> Response:
         await fields_of(request, rules)
         await run_in_threadpool(referee.cancel, run)
         return RedirectResponse(f"/referee/{run}", 303)
-
-
-def _tagged(request: Request, text: str) -> Response:
-    tag = f'"{hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]}"'
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers={"ETag": tag})
-    return HTMLResponse(text, headers={"ETag": tag})
 
 
 def _said(run: Watched) -> str:

@@ -22,6 +22,7 @@ from referee.runs.results import promises, rounds_of
 from referee.view.face.building import lost, run_view
 from referee.view.face.standing import view_so_far
 from referee.view.face.values import RunView
+from tandem.ui.evidence import Tested, shown_tests
 
 FRESH = 0.5
 """Seconds for which an answer of the referee is new enough for a further page."""
@@ -36,6 +37,8 @@ class Watched:
     ----------
     notes
         The numbers of what it has said of its progress, and when each came to us (seconds of a steady clock).
+    test
+        How far the test of the round under way is; None where there is none.
     away
         Why the referee could not be asked just now; empty if it could.
     asked_at
@@ -49,6 +52,7 @@ class Watched:
     agents: dict[str, int] = field(default_factory=dict)
     declined: dict[str, int] = field(default_factory=dict)
     notes: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+    test: dict[str, float] | None = None
     result: dict[str, Any] | None = None
     scenario: ResolvedScenario | None = None
     promised: dict[str, Guarantee] = field(default_factory=dict)
@@ -77,6 +81,14 @@ class Watched:
             return run_view(self.scenario, self.result, self.result.get("rounds", []))
         rounds = rounds_of(numbers for _, numbers in self.notes)
         return view_so_far(self.scenario, rounds, self.agents, self.promised, self.status)
+
+    @property
+    def tests(self) -> list[Tested]:
+        """Return how far the rounds' tests are, newest last; those of rounds that ended before are as they ended."""
+        if self.scenario is None:
+            return []
+        ended = [numbers for _, numbers in self.notes]
+        return shown_tests(self.scenario, ended, None if self.ended else self.test)
 
     def time_left(self, now: float) -> str:
         """Say how long the rest may take at most, by the pace of the rounds that were seen from here."""
@@ -181,6 +193,8 @@ class RefereeWatch:
             result = state["result"]
             known.status, known.waits_for = str(state["status"]), str(standing["waits_for"])
             known.agents = {name: int(standing[name]) for name in ("enrolled", "asked", "answered")}
+            test = standing.get("test")
+            known.test = None if test is None else {str(name): float(value) for name, value in test.items()}
             known.declined = {str(reason): int(count) for reason, count in standing["declined"].items()}
         except (KeyError, TypeError, ValueError, AttributeError):
             raise PeerMisbehaved(f"what {self.url} says of run {known.run!r} is not the state of a run") from None

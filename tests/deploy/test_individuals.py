@@ -112,11 +112,11 @@ class Flaky:
     def __getattr__(self, name: str) -> object:
         return getattr(self.bench.referee, name)
 
-    def report(self, signed: Signed) -> None:
+    def report(self, signed: Signed) -> Signed:
         self.seen.append(signed)
         if self.errors:
             raise self.errors.pop(0)
-        self.bench.referee.report(signed)
+        return self.bench.referee.report(signed)
 
 
 def test_an_answer_that_did_not_arrive_is_sent_again_and_never_drawn_again(tmp_path):

@@ -139,7 +139,7 @@ class Sender:
                     pass
                 report = agent.answer(asked.content)
                 said = self._say("PUT", f"/v1/reports/{agent.report_id.decode()}", report)
-                if said.status_code == 204:
+                if said.status_code == 200:
                     self.acknowledged.append(agent.report_id.decode())
                 else:
                     self.refused.append(said.text)
@@ -155,7 +155,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def audited(folder: Path, chosen: ResolvedScenario, finished: Finished) -> Audit:
     """Leave a run's folder, and audit it."""
-    write_run(folder, public(chosen), finished.result, finished.transcript, finished.participants, finished.reports)
+    left = finished.transcript, finished.participants, finished.reports, finished.checkpoints
+    write_run(folder, public(chosen), finished.result, *left)
     return audit(folder)
 
 

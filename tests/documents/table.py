@@ -224,6 +224,13 @@ SLOW: tuple[Job, ...] = (
         ),
         ports=(8000, 8003),
     ),
+    Job(
+        (
+            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step("referee serve --page 8100", until="open http://127.0.0.1:8100/?key="),
+        ),
+        ports=(8000, 8100),
+    ),
     Job((Step("tandem ui", until="open http://127.0.0.1:8100/?key="),), ports=(8100,)),
     Job(
         (
@@ -233,6 +240,11 @@ SLOW: tuple[Job, ...] = (
             ),
         ),
         ports=(8100,),
+    ),
+    Job(
+        (Step("curator console --state DIR", values=_STATE, until="open http://127.0.0.1:8101/?key="),),
+        _a_ledger,
+        ports=(8101,),
     ),
     Job(
         (
@@ -305,6 +317,32 @@ SLOW: tuple[Job, ...] = (
         ),
         _me,
         ports=(8000, 8001),
+    ),
+    Job(
+        (
+            Step(
+                "export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another "
+                "TANDEM_WITNESS_TOKEN=choose-a-third"
+            ),
+            Step("referee witness --state witnessed &", until="listens on"),
+            Step("curator serve ball --set agents.count=5001 --seed 1", until=""),
+            Step("local-agent host ball --set agents.count=5001 --agents 5000 --seed 1", until=""),
+            Step("referee serve --witness http://127.0.0.1:8010 &", until="listens on"),
+            Step("local-agent answer me.json --epsilon 3 --yes", until="is enrolled and waits for its question"),
+            Step(
+                "referee run ball --set agents.count=5001 --seed 1 --deployment http://127.0.0.1:8000 "
+                "--output runs/seen",
+                ("status exhausted: ",),
+            ),
+            Step("local-agent check --witness http://127.0.0.1:8010", ("included .*; witnessed by ",)),
+            Step(
+                "referee audit runs/seen --witness http://127.0.0.1:8010 "
+                "--receipt ~/.local/state/tandem/agent/receipts",
+                ("has seen it from .* to its end", "compared with 1 receipt: its report is there"),
+            ),
+        ),
+        _me,
+        ports=(8000, 8001, 8010),
     ),
     finished("referee run adult --set data=DIRECTORY", values={"DIRECTORY": data("adult")}, status="(done|exhausted)"),
     finished("referee run domain-adaptation", "squared loss on T, true 0.0"),

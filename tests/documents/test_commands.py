@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shutil
 import socket
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -39,7 +43,21 @@ def test_sequences_of_commands(own_copy: Clone, job: Job) -> None:
     carry_out(job, own_copy)
 
 
+@contextmanager
+def nobody_else(job: Job) -> Iterator[None]:
+    """Let jobs that listen on the ports that documents name run one after the other, in all workers of a test run."""
+    with (Path(tempfile.gettempdir()) / "tandem-documents.lock").open("a") as lock:
+        if job.ports:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def carry_out(job: Job, clone: Clone) -> None:
+    with nobody_else(job):
+        carry_out_alone(job, clone)
+
+
+def carry_out_alone(job: Job, clone: Clone) -> None:
     for port in job.ports:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

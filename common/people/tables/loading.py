@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ def load(data: Path, source: TableSource) -> Records:
     return numbered(data, source).records
 
 
-def numbered(data: Path, source: TableSource) -> Numbered:
+def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
     """Read, filter and encode the records of a source; each row by rules that look at it alone.
 
     Parameters
@@ -49,6 +49,8 @@ def numbered(data: Path, source: TableSource) -> Numbered:
         Directory of the files.
     source
         What to read and how.
+    seen
+        Called with the rows that are kept, as they stand in the files.
 
     Returns
     -------
@@ -76,6 +78,8 @@ def numbered(data: Path, source: TableSource) -> Numbered:
             chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
             features.append(encode_piece(chosen, source))
             labels.append(_labels(chosen, source.label, source.layout.missing))
+            if seen is not None:
+                seen(chosen)
             numbers.append(passed + rows)
             passed += len(kept)
     if not sum(map(len, labels)):

@@ -12,7 +12,7 @@ from common.core.arrays import AnyArray
 from common.people.tables.files import Piece
 from common.people.tables.loading import numbers_of
 from common.people.tables.schema import Schema
-from common.people.tables.source import Number
+from common.people.tables.source import Number, TableSource
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Notes:
     unlisted: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
 
-    def add(self, piece: Piece, schema: Schema, columns: Collection[str]) -> None:
+    def add(self, piece: Piece, schema: Schema | TableSource, columns: Collection[str]) -> None:
         """Count the rows of a piece, in these columns."""
         self.rows += len(piece.frame)
         beyond: dict[str, AnyArray] = {}

@@ -59,6 +59,15 @@ def within(amount: Amount, cap: Amount) -> bool:
     return amount == 0 if isinstance(amount, Counts) or isinstance(cap, Counts) else amount <= cap
 
 
+def share_of(amount: Amount, cap: Amount) -> float:
+    """Return which share of its cap a sum is; of several kinds, that of the fullest one. A cap of nothing is full."""
+    parts = amount.values if isinstance(amount, Counts) else (amount,)
+    caps = cap.values if isinstance(cap, Counts) else (cap,)
+    if isinstance(amount, Fraction) and amount == 0:
+        return 0.0
+    return max(1.0 if most == 0 else float(part / most) for part, most in zip(parts, caps, strict=True))
+
+
 def total_of(plan: Plan, price: Callable[[Event], Fraction | None]) -> Fraction | None:
     """Add up the prices of a plan's events, exactly; None if one of them has none."""
     total = Fraction(0)

@@ -64,7 +64,8 @@ def run_rounds(scenario: ResolvedScenario, task: Task | None, first: int, last: 
         hypothesis = learn.about_records((yield from ask(learn)))
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         found = yield from test_mean(loss, scenario, rounds) if seeks else estimate_mean(loss, scenario, share, rounds)
-        yield Progress(f"round {t}", {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire()})
+        told = {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire(), **found.test}
+        yield Progress(f"round {t}", told)
         if best is None or found.estimate.high < least:
             least = found.estimate.high
             best = Outcome("exhausted", t, hypothesis, found.estimate, f"all {rounds} rounds were used")

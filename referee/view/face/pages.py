@@ -8,10 +8,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
-from common.core.plain import plain
+from common.service.page.html import bare, style
 from common.wire.state import write_durably
 from referee.view.face import charts
 from referee.view.face.building import PROMISED as PROMISED
@@ -21,26 +21,13 @@ from referee.view.face.wording import promise
 _FILES = resources.files(__name__.rpartition(".")[0])
 
 
-def style() -> str:
-    """Return the style sheet that all pages share."""
-    return (_FILES / "static" / "face.css").read_text("utf-8")
-
-
 @cache
 def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
-    made = Environment(
-        loader=FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")),
-        autoescape=True,
-        finalize=_shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = bare(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
     made.globals["by_round"] = by_round
     made.globals["compared"] = _compared
     made.globals["comparisons"] = _comparisons
-    made.filters["count"] = lambda value: f"{value:,}"
     return made
 
 
@@ -70,11 +57,6 @@ def promises(wire: Mapping[str, Any], notice: str = "") -> str:
 def write_report(file: Path, views: Sequence[RunView]) -> None:
     """Write the page, durably; the same runs give the same bytes."""
     write_durably(file, report(views).encode("utf-8", "backslashreplace"))
-
-
-def _shown(value: Any) -> Any:
-    """Return what a template shows, perhaps a stranger's text, in visible characters of one line."""
-    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def by_round(view: RunView, name: str) -> Markup:

@@ -28,6 +28,7 @@ TABLES = {
         "identity",
         "leases",
         "rejections",
+        "checkpoints",
     },
 }
 

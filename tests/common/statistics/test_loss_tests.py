@@ -282,3 +282,24 @@ def test_huge_counts_lose_nothing_on_the_unsafe_side() -> None:
             exact = float(mpmath.log(total))
             found = process.log_value(ones, count)
             assert exact - 1e-3 * abs(exact) - 1 < found <= exact
+
+
+def test_what_the_test_says_of_itself_is_what_it_decides_by() -> None:
+    test = SequentialTest(WARNER, 0.16, 0.32, 0.001)
+    begun = test.reached()
+    assert (begun.answers, begun.worst_case) == (0, test.worst_case)
+    assert begun.needed == pytest.approx(math.log(1000))
+    assert begun.above == pytest.approx(0.0, abs=1e-9)
+    while test.verdict is None:
+        reached = test.reached()
+        assert reached.needed is not None
+        assert reached.above is not None
+        assert reached.below is not None
+        assert max(reached.above, reached.below) < reached.needed
+        test.update(20, 25)
+    ended = test.reached()
+    assert ended.needed is not None
+    assert ended.above is not None
+    assert ended.above >= ended.needed
+    assert ended.answers == test.count
+    assert FixedTest(WARNER, 0.16, 0.32, 0.001).reached().needed is None

@@ -9,6 +9,7 @@ from typing import Any
 
 from common.core import canonical
 from common.wire.identity import Identity
+from common.wire.receipts import Kept, signed_checkpoint
 from common.wire.transcript import Entry, append
 
 Bodies = list[tuple[str, dict[str, Any]]]
@@ -18,16 +19,26 @@ def identity_of(folder: Path) -> Identity:
     return Identity.load_or_create(folder / "state" / "referee" / "identity.key")
 
 
+def write_checkpoint(run: Path, signer: Identity, entries: list[Entry], now: int = 0) -> None:
+    """Put one checkpoint of a transcript, signed by whoever has the referee's key, in the place of all there are."""
+    configuration = entries[0].body.get("configuration") if entries else None
+    if not isinstance(configuration, dict):
+        return
+    said = signed_checkpoint(signer, str(configuration.get("run")), canonical.digest(configuration), entries, now)
+    (run / "checkpoints.jsonl").write_bytes(canonical.encode(Kept(checkpoint=said).wire()) + b"\n")
+
+
 def resign(folder: Path, run: Path, lie: Callable[[Bodies], Bodies]) -> None:
     """Change the transcript as only the referee itself can: every hash and signature is right again."""
     path, signer = run / "transcript.jsonl", identity_of(folder)
     entries = [Entry.parse(canonical.decode(line.encode())) for line in path.read_text("utf-8").split("\n")[:-1]]
     last: Entry | None = None
-    lines = []
+    written: list[Entry] = []
     for kind, body in lie([(entry.kind, entry.body) for entry in entries]):
         last = append(last, kind, body, signer)
-        lines.append(last.line() + "\n")
-    path.write_text("".join(lines))
+        written.append(last)
+    path.write_text("".join(entry.line() + "\n" for entry in written))
+    write_checkpoint(run, signer, written)
     result = json.loads((run / "result.json").read_bytes())
     if last is not None and "result" in last.body:
         result.update(last.body["result"])

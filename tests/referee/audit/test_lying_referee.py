@@ -15,7 +15,7 @@ from common.privacy.events import NoEvent
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.operations.base import release_of
 from common.vocabulary.queries.loss import LossQuery
-from common.wire.transcript import merkle_root
+from common.wire.merkle import merkle_root
 from referee.audit.audit import Audit, audit
 from referee.collection.batches import assign
 from referee.collection.roster import participants_root

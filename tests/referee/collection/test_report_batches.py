@@ -1,6 +1,7 @@
 """Batches of individual reports are taken in part: each report stands for itself."""
 
 import secrets
+from typing import Any
 
 import httpx
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 
 from common.vocabulary.records import Records
 from common.wire import messages
+from common.wire.identity import Signed
+from common.wire.receipts import Receipt
 from local_agent.agent import Agent
 from local_agent.host import Host
 from local_agent.policy import Policy
@@ -26,10 +29,11 @@ def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
         agents = [Agent(record, Policy(key, 2.0), tmp_path / f"agent-{n}") for n in range(2)]
         for agent in agents:
             Host(agent, referee, key).enrol(TOKEN)
-        outcomes = []
+        outcomes: list[dict[str, Any]] = []
+        sent: list[Signed] = []
 
         def hand_in() -> None:
-            reports = []
+            reports = sent
             for agent in agents:
                 assignment = referee.poll(seal(agent.identity, messages.Poll(participant=agent.identity.public)))
                 reports.append(agent.answer(assignment, referee.configuration("run")))
@@ -46,6 +50,8 @@ def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
         result = bench.run()
         for agent in agents:
             agent.close()
+    receipts = [Receipt.parse(Signed.parse(wire).message) for wire in outcomes[0].pop("receipts")]
+    assert [receipt.report for receipt in receipts] == [sent[0].signature, sent[1].signature, sent[0].signature]
     assert outcomes == [
         {
             "accepted": 3,

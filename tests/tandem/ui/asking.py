@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from common.service.app import Service
-from tandem.ui.guard import Rules
+from common.service.page.guard import Rules
 
 KEY = "the-key-of-this-test-1234"
 RULES = Rules(KEY, 8100)

@@ -14,7 +14,7 @@ import pytest
 
 from common.service.app import Service, listen, server
 from common.service.connections import Limits
-from tandem.ui.guard import Rules
+from common.service.page.guard import Rules
 from tests.tandem.ui.asking import KEY
 
 log = logging.getLogger("tests.axe")

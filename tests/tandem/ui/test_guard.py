@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from common.service.page.guard import HEADERS
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
-from tandem.ui.guard import HEADERS
 from tests.tandem.ui.asking import HERE, KEY, RULES, Browser
 
 

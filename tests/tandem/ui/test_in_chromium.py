@@ -23,13 +23,13 @@ from tandem.ui.watching import RefereeWatch
 from tests.clocks import Clock
 from tests.support import TOKEN, Bench
 from tests.tandem.ui.chromium import Tab, chromium, rules, serving
-from tests.tandem.ui.test_live import Said, numbered
+from tests.tandem.ui.test_live import Said, numbered, under_way
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chromium")]
 PAGES = (
     "/", "/run/tiny", "/run/tiny/parties?at=1", "/run/tiny/parties?at=5", "/run/tiny/transcript",
-    "/run/tiny/transcript/2", "/plan?scenario=select-then-estimate", "/plan?scenario=halfspace", "/referee/run",
-    "/run/none",
+    "/run/tiny/transcript/2", "/run/tiny/history", "/plan?scenario=select-then-estimate", "/plan?scenario=halfspace",
+    "/referee/run", "/run/none",
 )  # fmt: skip
 LOOKS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
@@ -56,7 +56,8 @@ def folders(undisturbed, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def said(undisturbed) -> Said:
     found = Said(undisturbed[1])
-    found.rounds = numbered(1000)
+    found.rounds = [{**numbers, **under_way(1.0)} for numbers in numbered(1000)]
+    found.test = under_way(4.0)
     return found
 
 

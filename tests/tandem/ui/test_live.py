@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from contextlib import contextmanager
@@ -9,16 +10,19 @@ from contextlib import contextmanager
 import pytest
 
 from common.core.errors import NotFound, PeerUnavailable, Unauthorized
+from common.statistics.evidence import gather
 from common.wire.messages import Configuration
 from common.wire.transcript import read
 from deploy.remote import operating
+from referee.runs.results import rounds_of
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tandem.ui.app import ui_app
+from tandem.ui.evidence import shown_tests
 from tandem.ui.folders import RunFolders
 from tandem.ui.watching import RefereeWatch
 from tests.clocks import Clock
-from tests.support import TOKEN, Bench, served
+from tests.support import TOKEN, Bench, served, tiny
 from tests.tandem.ui.asking import HERE, RULES, Browser, outside
 
 EVIL = "<script>alert(1)</script>\x1b[31m"
@@ -39,6 +43,7 @@ class Said:
         self.waits_for, self.text = "agents: 5 of 400 on question 3", "round"
         self.asked: list[tuple[object, ...]] = []
         self.restarted = 0
+        self.test: dict[str, float] | None = None
 
     def _said(self, *what) -> None:
         self.asked.append(what)
@@ -60,7 +65,8 @@ class Said:
 
     def standing(self, run):
         self._said("standing")
-        return {"waits_for": self.waits_for, "enrolled": 6000, "asked": 900, "answered": 700, "declined": {"policy": 3}}
+        counts = {"enrolled": 6000, "asked": 900, "answered": 700, "declined": {"policy": 3}}
+        return {"waits_for": self.waits_for, **counts, "test": self.test}
 
     def configuration(self, run):
         self._said("configuration")
@@ -238,6 +244,60 @@ def test_cancelling_takes_our_own_form(live, said):
     done = live.post("/referee/run/cancel")
     assert (done.status_code, done.headers["location"]) == (303, "/referee/run")
     assert ("cancel", "run") in said.asked
+
+
+def under_way(below: float) -> dict[str, float]:
+    counts = {"asked": 700.0, "tested_answers": 650.0, "tested_worst_case": 2000.0}
+    return {**counts, "tested_above": -3.0, "tested_below": below, "tested_needed": math.log(20_000)}
+
+
+def test_the_test_under_way_is_shown_with_its_evidence_and_where_it_stops(live, said, clock):
+    said.rounds = [{**numbered(1)[0], **under_way(-1.0), "tested_above": 10.0, "asked": 400.0}]
+    said.test = under_way(math.log(142))
+    page = live.page("/referee/run")
+    assert "Evidence that the loss is below 0.16: 142 of 20,000" in page
+    assert "50% of the way" in page
+    assert "Answers: 650 of 2,000" in page
+    assert "700 agents were asked" in page
+    row = re.search(r'<th scope="row">round 1</th>.*', page)
+    assert row is not None
+    assert "above 0.12" in row[0]
+    said.test = {"tested_needed": math.nan}
+    clock.wait(1.0)
+    assert "round under way" not in live.page("/referee/run")
+
+
+def test_the_evidence_of_a_real_run_ends_as_its_result_says(tmp_path):
+    """Round by round: as many agents as the result has, and the verdict by which the run went on or halted."""
+    with Bench(tmp_path, tiny("agents.batch=25")) as bench:
+        bench.referee.create("run", bench.chosen.wire(), 1)
+        seen = []
+        wait = bench.referee._wait
+
+        def watching(seconds: float) -> None:
+            seen.append(bench.referee.test("run"))
+            wait(seconds)
+
+        bench.referee._wait = watching
+        result = bench.referee.execute("run")
+        notes = [note.numbers for note in bench.referee.notes("run") if "tested_needed" in note.numbers]
+        assert rounds_of(notes) == result["rounds"]
+        shown = shown_tests(bench.chosen, notes, None)
+        assert [test.asked for test in shown] == [int(numbers["asked"]) for numbers in result["rounds"]]
+        halted = [test.verdict.startswith("below") for test in shown]
+        assert halted == [False] * (len(shown) - 1) + [result["status"] == "done"]
+        assert all(test["tested_below"] < test["tested_needed"] for test in seen if test is not None)
+        assert any(test is not None and test["tested_answers"] > 0 for test in seen)
+        assert bench.referee.test("run") is None
+        mechanism, accuracy = bench.chosen.agents.value_mechanism, bench.chosen.accuracy
+        levels = (level * bench.chosen.alpha for level in (accuracy.reweigh_above, accuracy.halt_below))
+        again, truth = gather(mechanism, *levels), mechanism.truth  # type: ignore[attr-defined]  # a bit mechanism
+        for numbers in notes:  # everybody has answered: the estimate and the number of answers say all there is
+            count = int(numbers["tested_answers"])
+            total = count * ((1 - truth) + (2 * truth - 1) * numbers["value"])
+            assert count == numbers["asked"]
+            assert again.below.log_value(total, count) == pytest.approx(numbers["tested_below"], abs=1e-6)
+            assert again.above.log_value(total, count) == pytest.approx(numbers["tested_above"], abs=1e-6)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from common.core.errors import BrokenLedger
+from common.wire.version import BEFORE, release
 
 revision = "0002"
 down_revision = "0001"
@@ -19,7 +20,8 @@ def upgrade() -> None:
     """
     if op.get_bind().execute(sa.text("SELECT count(*) FROM runs")).scalar_one():
         raise BrokenLedger(
-            "the ledger was written by version 0.2 or earlier, whose entries nothing vouches for. Its whole budget "
+            f"the ledger was written by Tandem {BEFORE}, whose entries nothing vouches for, and this is Tandem "
+            f"{release() or 'unreleased'}. Nothing was changed. Its whole budget "
             "counts as spent: finish its run with that version, or begin with new people or a new budget in a fresh "
             "directory"
         )

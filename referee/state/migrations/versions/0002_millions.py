@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from common.core.errors import BadInput
+from common.wire.version import BEFORE, release
 
 revision = "0002"
 down_revision = "0001"
@@ -84,6 +85,7 @@ def _check_empty() -> None:
     found = sum(op.get_bind().execute(sa.text(f"SELECT COUNT(*) FROM {table}")).scalar_one() for table in tables)  # noqa: S608
     if found:
         raise BadInput(
-            "this database was written by another version of Tandem: end its runs with that version, or begin with a "
-            "new state directory"
+            f"this database holds runs or agents of Tandem {BEFORE}, and this is Tandem {release() or 'unreleased'}, "
+            "which keeps reports in another form. Nothing was changed: end its runs and audit them with that version, "
+            "or begin with a new state directory, in which agents that have answered refuse to answer again"
         )

@@ -38,7 +38,7 @@ HEADERS = {
 }
 """Of every answer."""
 NO_KEY = (
-    "This page needs the key of its server.\n\nOpen the address that `tandem ui` printed when it was started: it ends "
+    "This page needs the key of its server.\n\nOpen the address that `{command}` printed when it was started: it ends "
     "in ?key=... If the server was started again, it has printed a new one.\n"
 )
 WRONG_HOST = "This server answers for {allowed} only, and was asked as another one.\n"
@@ -56,10 +56,13 @@ class Rules:
         The secret of this process.
     port
         Port that the server listens on.
+    command
+        The command that serves the page.
     """
 
     key: str
     port: int
+    command: str = "tandem ui"
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -69,7 +72,7 @@ class Rules:
     @property
     def cookie(self) -> str:
         """The cookie's name; cookies know no ports, so that two servers would overwrite each other's."""
-        return f"tandem-ui-{self.port}"
+        return f"{self.command.replace(' ', '-')}-{self.port}"
 
     @property
     def form_token(self) -> str:
@@ -114,7 +117,7 @@ class Guard:
         if scope["method"] in _SAFE and self._rules.knows(asked.pop("key", [""])[-1]):
             return self._remembered(scope["path"], urlencode(asked, doseq=True))
         if not self._rules.knows(_cookie(headers.get("cookie", ""), self._rules.cookie)):
-            return PlainTextResponse(NO_KEY, 403)
+            return PlainTextResponse(NO_KEY.format(command=self._rules.command), 403)
         if scope["method"] not in _SAFE and headers.get("origin") != f"http://{host}":
             return PlainTextResponse(CROSS_SITE, 403)
         return None

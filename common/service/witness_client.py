@@ -1,0 +1,72 @@
+"""A witness of runs over HTTP, as referees, agents and auditors see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from common.core.errors import PeerMisbehaved
+from common.service.client import Client, read_signed_reply
+from common.wire.identity import Signed, verify
+from common.wire.receipts import Kept, Witnessed
+
+TOKEN = "TANDEM_WITNESS_TOKEN"  # noqa: S105 - the name of a variable
+"""Environment variable with the token of a witness service."""
+PATIENCE = 2.0
+"""Seconds for which a referee keeps trying: what it cannot have witnessed now it can later."""
+_PAGE = 100
+"""Checkpoints that are asked for together."""
+
+
+class WitnessClient(Client):
+    """:class:`referee.runs.checkpoints.RunWitness` over HTTP.
+
+    Parameters
+    ----------
+    url
+        Address of the witness.
+    token
+        What admits those who put checkpoints; whoever only reads needs none.
+    patience
+        Seconds to keep trying while it does not answer.
+    """
+
+    party = "witness"
+
+    def __init__(self, url: str, token: str = "", *, patience: float = PATIENCE) -> None:
+        super().__init__(url, patience=patience, timeout=max(patience, PATIENCE))
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._pinned: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Its address."""
+        return self.url
+
+    def key(self) -> str:
+        """Return its public key: what its words are verified by from now on."""
+        self._pinned = str(self.document("GET", "/v1/witness").get("key"))
+        return self._pinned
+
+    def keep(self, signed: Signed) -> Signed:
+        """Keep a checkpoint; return the witness's word."""
+        path = f"/v1/runs/{signed.key}/{signed.message['run']}"
+        word = read_signed_reply(self.request("PUT", path, content=signed.raw(), headers=self._headers))
+        verify(word, Witnessed.KIND, self._pinned, "the witness that answers there")
+        return word
+
+    def kept(self, referee: str, run: str) -> list[Kept]:
+        """Return all that it has seen of a run, oldest first."""
+        return list(self._pages(f"/v1/runs/{referee}/{run}"))
+
+    def _pages(self, path: str) -> Iterator[Kept]:
+        after = 0
+        while True:
+            response = self.request("GET", path, params={"after": after, "most": _PAGE})
+            try:
+                lines = list(response.json())
+            except (ValueError, TypeError):
+                raise PeerMisbehaved(f"what {self.url} answered is no list of checkpoints") from None
+            yield from (Kept.parse(line) for line in lines)
+            after += len(lines)
+            if len(lines) < _PAGE:
+                return

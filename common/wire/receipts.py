@@ -1,0 +1,201 @@
+"""What a referee signs so that it cannot deny it later: that it has a report, and how far a run's transcript went when.
+
+A *receipt* is the referee's word that it has stored a report. Whoever holds one for a closed question and does not find
+the report under the question's root has shown that the referee left it out. A *checkpoint* is the referee's word for
+the whole transcript so far, at a time. A *witness* that keeps it signs it with a time of its own
+(:class:`Witnessed`); then the referee cannot show others another history of the run, or a shorter one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from common.core.errors import BadMessage, Forged
+from common.core.values import Value
+from common.wire.chain import DIGEST
+from common.wire.identity import Identity, Signed, verify
+from common.wire.merkle import Tree, merkle_root
+from common.wire.messages import RUN, Number
+from common.wire.sealed import AnySigned, field
+from common.wire.transcript import Entry
+
+Time = int
+"""Seconds since 1970, UTC."""
+
+
+class Receipt(Value):
+    """The report with a signature, on a question of a run, is stored; ``time`` is that of the referee's clock."""
+
+    KIND: ClassVar[str] = "receipt"
+    run: str = Field(pattern=RUN)
+    question: Number
+    report: str = Field(pattern=r"^[0-9a-f]{128}$")
+    time: Time = Field(ge=0)
+
+
+class Checkpoint(Value):
+    """A run's transcript has this many entries, ends in this hash, and has this root over the hashes of all.
+
+    ``configuration`` is the digest of the run's configuration, ``time`` that of the referee's clock.
+    """
+
+    KIND: ClassVar[str] = "checkpoint"
+    run: str = Field(pattern=RUN)
+    configuration: str = Field(pattern=DIGEST)
+    entries: int = Field(ge=1)
+    hash: str = Field(pattern=DIGEST)
+    root: str = Field(pattern=DIGEST)
+    time: Time = Field(ge=0)
+
+    def covers(self, entries: Sequence[Entry]) -> bool:
+        """Tell whether it is of a transcript with these entries, or of its beginning."""
+        if len(entries) < self.entries or entries[self.entries - 1].hash != self.hash:
+            return False
+        return self.root == entries_root(entries[: self.entries])
+
+
+class Witnessed(Value):
+    """A witness keeps a checkpoint (``checkpoint`` is its digest) since a time, as number ``position`` of its run.
+
+    ``previous`` is the digest of what the witness signed before it for this run, zeros for the first: what a witness
+    has signed of a run is one chain.
+    """
+
+    KIND: ClassVar[str] = "witnessed"
+    checkpoint: str = Field(pattern=DIGEST)
+    position: int = Field(ge=0)
+    previous: str = Field(pattern=DIGEST)
+    time: Time = Field(ge=0)
+
+
+class Kept(Value):
+    """A signed checkpoint, and what witnesses have signed of it."""
+
+    checkpoint: Signed
+    witnessed: tuple[Signed, ...] = ()
+
+    def said(self, referee: str | None = None) -> Checkpoint:
+        """Return what the referee said.
+
+        Raises
+        ------
+        Forged, BadMessage
+            If it is no checkpoint of a referee with this key.
+        """
+        return Checkpoint.parse(verify(self.checkpoint, Checkpoint.KIND, referee))
+
+    def seen(self) -> dict[str, Witnessed]:
+        """Return what each witness has signed, by its key.
+
+        Raises
+        ------
+        Forged, BadMessage
+            If one has not signed it, or signed another checkpoint.
+        """
+        found = {}
+        digest = Checkpoint.parse(self.checkpoint.message).fingerprint()
+        for signed in self.witnessed:
+            said = Witnessed.parse(verify(signed, Witnessed.KIND))
+            if said.checkpoint != digest:
+                raise Forged(f"witness {signed.key[:16]}... has signed another checkpoint")
+            found[signed.key] = said
+        return found
+
+
+class ProofRequest(Value):
+    """A participant asks for the proof that its report on a question is in the transcript."""
+
+    KIND: ClassVar[str] = "proof-request"
+    participant: str = Field(pattern=DIGEST)
+    run: str = Field(pattern=RUN)
+    question: Number
+
+
+class Proof(Value):
+    """That a report is under the root of its question, and this root in the transcript.
+
+    Attributes
+    ----------
+    entry
+        The transcript's entry with the counts and the root of the question, signed by the referee.
+    index, reports, path
+        The report's place among those on the question, their number, and its path to the root.
+    body
+        The packed answer of an individual, hex; empty for a host, which has its own.
+    kept
+        The newest checkpoint: it covers the entry.
+    entry_path
+        Path of the entry's hash to the checkpoint's root.
+    """
+
+    entry: dict[str, Any]
+    index: int = Field(ge=0)
+    reports: int = Field(ge=1)
+    body: str = Field(max_length=64, pattern=r"^([0-9a-f]{2})*$")
+    path: tuple[str, ...] = Field(max_length=64)
+    kept: Kept
+    entry_path: tuple[str, ...] = Field(max_length=64)
+
+
+def entries_root(entries: Sequence[Entry]) -> str:
+    """Return the root over the hashes of a transcript's entries."""
+    return merkle_root(bytes.fromhex(entry.hash) for entry in entries)
+
+
+def entries_tree(entries: Sequence[Entry]) -> Tree:
+    """Return the tree over the hashes of a transcript's entries."""
+    return Tree(bytes.fromhex(entry.hash) for entry in entries)
+
+
+def receipt_for(signer: Identity, report: AnySigned, now: Time) -> bytes:
+    """Return a referee's receipt for a report that is stored, whose fields are valid: signed, in canonical JSON."""
+    question, run = field(report, "question"), field(report, "run")
+    said = f'{{"question":{question},"report":"{report.signature}","run":"{run}","time":{now}}}'
+    return signer.envelope(Receipt.KIND, said.encode("ascii"))
+
+
+def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "") -> Receipt:
+    """Return a receipt, if it is the referee's for this report.
+
+    Parameters
+    ----------
+    whose
+        As in :func:`common.wire.identity.verify`.
+
+    Raises
+    ------
+    Forged
+        If it is not.
+    """
+    receipt = Receipt.parse(verify(signed, Receipt.KIND, referee, whose))
+    if (receipt.run, receipt.question, receipt.report) != (
+        report.message.get("run"),
+        report.message.get("question"),
+        report.signature,
+    ):
+        raise Forged("the referee's receipt is for another report: it is not known to be stored")
+    return receipt
+
+
+def signed_checkpoint(signer: Identity, run: str, configuration: str, entries: Sequence[Entry], now: Time) -> Signed:
+    """Return a referee's checkpoint of a transcript.
+
+    Raises
+    ------
+    BadMessage
+        If there are no entries.
+    """
+    if not entries:
+        raise BadMessage("a transcript without entries has no checkpoint")
+    said = Checkpoint(
+        run=run,
+        configuration=configuration,
+        entries=len(entries),
+        hash=entries[-1].hash,
+        root=entries_root(entries),
+        time=now,
+    )
+    return signer.sign(said.KIND, said.wire())

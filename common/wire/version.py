@@ -1,0 +1,81 @@
+"""Which protocol a party speaks, said at the first contact: two versions that do not fit refuse each other by name.
+
+The number is that of the run's configuration, which all parties sign, store or check. Over HTTP each side also states
+it in the header :data:`HEADER`, so that a party which would misread a message never gets one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from common.core.errors import VersionSkew
+
+PROTOCOL = 2
+"""The protocol that this version of Tandem speaks."""
+HEADER = "Tandem-Protocol"
+"""Header of every request and response between parties: the protocol's number, then the release."""
+DISTRIBUTION = "tandem-hybrid"
+BEFORE = "0.2.0 or older"
+"""The releases that state no protocol over HTTP."""
+REMEDY = "upgrade the older one of the two; a run that has begun is ended with the version that began it"
+_SAID = re.compile(r"([0-9]{1,9}) tandem/([0-9A-Za-z.+-]{1,40})")
+
+
+@cache
+def release() -> str | None:
+    """Return the installed release of Tandem; None of a checkout that is not installed."""
+    from importlib import metadata  # only where somebody asks
+
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def stated() -> str:
+    """Return what this party says in :data:`HEADER`."""
+    return f"{PROTOCOL} tandem/{release() or 'unreleased'}"
+
+
+def check_stated(said: str | None, who: str) -> None:
+    """Compare what a peer states with the protocol that is spoken here.
+
+    Parameters
+    ----------
+    said
+        The value of its header; None, if it has none: a release before the header, or no party at all.
+    who
+        The peer, in words that begin a clause.
+
+    Raises
+    ------
+    VersionSkew
+        If it states another protocol, or nothing that can be read.
+    """
+    if said is None or said == stated():
+        return
+    found = _SAID.fullmatch(said)
+    if found is None:
+        raise VersionSkew(f"{who} states a protocol that cannot be read; {_here()}: {REMEDY}")
+    if int(found[1]) != PROTOCOL:
+        raise skew(who, int(found[1]), found[2])
+
+
+def skew(who: str, protocol: int | None, its: str) -> VersionSkew:
+    """Return the error that names both versions.
+
+    Parameters
+    ----------
+    protocol
+        The peer's; None if it states none.
+    its
+        Its release.
+    """
+    speaks = "states no protocol" if protocol is None else f"speaks protocol {protocol}"
+    return VersionSkew(f"{who} {speaks} (Tandem {its}), {_here()}: {REMEDY}")
+
+
+def _here() -> str:
+    return f"this side speaks {PROTOCOL} (Tandem {release() or 'unreleased'})"

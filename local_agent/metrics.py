@@ -1,0 +1,88 @@
+"""What a host tells whoever watches this machine: on loopback alone, and only if it is asked to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from common.core.errors import BadInput
+from common.service.metrics import CONTENT_TYPE, Family, Sample, gauge, write
+from local_agent.host import Host
+
+LOOPBACK = "127.0.0.1"
+
+
+def of_host(host: Host, epsilon: float, answered: int) -> list[Family]:
+    """Return the metrics of a host.
+
+    Parameters
+    ----------
+    epsilon
+        What one answer costs; nobody gives two, so it is the most that anybody here has spent.
+    answered
+        How many people have been asked.
+    """
+    counts = dict(host.counts)
+    prefix = "declined:"
+    declined = [
+        Sample(count, {"reason": name.removeprefix(prefix)})
+        for name, count in sorted(counts.items())
+        if name.startswith(prefix)
+    ]
+    questions = [Sample(counts.get("answered", 0))]
+    return [
+        Family("tandem_host_questions_answered_total", "counter", "Questions whose receipt is kept.", questions),
+        Family("tandem_host_questions_declined_total", "counter", "Questions refused, by reason.", declined),
+        gauge(
+            "tandem_host_epsilon_spent_max", "Most that anybody has spent of a lifetime.", epsilon if answered else 0
+        ),
+        gauge("tandem_host_people_asked", "People who have been asked: the referee knows as well.", answered),
+        gauge(
+            "tandem_host_seconds_since_poll", "Since the referee last answered a poll.", time.monotonic() - host.polled
+        ),
+    ]
+
+
+@contextmanager
+def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None]:
+    """Answer GET /metrics on loopback while the block runs; gives the port. None: nothing is exposed.
+
+    Raises
+    ------
+    BadInput
+        If the port is not to be had.
+    """
+    if port is None:
+        yield None
+        return
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = self.path == "/metrics"
+            body = write(of_host(host, epsilon, host.people_asked)).encode() if found else b""
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            """Say nothing on standard error."""
+
+    try:
+        server = ThreadingHTTPServer((LOOPBACK, port), Handler)
+    except (OSError, OverflowError) as error:
+        raise BadInput(
+            f"metrics cannot be shown on {LOOPBACK}:{port}: {error}; choose another --metrics-port"
+        ) from None
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,206 @@
+"""Whether there is one history of a run: its checkpoints, what witnesses have signed, and receipts that agents hold.
+
+The referee signs a checkpoint of the transcript now and then, with the time. A witness keeps each that it is shown, and
+signs it as the next one of one chain for the run. So whoever shows a folder in which a word of a witness is missing, or
+a transcript that a witness's checkpoint is not the beginning of, is found. A receipt is the referee's word that it has
+stored a report: if the report is not among those of its question, the referee has left it out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from common.core import canonical
+from common.core.errors import AuditFailed, BadData, BadMessage
+from common.wire.identity import Signed, verify
+from common.wire.messages import Configuration
+from common.wire.receipts import Checkpoint, Kept, Receipt, Witnessed
+from common.wire.transcript import Entry
+from referee.state.runfolder import read_file, unpack_reports
+
+NOTHING = "0" * 64
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a witness has seen of a run: so many entries at the end, and when it saw the first and the last of them."""
+
+    entries: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class History:
+    """What is known of a run's history beside its transcript.
+
+    Attributes
+    ----------
+    entries
+        Of the transcript.
+    began, ended
+        Times of the first checkpoint and of one of the whole transcript, by the referee's clock, in seconds since 1970;
+        None where there is none.
+    promised
+        Keys of the witnesses that the transcript names in its first entry, before anybody was asked.
+    witnesses
+        What each witness has seen, by its key.
+    receipts
+        How many receipts were compared with the reports.
+    """
+
+    entries: int = 0
+    began: int | None = None
+    ended: int | None = None
+    promised: tuple[str, ...] = ()
+    witnesses: dict[str, Sight] = field(default_factory=dict)
+    receipts: int = 0
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Witnesses that the transcript names, and that have not seen its end as far as the folder shows."""
+        return tuple(key for key in self.promised if key not in self.witnesses or self._behind(key))
+
+    def _behind(self, key: str) -> bool:
+        return self.witnesses[key].entries < self.entries
+
+
+def kept_in(folder: Path) -> list[Kept]:
+    """Return the checkpoints of a run folder, oldest first; none where it was written without.
+
+    Raises
+    ------
+    AuditFailed
+        If the file cannot be read.
+    """
+    if not (folder / "checkpoints.jsonl").exists():
+        return []
+    *lines, rest = read_file(folder, "checkpoints.jsonl").split(b"\n")
+    if rest:
+        raise AuditFailed("checkpoints.jsonl ends in the middle of a line: it was cut")
+    try:
+        return [Kept.parse(canonical.decode(line)) for line in lines]
+    except BadMessage as error:
+        raise AuditFailed(f"checkpoints.jsonl cannot be read: {error.detail}") from None
+
+
+def receipts_at(places: Iterable[Path]) -> list[Signed]:
+    """Return the receipts in files, or in all files of directories.
+
+    Raises
+    ------
+    BadData
+        If a file is no receipt, or there is none.
+    """
+    found = []
+    for place in places:
+        files = sorted(place.glob("*.json")) if place.is_dir() else [place]
+        if not files:
+            raise BadData(f"there is no receipt in {place}: give a file of an agent's receipts, or their directory")
+        for path in files:
+            try:
+                found.append(Signed.parse(json.loads(path.read_bytes())["receipt"]))
+            except (OSError, ValueError, KeyError, TypeError, BadMessage):
+                raise BadData(f"{path} is no receipt: it was edited, or is another file") from None
+    return found
+
+
+def check_history(
+    folder: Path,
+    entries: Sequence[Entry],
+    configuration: Configuration,
+    receipts: Sequence[Signed],
+    seen: Sequence[Kept],
+) -> History:
+    """Check that checkpoints, witnesses and receipts all speak of this transcript.
+
+    Parameters
+    ----------
+    receipts
+        Of agents; those of other runs are left out.
+    seen
+        What a witness shows of the run that was asked itself.
+
+    Raises
+    ------
+    AuditFailed
+        Naming what speaks of another one.
+    """
+    kept = kept_in(folder)
+    said = [_said(each, entries, configuration) for each in kept]
+    for before, after in pairwise(said):
+        if after.entries <= before.entries or after.time < before.time:
+            raise AuditFailed(f"the checkpoint of {after.entries} entries does not follow that of {before.entries}")
+    sights = _sights(kept)
+    for each in seen:
+        _said(each, entries, configuration, "the witness has seen")
+    for key, sight in _sights(seen).items():
+        if key not in sights or sights[key].entries <= sight.entries:
+            sights[key] = sight
+    given = [_receipt(signed, configuration) for signed in receipts]
+    own = [receipt for receipt in given if receipt.run == configuration.run]  # hosts keep those of all runs together
+    if given and not own:
+        raise AuditFailed(f"none of the receipts is for this run, {configuration.run!r}: {given[0].run!r} is another")
+    for receipt in own:
+        _check_receipt(receipt, folder)
+    return History(
+        entries=len(entries),
+        began=said[0].time if said else None,
+        ended=said[-1].time if said and said[-1].entries == len(entries) else None,
+        promised=tuple(str(key) for key in entries[0].body.get("witnesses", ())),
+        witnesses=sights,
+        receipts=len(own),
+    )
+
+
+def _said(
+    kept: Kept, entries: Sequence[Entry], configuration: Configuration, who: str = "the referee has signed"
+) -> Checkpoint:
+    said = kept.said(configuration.referee)
+    if (said.run, said.configuration) != (configuration.run, configuration.fingerprint()):
+        raise AuditFailed(f"a checkpoint is one of another run, {said.run!r}, or of another configuration")
+    if not said.covers(entries):
+        what = "it is another history of the run" if said.entries <= len(entries) else "here it is cut short"
+        raise AuditFailed(
+            f"{who} a transcript of {said.entries} entries that ends in {said.hash[:12]}..., and this one has "
+            f"{len(entries)}, of which it is not the beginning: {what}"
+        )
+    return said
+
+
+def _sights(kept: Sequence[Kept]) -> dict[str, Sight]:
+    """Check that what each witness has signed is one chain without gaps, and return what it has seen."""
+    found: dict[str, Sight] = {}
+    last: dict[str, Witnessed] = {}
+    for each in kept:
+        entries = each.said().entries
+        for key, word in each.seen().items():
+            before = last.get(key)
+            position, previous = (0, NOTHING) if before is None else (before.position + 1, before.fingerprint())
+            if (word.position, word.previous) != (position, previous):
+                raise AuditFailed(
+                    f"witness {key[:16]}... has signed more of this run than is shown: its word number {word.position} "
+                    f"is where number {position} should be"
+                )
+            last[key] = word
+            found[key] = Sight(entries, found[key].first if key in found else word.time, word.time)
+    return found
+
+
+def _receipt(signed: Signed, configuration: Configuration) -> Receipt:
+    return Receipt.parse(verify(signed, Receipt.KIND, configuration.referee, "whose run this is"))
+
+
+def _check_receipt(receipt: Receipt, folder: Path) -> None:
+    wanted = bytes.fromhex(receipt.report)
+    path = folder / "reports" / f"{receipt.question}.reports"
+    reports = unpack_reports(read_file(folder, f"reports/{receipt.question}.reports")) if path.exists() else iter(())
+    if not any(report.signature == wanted for report in reports):
+        raise AuditFailed(
+            f"a report on question {receipt.question} is left out: the referee has signed at {receipt.time} that it "
+            f"has stored it (signature {receipt.report[:16]}...), and it is not among the reports"
+        )

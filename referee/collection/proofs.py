@@ -1,0 +1,132 @@
+"""Proofs that a report is in the transcript: for whoever has sent it, from what the referee has stored."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from common.core.errors import NotFound, PatternViolation
+from common.wire.merkle import Tree
+from common.wire.receipts import Kept, Proof, ProofRequest, entries_tree
+from common.wire.transcript import Entry
+from referee.collection.adding_up import leaf
+from referee.collection.judging import Refusal, asked_slots
+from referee.collection.questions import Questions
+from referee.state.store import Store
+
+LEAVES = 1_000_000
+"""Reports in the trees that stay in memory, at most, unless one question alone has more: 64 MB."""
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The reports on one question as a tree, 64 bytes each, and the entry that names its root."""
+
+    tree: Tree
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """A run's transcript as far as its newest checkpoint goes."""
+
+    kept: Kept
+    tree: Tree
+
+
+class Proofs:
+    """Makes proofs, one at a time; the questions that somebody asked about last stay in memory.
+
+    A question's tree takes 64 bytes a report, and is made anew if it is not in memory: a participant that asks about
+    one question after the other keeps one core busy, and no request waits for it but further ones for proofs.
+
+    Parameters
+    ----------
+    store
+        Durable memory.
+    questions
+        Knows who was asked what.
+    """
+
+    def __init__(self, store: Store, questions: Questions) -> None:
+        self._store = store
+        self._questions = questions
+        self._lock = threading.Lock()
+        self._listed: dict[tuple[str, int], _Listed] = {}
+        self._reached: dict[str, _Reached] = {}
+
+    def prove(self, request: ProofRequest) -> Proof:
+        """Return the proof for the participant that asks, who has signed that.
+
+        Raises
+        ------
+        NotFound
+            If there is no such question, no report of this participant on it, or no checkpoint behind it yet.
+        PatternViolation
+            If this participant was not asked, or the question is still open.
+        """
+        run, number = request.run, request.question
+        taking = self._questions.find(run, number)
+        if taking is None:
+            raise NotFound(f"run {run!r} has no question {number}")
+        if taking.open:
+            raise PatternViolation(f"question {number} of run {run!r} still takes answers: ask again once it is closed")
+        try:
+            asked_slots(request.participant, taking.asked)
+        except Refusal as refusal:
+            raise refusal.problem from None
+        stored = taking.number(taking.asked.batch.roster.position(request.participant))
+        if not stored:
+            raise NotFound(f"no report of this participant on question {number} of run {run!r} is stored")
+        report = self._store.report(stored)
+        with self._lock:
+            listed = self._list(run, number)
+            reached = self._reach(run, listed.entry)
+        index = listed.tree.find(leaf(report))
+        if index is None:
+            raise NotFound(f"this report is not under the root of question {number} of run {run!r}")
+        return Proof(
+            entry=listed.entry.wire(),
+            index=index,
+            reports=len(listed.tree),
+            body=report.body.hex() if report.individual else "",
+            path=listed.tree.path(index),
+            kept=reached.kept,
+            entry_path=reached.tree.path(listed.entry.index),
+        )
+
+    def _list(self, run: str, number: int) -> _Listed:
+        known = self._listed.pop((run, number), None)
+        if known is None:
+            question = self._store.question(run, number)
+            entries = self._entries(run)
+            entry = next((e for e in entries if e.kind == "answers" and e.body.get("question") == number), None)
+            if question is None or entry is None:
+                raise _not_yet(run, number)
+            self._forget(self._store.count_reports(question))
+            known = _Listed(Tree(leaf(report) for report in self._store.reports(question)), entry)
+        self._listed[run, number] = known  # the last one that somebody asked about is the last one to be forgotten
+        return known
+
+    def _forget(self, coming: int) -> None:
+        """Make room for a tree of so many leaves."""
+        while self._listed and coming + sum(len(listed.tree) for listed in self._listed.values()) > LEAVES:
+            del self._listed[next(iter(self._listed))]
+
+    def _reach(self, run: str, entry: Entry) -> _Reached:
+        kept = self._store.last_checkpoint(run)
+        if kept is None or kept.said().entries <= entry.index:
+            raise _not_yet(run, int(entry.body["question"]))
+        known = self._reached.get(run)
+        if known is None or known.kept != kept:
+            covered = self._entries(run)[: kept.said().entries]
+            known = _Reached(kept, entries_tree(covered))
+            self._reached = {run: known}
+        return known
+
+    def _entries(self, run: str) -> list[Entry]:
+        return [Entry.model_validate_json(line) for line in self._store.entries(run)]
+
+
+def _not_yet(run: str, number: int) -> NotFound:
+    return NotFound(f"the answers to question {number} of run {run!r} are behind no checkpoint yet: ask again later")

@@ -1,0 +1,125 @@
+"""What a witness keeps of runs: one file each, append-only; a line is a checkpoint and the witness's word for it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+from common.core import canonical
+from common.core.errors import BadMessage, BrokenLedger, RolledBack
+from common.wire.identity import KEY_PATTERN, Identity, Signed, verify
+from common.wire.messages import run_name
+from common.wire.receipts import Checkpoint, Kept, Witnessed
+
+_TAIL = 1 << 14
+"""Bytes at a file's end in which its last line is: a line is at most some 2,000 bytes long."""
+NOTHING = "0" * 64
+"""What the first word of a run follows."""
+
+
+class WitnessLog:
+    """The runs that one witness watches.
+
+    Parameters
+    ----------
+    folder
+        Where files are kept, one folder a referee.
+    identity
+        Signs what is kept.
+    clock
+        Seconds since 1970.
+    """
+
+    def __init__(self, folder: Path, identity: Identity, clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._identity = identity
+        self._clock = clock
+
+    def keep(self, referee: str, run: str, signed: Signed) -> Signed:
+        """Keep a checkpoint, and return the witness's word for it; the same again gets the same word.
+
+        Raises
+        ------
+        Forged, BadMessage
+            If it is no checkpoint of this run by this referee.
+        RolledBack
+            If the witness has seen another transcript of the run, or more of it than this says.
+        """
+        said = Checkpoint.parse(verify(signed, Checkpoint.KIND, referee))
+        if said.run != run:
+            raise BadMessage(f"this is a checkpoint of run {said.run!r}, not of {run!r}")
+        path = self._path(referee, run)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            end = file.seek(0, os.SEEK_END)
+            begin = file.seek(max(0, end - _TAIL))
+            tail = file.read()
+            whole = tail.rfind(b"\n") + 1
+            last = _last(tail[:whole], path)
+            if last is not None:
+                known = Checkpoint.parse(last.checkpoint.message)
+                if _same(known, said):
+                    return last.witnessed[0]
+                if said.entries <= known.entries or said.configuration != known.configuration:
+                    raise RolledBack(
+                        f"the witness has seen {known.entries} entries of run {run!r}, the last with the hash "
+                        f"{known.hash[:12]}..., and is shown {said.entries} that end in {said.hash[:12]}...: another "
+                        "history of the run, or an older one"
+                    )
+            word = self._word(said, last)
+            file.seek(begin + whole)
+            file.truncate()  # a line without an end was cut off: it was never acknowledged
+            file.write(canonical.encode(Kept(checkpoint=signed, witnessed=(word,)).wire()) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        return word
+
+    def kept(self, referee: str, run: str, after: int, most: int) -> list[bytes]:
+        """Return so many of a run's checkpoints after the first ones, oldest first; none of a run that is not known.
+
+        Each is a :class:`~common.wire.receipts.Kept` in JSON, as it is stored: anybody may ask, so nothing is parsed.
+        """
+        path = self._path(referee, run)
+        if not path.exists():
+            return []
+        with path.open("rb") as file:
+            return [line for line in islice(file, after, after + most) if line.endswith(b"\n")]
+
+    def _word(self, said: Checkpoint, last: Kept | None) -> Signed:
+        before = None if last is None else Witnessed.parse(last.witnessed[0].message)
+        word = Witnessed(
+            checkpoint=said.fingerprint(),
+            position=0 if before is None else before.position + 1,
+            previous=NOTHING if before is None else before.fingerprint(),
+            time=max(int(self._clock()), 0 if before is None else before.time),
+        )
+        return self._identity.sign(word.KIND, word.wire())
+
+    def _path(self, referee: str, run: str) -> Path:
+        if re.fullmatch(KEY_PATTERN, referee) is None:
+            raise BadMessage("a referee's key has 64 hexadecimal digits")
+        return self._folder / referee / f"{run_name(run)}.jsonl"
+
+
+def _same(known: Checkpoint, said: Checkpoint) -> bool:
+    """Tell whether two checkpoints are of the same entries, whenever they were made."""
+    return known.model_copy(update={"time": said.time}) == said
+
+
+def _last(lines: bytes, path: Path) -> Kept | None:
+    found = lines.splitlines()
+    return _parsed(found[-1], path) if found else None
+
+
+def _parsed(line: bytes, path: Path) -> Kept:
+    try:
+        return Kept.parse(canonical.decode(line))
+    except BadMessage:
+        raise BrokenLedger(f"the witness's file {path} is not a list of checkpoints: it was edited") from None

@@ -1,0 +1,177 @@
+"""Dashboard and alerts ask for what services show, each alert has its remedy in the docs, and nothing is private."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from curator.service.app import curator_app
+from local_agent.metrics import exposed
+from referee.service.app import referee_app
+from referee.service.runner import Runner
+from tests.curator.service.requests import LEARN, request
+from tests.support import TOKEN, Bench, served
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy" / "monitoring"
+LINE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^{}]*)\})? (?P<value>-?(?:[\d.e+-]+|\+?Inf))")
+WATCHING = "a-token-for-metrics"
+OF_PROMETHEUS = {"job", "instance"}
+"""Labels that Prometheus adds."""
+
+Shown = dict[str, set[str]]
+"""The labels of each metric's name."""
+
+
+def read(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Read Prometheus' text format, strictly."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    family = kind = ""
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            family = line.split(" ")[2]
+            assert family not in found, f"{family} stands there twice"
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name == family
+            ends = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
+            found |= {name + end: [] for end in ends}
+            assert (kind == "counter") == name.endswith("_total")
+        else:
+            parts = LINE.fullmatch(line)
+            assert parts is not None, line
+            labels = dict(re.findall(r'([a-z_]+)="([^"]*)"', parts["labels"] or ""))
+            found[parts["name"]].append((labels, float(parts["value"])))
+    return found
+
+
+def asked(address: str, token: str) -> httpx.Response:
+    return httpx.get(f"{address}/v1/metrics", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory) -> dict[str, str]:
+    """What each party shows in the middle of a run, and behind it."""
+    found: dict[str, str] = {}
+    with Bench(tmp_path_factory.mktemp("parties")) as bench:
+        bench.referee.allow("metrics", WATCHING)
+        with (
+            served(referee_app(bench.referee, Runner(bench.referee))) as referee,
+            served(curator_app(bench.curator, WATCHING)) as curator,
+            exposed(bench.host, 2.0, 0) as host,
+        ):
+            bench.meanwhile(lambda: found.update(referee=asked(referee, WATCHING).text))
+            bench.run()
+            httpx.get(f"{curator}/v1/nothing", trust_env=False)
+            found["ended"] = asked(referee, WATCHING).text
+            found["curator"] = asked(curator, WATCHING).text
+            found["host"] = httpx.get(f"http://127.0.0.1:{host}/metrics", trust_env=False).text
+    return found
+
+
+@pytest.fixture(scope="module")
+def shown(texts) -> Shown:
+    labels: Shown = defaultdict(set)
+    for text in texts.values():
+        for name, samples in read(text).items():
+            labels[name].update(*(sample.keys() for sample, _ in samples))
+    return labels
+
+
+def expressions() -> list[tuple[str, str]]:
+    rules = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"][0]["rules"]
+    panels = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
+    asking = [(panel["title"], target["expr"]) for panel in panels for target in panel["targets"]]
+    return [(rule["alert"], rule["expr"]) for rule in rules] + asking
+
+
+@pytest.mark.parametrize(("where", "expression"), expressions(), ids=lambda value: value[:40])
+def test_what_is_asked_for_is_shown(where, expression, shown):
+    names = re.findall(r"\b(?:tandem_[a-z_]+|up)\b", expression)
+    assert names
+    assert set(names) - {"up"} <= set(shown)
+    mentioned = set(re.findall(r"([a-z_]+)\s*(?:=~|!~|!=|=)\s*\"", expression))
+    for group in re.findall(r"\bby \(([^)]*)\)", expression):
+        mentioned |= {name.strip() for name in group.split(",")}
+    dynamic = {"reason", "problem", "operation", "outcome", "kind", "le"}  # nothing was refused here, say
+    assert mentioned - OF_PROMETHEUS - dynamic <= set().union(*(shown[name] for name in names if name in shown))
+    assert expression.count("(") == expression.count(")")
+
+
+def test_every_metric_that_is_shown_is_on_the_dashboard_or_in_the_docs(shown):
+    said = "\n".join(expression for _, expression in expressions()) + (ROOT / "docs" / "operations.md").read_text()
+    bare = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown if not name.startswith("tandem_enrolment_")}
+    assert {name for name in bare if name not in said} == set()
+
+
+def test_every_alert_has_a_summary_and_a_remedy():
+    page = (ROOT / "docs" / "operations.md").read_text()
+    document = yaml.safe_load((FOLDER / "alerts.yml").read_text())
+    assert set(document) == {"groups"}
+    rules: list[dict[str, Any]] = [rule for group in document["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules) >= 15
+    for rule in rules:
+        assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
+        assert re.fullmatch(r"\d+[smh]", rule["for"])
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert rule["annotations"]["summary"]
+        assert rule["annotations"]["runbook"] == f"docs/operations.md, {rule['alert']}"
+        assert f"| `{rule['alert']}` |" in page
+
+
+def test_a_run_is_seen(texts):
+    meanwhile, ended = read(texts["referee"]), read(texts["ended"])
+    states = {labels["state"]: value for labels, value in ended["tandem_runs"]}
+    assert (states["exhausted"], states["failed"]) == (1, 0)
+    agents = {labels["state"]: value for labels, value in meanwhile["tandem_run_agents"]}
+    assert agents["asked"] > 0
+    assert ended["tandem_run_agents"] == []  # by run only while it is under way: runs may be very many
+    assert ended["tandem_lease_held"] == [({}, 1.0)]
+    assert ended["tandem_reports_accepted_total"][0][1] == 3  # one host, three questions
+    host = read(texts["host"])
+    assert host["tandem_host_questions_answered_total"] == [({}, 3.0)]
+    assert host["tandem_host_epsilon_spent_max"] == [({}, 2.0)]
+
+
+def test_each_token_opens_its_own(tmp_path):
+    with Bench(tmp_path) as bench:
+        bench.referee.allow("operator", TOKEN)
+        bench.referee.allow("metrics", WATCHING)
+        with (
+            served(referee_app(bench.referee, Runner(bench.referee))) as referee,
+            served(curator_app(bench.curator, WATCHING)) as curator,
+            served(curator_app(bench.curator)) as closed,
+        ):
+            assert [asked(referee, token).status_code for token in (TOKEN, WATCHING, "y", "x")] == [200, 200, 401, 401]
+            assert [asked(curator, token).status_code for token in (TOKEN, WATCHING, "y", "x")] == [401, 200, 401, 401]
+            assert [asked(closed, token).status_code for token in (TOKEN, WATCHING, "y", "x")] == 4 * [401]
+            runs = {"Authorization": f"Bearer {WATCHING}"}
+            assert httpx.get(f"{referee}/v1/runs", headers=runs, trust_env=False).status_code == 401
+
+
+def test_a_curators_metrics_are_the_same_for_any_sample(tmp_path):
+    """Two samples, the same requests: nothing differs but times and room on the disk."""
+
+    def seen(seed: int) -> dict[str, Any]:
+        with Bench(tmp_path / str(seed), seed=seed) as bench:
+            bench.open()
+            signed = request(bench, "0", LEARN)
+            with served(curator_app(bench.curator, WATCHING)) as address:
+                body = signed.model_dump_json()
+                for _ in range(2):
+                    assert httpx.put(f"{address}/v1/runs/run/operations/0", content=body, trust_env=False).is_success
+                found = read(asked(address, WATCHING).text)
+        machine = {"tandem_disk_free_bytes", "tandem_database_bytes"}
+        times = {name for name in found if name.startswith("tandem_curator_operation_seconds") and name[-5:] != "count"}
+        assert found["tandem_curator_operations_total"] == [({"operation": "learn", "outcome": "released"}, 2.0)]
+        assert 0 < found["tandem_curator_budget_share"][0][1] <= 1
+        return {name: samples for name, samples in found.items() if name not in machine | times}
+
+    assert seen(1) == seen(2)

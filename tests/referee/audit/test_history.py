@@ -1,0 +1,516 @@
+"""A referee that leaves out reports, shows two histories, or cuts a run short is found by a receipt or a witness."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from common.core.errors import AuditFailed, NotFound, PatternViolation, PeerUnavailable, RolledBack, Unauthorized
+from common.service.witness_client import WitnessClient
+from common.vocabulary.records import Records
+from common.wire.identity import Identity, Signed
+from common.wire.messages import Configuration
+from common.wire.receipts import Kept, Proof, signed_checkpoint
+from common.wire.state import claim
+from common.wire.transcript import Entry, append
+from deploy.remote import Remote
+from local_agent.agent import Agent
+from local_agent.checking import INCLUDED, LEFT_OUT, OPEN, UNSEEN, check
+from local_agent.cli import app as agent_command
+from local_agent.host import Host
+from local_agent.policy import Policy
+from local_agent.receipts import Held, held
+from referee.audit.audit import audit
+from referee.audit.history import check_history, receipts_at
+from referee.cli import app
+from referee.collection.proofs import Proofs
+from referee.runs.checkpoints import Checkpoints
+from referee.service.app import referee_app
+from referee.service.runner import Runner
+from referee.service.witness import witness_app
+from referee.state.runfolder import pack_reports, unpack_reports
+from referee.state.witness_log import WitnessLog
+from tests.referee.audit.signing import write_checkpoint
+from tests.support import TOKEN, Bench, leave_folder, served, tiny
+
+SECRET = "witness-token"
+ONE_QUESTION = (
+    "protocol=learn-and-test",
+    "agents.count=600",
+    "agents.batch=600",
+    "curator.rounds=1",
+    "agents.deadline=5",
+)
+
+
+class Watched:
+    """A finished run with an individual who holds a receipt, and a witness that has seen it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.witness_folder = folder / "witness"
+        self.state = folder / "agent"
+        chosen = tiny(*ONE_QUESTION)
+        with (
+            served(witness_app(self.witness_folder, SECRET)) as address,
+            closing(WitnessClient(address, SECRET)) as witness,
+        ):
+            self.witness_key = witness.key()
+            with Bench(folder / "bench", chosen, individuals=1, watching=[witness]) as bench:
+                self.referee = bench.referee.identity.public
+                person = Records(np.full((1, 8), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
+                claim_referee(self.state, self.referee)
+                with closing(Agent(person, Policy(self.referee, 2.0), self.state)) as agent:
+                    host = Host(agent, bench.referee, self.referee)
+                    host.enrol(TOKEN)
+                    bench.meanwhile(lambda: answered(host))
+                    bench.run()
+                self.run = leave_folder(folder / "run", chosen, 1, bench.finished())
+                self.bench_folder = folder / "bench"
+                self.identity = bench.referee.identity
+                self.chosen = chosen
+
+
+def claim_referee(state: Path, key: str) -> None:
+    state.mkdir(parents=True)
+    claim(state / "referee", {"referee": key})
+
+
+def answered(host: Host) -> None:
+    assert host.step()
+    assert host.finished
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory) -> Watched:
+    return Watched(tmp_path_factory.mktemp("watched"))
+
+
+@pytest.fixture
+def run(watched, tmp_path) -> Path:
+    return Path(shutil.copytree(watched.run, tmp_path / "run"))
+
+
+def entries_of(run: Path) -> list[Entry]:
+    return [Entry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
+
+
+def kept_of(run: Path) -> list[Kept]:
+    return [Kept.parse(json.loads(line)) for line in (run / "checkpoints.jsonl").read_text().splitlines()]
+
+
+def write_kept(run: Path, kept: list[Kept]) -> None:
+    (run / "checkpoints.jsonl").write_text("".join(json.dumps(each.wire(), sort_keys=True) + "\n" for each in kept))
+
+
+def test_an_honest_run_says_when_it_was_and_who_has_seen_it(watched, run):
+    found = audit(run, receipts=receipts_at([watched.state / "receipts"]))
+    history = found.history
+    assert history.began is not None
+    assert history.ended is not None
+    assert history.began <= history.ended
+    assert history.promised == (watched.witness_key,)
+    assert history.witnesses[watched.witness_key].entries == found.entries
+    assert history.unseen == ()
+    assert history.receipts == 1
+    done = CliRunner().invoke(app, ["audit", str(run), "--receipt", str(watched.state / "receipts")])
+    assert done.exit_code == 0, done.output
+    assert "by the referee's clock" in done.output
+    assert f"witness {watched.witness_key[:16]}... has seen it from" in done.output
+    assert "compared with 1 receipt: its report is there" in done.output
+
+
+def test_a_report_that_is_left_out_is_found_by_its_receipt(watched, run):
+    """The referee drops one report before it counts, and signs all that follows: only the receipt tells."""
+    path = run / "reports" / "1.reports"
+    signature = next(held(watched.state)).report.signature
+    left = [report for report in unpack_reports(path.read_bytes()) if report.signature.hex() != signature]
+    path.write_bytes(pack_reports(left))
+
+    entries = entries_of(run)
+    configuration = Configuration.parse(entries[0].body["configuration"])
+    receipts = receipts_at([watched.state / "receipts"])
+    with pytest.raises(AuditFailed, match="a report on question 1 is left out: the referee has signed"):
+        check_history(run, entries, configuration, receipts, ())
+    check_history(run, entries, configuration, (), ())
+
+
+def test_a_receipt_of_another_run_or_referee_is_no_proof(watched, run, tmp_path):
+    receipt = receipts_at([watched.state / "receipts"])[0]
+    other = watched.identity.sign("receipt", {**receipt.message, "run": "another"})
+    with pytest.raises(AuditFailed, match="none of the receipts is for this run, 'run': 'another' is another"):
+        audit(run, receipts=[other])
+    assert audit(run, receipts=[other, receipt]).history.receipts == 1
+    with pytest.raises(AuditFailed, match="whose run this is"):
+        audit(run, receipts=[Identity.create().sign("receipt", receipt.message)])
+
+
+def forked(run: Path, signer: Identity) -> None:
+    """Write another end of the run: the referee's key signs it all anew, and answers for one more entry."""
+    entries = entries_of(run)
+    last = entries[-2]
+    body = json.loads(json.dumps(entries[-1].body))
+    again = append(last, entries[-1].kind, body, signer)
+    assert again == entries[-1]  # Ed25519 is deterministic: the same history has the same bytes
+    other = append(last, "result", {**body, "order": {**body["order"], "600": "00" * 32}}, signer)
+    lines = [entry.line() for entry in (*entries[:-1], other)]
+    (run / "transcript.jsonl").write_text("".join(line + "\n" for line in lines))
+
+
+def test_two_histories_of_one_run_are_told_apart_by_the_checkpoints(watched, run):
+    forked(run, watched.identity)
+    with pytest.raises(AuditFailed, match="another history of the run"):
+        audit(run)
+
+
+def test_a_fork_with_checkpoints_of_its_own_is_found_by_the_witness(watched, run):
+    """Whoever has the referee's key signs new checkpoints, too: what it cannot sign is the word of the witness."""
+    before = kept_of(run)
+    forked(run, watched.identity)
+    write_checkpoint(run, watched.identity, entries_of(run), before[-1].said().time)
+    code, output = audited(run, "--strict", "--referee-key", watched.referee, "--curator-key", curator_of(run))
+    assert code == 1
+    assert "was to be witnessed by" in output
+    with served(witness_app(watched.witness_folder, SECRET)) as address:
+        code, output = audited(run, "--witness", address)
+    assert code == 1
+    assert "the witness has seen a transcript of" in output
+    assert "another history of the run" in output
+
+
+def test_a_run_that_was_cut_short_and_called_failed_is_found_by_the_witness(watched, run):
+    entries = entries_of(run)
+    result = json.loads(json.dumps(entries[-1].body))
+    result["result"].update(status="failed", reason="power cut", answer=None)
+    cut = [*entries[:2], append(entries[1], "result", result, watched.identity)]
+    (run / "transcript.jsonl").write_text("".join(entry.line() + "\n" for entry in cut))
+    write_checkpoint(run, watched.identity, cut)
+    with served(witness_app(watched.witness_folder, SECRET)) as address, closing(WitnessClient(address)) as witness:
+        seen = witness.kept(watched.referee, "run")
+
+    configuration = Configuration.parse(cut[0].body["configuration"])
+    with pytest.raises(AuditFailed, match="here it is cut short"):
+        check_history(run, cut, configuration, (), seen)
+    assert check_history(run, cut, configuration, (), ()).unseen == (watched.witness_key,)
+
+
+def test_a_word_of_the_witness_that_is_not_shown_leaves_a_gap(watched, run):
+    kept = kept_of(run)
+    assert len(kept) > 1
+    write_kept(run, kept[1:])
+    with pytest.raises(AuditFailed, match="has signed more of this run than is shown"):
+        audit(run)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda kept: [*kept, kept[0]], "does not follow"),
+        (lambda kept: [kept[0].model_copy(update={"witnessed": kept[-1].witnessed}), *kept[1:]], "another checkpoint"),
+    ],
+    ids=["out of order", "another's word"],
+)
+def test_checkpoints_that_do_not_belong_together_are_refused(run, change: Callable[[list[Kept]], list[Kept]], why: str):
+    write_kept(run, change(kept_of(run)))
+    with pytest.raises(AuditFailed, match=why):
+        audit(run)
+
+
+def test_files_that_are_no_checkpoints_or_receipts_are_said_so(watched, run, tmp_path):
+    (run / "checkpoints.jsonl").write_text("{}\n")
+    with pytest.raises(AuditFailed, match=r"checkpoints.jsonl cannot be read"):
+        audit(run)
+    (run / "checkpoints.jsonl").write_text('{"checkpoint"')
+    with pytest.raises(AuditFailed, match="it was cut"):
+        audit(run)
+    for place in (tmp_path / "nothing.json", run):
+        code, output = audited(watched.run, "--receipt", str(place))
+        assert code == 1
+        assert "receipt" in output
+
+
+def test_without_checkpoints_as_runs_once_were_the_audit_says_so(run):
+    (run / "checkpoints.jsonl").unlink()
+    history = audit(run).history
+    assert (history.began, history.ended, history.witnesses) == (None, None, {})
+    assert len(history.unseen) == 1
+
+
+def audited(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["audit", *map(str, arguments)])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def curator_of(run: Path) -> str:
+    return Signed.parse(entries_of(run)[1].body["terms"]).key
+
+
+# The agent's own check ------------------------------------------------------------------------------------------------
+
+
+class Answering:
+    """A referee that gives one proof, or one problem."""
+
+    def __init__(self, reply: Proof | Exception) -> None:
+        self.reply = reply
+
+    def proof(self, signed: Signed) -> Proof:
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+
+@pytest.fixture(scope="module")
+def proven(watched) -> tuple[Held, Identity, Proof]:
+    """What the agent holds, who it is, and the proof that the referee gives it."""
+    receipt = next(held(watched.state))
+    identity = Identity.load_or_create(watched.state / "identity.key")
+    found: list[Proof] = []
+
+    class Noting:
+        def proof(self, signed: Signed) -> Proof:
+            found.append(bench.referee.proof(signed))
+            return found[-1]
+
+    with Bench(watched.bench_folder, watched.chosen, individuals=1) as bench:
+        finding = check(receipt, identity, Noting(), watched.referee)
+    assert finding.status == INCLUDED
+    assert finding.witnesses == (watched.witness_key,)
+    return receipt, identity, found[0]
+
+
+def test_an_agent_checks_over_http_that_its_report_is_counted(watched):
+    with (
+        served(witness_app(watched.witness_folder, SECRET)) as witness,
+        Bench(watched.bench_folder, watched.chosen, individuals=1) as bench,
+        served(referee_app(bench.referee, Runner(bench.referee))) as address,
+    ):
+        bench.referee.allow("operator", TOKEN)
+        arguments = ["check", "--referee", address, "--state", str(watched.state), "--witness", witness]
+        done = CliRunner().invoke(agent_command, arguments)
+        assert done.exit_code == 0, done.output
+        assert "question 1 of run run: included (entry" in done.output
+        assert f"witnessed by {watched.witness_key[:16]}" in done.output
+        with closing(Remote(address, TOKEN)) as remote:
+            page = remote._page("run", 0)
+        assert page == kept_of(watched.run)
+
+
+@pytest.mark.parametrize(
+    ("lie", "why"),
+    [
+        (lambda p: {"path": p.path[:-1]}, "does not lead from this report"),
+        (lambda p: {"index": p.index ^ 1}, "does not lead from this report"),
+        (lambda p: {"body": "00" if p.body != "00" else "01"}, "does not lead from this report"),
+        (lambda p: {"entry_path": p.entry_path[:-1]}, "does not lead from the question's entry"),
+        (lambda p: {"entry": {**p.entry, "body": {**p.entry["body"], "root": "00" * 32}}}, "is not what its hash says"),
+        (lambda p: {"entry": {**p.entry, "body": {**p.entry["body"], "question": 2}}}, "is not what its hash says"),
+    ],
+    ids=["path", "index", "answer", "entry's path", "root", "question"],
+)
+def test_a_proof_that_is_none_is_a_report_that_was_left_out(watched, proven, lie, why):
+    receipt, identity, proof = proven
+    forged = Proof.parse({**proof.wire(), **lie(proof)})
+    finding = check(receipt, identity, Answering(forged), watched.referee)
+    assert finding.status == LEFT_OUT
+    assert why in finding.why
+
+
+def test_a_proof_by_another_key_or_of_another_run_is_none(watched, proven):
+    receipt, identity, proof = proven
+    stranger = Identity.create()
+    entry = Entry.parse(proof.entry)
+    other = append(None, entry.kind, entry.body, stranger)
+    finding = check(receipt, identity, Answering(proof.model_copy(update={"entry": other.wire()})), watched.referee)
+    assert finding.status == LEFT_OUT
+    said = proof.kept.said()
+    elsewhere = watched.identity.sign("checkpoint", {**said.wire(), "run": "another"})
+    kept = Kept(checkpoint=elsewhere)
+    finding = check(receipt, identity, Answering(proof.model_copy(update={"kept": kept})), watched.referee)
+    assert (finding.status, finding.why) == (LEFT_OUT, "the checkpoint is one of another run")
+
+
+@pytest.mark.parametrize(
+    ("problem", "status"),
+    [
+        (PatternViolation("question 1 of run 'run' still takes answers: ask again once it is closed"), OPEN),
+        (NotFound("the answers to question 1 are behind no checkpoint yet: ask again later"), OPEN),
+        (NotFound("no report of this participant on question 1 of run 'run' is stored"), LEFT_OUT),
+    ],
+    ids=["open", "no checkpoint", "not stored"],
+)
+def test_what_a_referee_says_instead_of_a_proof(watched, proven, problem, status):
+    receipt, identity, _ = proven
+    assert check(receipt, identity, Answering(problem), watched.referee).status == status
+
+
+class Seeing:
+    """A witness that has seen what it is given."""
+
+    def __init__(self, key: str, kept: list[Kept]) -> None:
+        self._key, self._kept = key, kept
+
+    def key(self) -> str:
+        return self._key
+
+    def kept(self, referee: str, run: str) -> list[Kept]:
+        return self._kept
+
+
+def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_path):
+    receipt, identity, proof = proven
+    kept = kept_of(watched.run)
+    ask = Answering(proof)
+
+    def finding(seen: list[Kept]) -> tuple[str, str]:
+        found = check(receipt, identity, ask, watched.referee, Seeing(watched.witness_key, seen))
+        return found.status, found.why
+
+    assert finding(kept)[0] == INCLUDED
+    assert finding(kept[:-1])[0] == UNSEEN
+    assert finding([Kept(checkpoint=kept[-1].checkpoint)]) == (LEFT_OUT, "the witness shows what it has not signed")
+    signer = Identity.create()
+    entries = entries_of(watched.run)
+    other = append(entries[-2], "result", {"result": {}}, watched.identity)
+    said = proof.kept.said()
+    twin = signed_checkpoint(watched.identity, "run", said.configuration, [*entries[:-1], other], said.time)
+    word = WitnessLog(tmp_path, signer).keep(watched.referee, "run", twin)
+    forked = Seeing(signer.public, [Kept(checkpoint=twin, witnessed=(word,))])
+    found = check(receipt, identity, ask, watched.referee, forked)
+    assert found.status == LEFT_OUT
+    assert "another history" in found.why
+
+
+# The referee's side ---------------------------------------------------------------------------------------------------
+
+
+def test_a_referee_that_was_put_back_cannot_go_on_as_if_nothing_was(watched, tmp_path):
+    """Its database is an older copy: the witness has seen more, and says so before anybody is asked again."""
+    with (
+        served(witness_app(watched.witness_folder, SECRET)) as address,
+        closing(WitnessClient(address, SECRET)) as witness,
+        Bench(watched.bench_folder, watched.chosen, individuals=1) as bench,
+    ):
+        checkpoints = Checkpoints(bench.referee.store, bench.referee.identity, [witness])
+        entries = entries_of(watched.run)
+        said = kept_of(watched.run)[-1].said()
+        older = signed_checkpoint(watched.identity, "run", said.configuration, entries[:2], said.time)
+        with pytest.raises(RolledBack, match="has seen"):
+            witness.keep(older)
+        assert not checkpoints.owed("run") or checkpoints.make("run", said.configuration)
+        assert not checkpoints.owed("run")
+
+
+class Elsewhere:
+    """A witness that has seen another history of every run."""
+
+    place = "elsewhere"
+
+    def key(self) -> str:
+        return "0" * 64
+
+    def keep(self, signed: Signed) -> Signed:
+        raise RolledBack("the witness has seen 99 entries")
+
+
+def test_a_run_of_which_a_witness_has_seen_more_is_refused_and_asks_nobody(tmp_path):
+    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), watching=[Elsewhere()]) as bench:
+        result = bench.run()
+        assert (result["status"], result["reason"]) == ("refused", "the witness has seen 99 entries")
+        assert result["agents"]["asked"] == 0
+        assert bench.referee.checkpoints.owed("run")
+        bench.referee.catch_up()
+        assert not bench.referee.checkpoints.owed("run")  # it is told once, not every ten seconds
+
+
+def test_a_run_waits_for_its_witness_before_anybody_is_asked_and_ends_without_it(tmp_path):
+    """The witness goes away behind the first checkpoint: the run ends, and has it told once it is back."""
+    folder, chosen = tmp_path / "witness", tiny(*ONE_QUESTION)
+    with (
+        served(witness_app(folder, SECRET)) as address,
+        closing(WitnessClient(address, SECRET, patience=0.1)) as witness,
+        Bench(tmp_path / "bench", chosen, watching=[witness]) as bench,
+    ):
+        away = Away(witness)
+        bench.referee.checkpoints = Checkpoints(bench.referee.store, bench.referee.identity, [away])
+        bench.hooks = [lambda: None, away.come_back, away.leave]
+        assert bench.run()["status"] == "done"
+        assert bench.referee.notes("run")[0].text.startswith("the run waits for a witness: nobody")
+        assert bench.referee.checkpoints.owed("run")
+        assert audit(leave_folder(tmp_path / "behind", chosen, 1, bench.finished())).history.unseen
+        away.come_back()
+        bench.referee.catch_up()
+        assert not bench.referee.checkpoints.owed("run")
+        found = audit(leave_folder(tmp_path / "run", chosen, 1, bench.finished())).history
+        assert found.unseen == ()
+        assert list(found.witnesses) == [witness.key()]
+
+
+def test_only_whoever_has_its_token_makes_a_witness_keep_something_and_everybody_may_read(watched):
+    checkpoint = kept_of(watched.run)[-1].checkpoint
+    with served(witness_app(watched.witness_folder, SECRET)) as address:
+        for token in ("", "another"):
+            with closing(WitnessClient(address, token)) as stranger:
+                with pytest.raises(Unauthorized):
+                    stranger.keep(checkpoint)
+                assert stranger.kept(watched.referee, "run") == kept_of(watched.run)
+                assert stranger.kept(watched.referee, "another") == []
+
+
+class Away:
+    """A witness that is away at first, and whenever it is told to leave."""
+
+    place = "a witness"
+
+    def __init__(self, witness: WitnessClient) -> None:
+        self._witness, self._there = witness, False
+
+    def come_back(self) -> None:
+        self._there = True
+
+    def leave(self) -> None:
+        self._there = False
+
+    def key(self) -> str:
+        self._check()
+        return self._witness.key()
+
+    def keep(self, signed: Signed) -> Signed:
+        self._check()
+        return self._witness.keep(signed)
+
+    def _check(self) -> None:
+        if not self._there:
+            raise PeerUnavailable("nobody answers there")
+
+
+def test_proofs_are_for_those_who_were_asked_and_of_what_is_closed(tmp_path):
+    chosen = tiny(*ONE_QUESTION)
+    with Bench(tmp_path / "bench", chosen) as bench:
+        host = bench.population.identity
+        asked = []
+
+        def while_open() -> None:
+            with pytest.raises(PatternViolation, match="still takes answers"):
+                bench.referee.proof(request(host, 1))
+            asked.append(True)
+
+        bench.meanwhile(while_open)
+        bench.run()
+        assert asked
+        assert bench.referee.proof(request(host, 1)).reports == 1
+        with pytest.raises(NotFound, match="no question 7"):
+            bench.referee.proof(request(host, 7))
+        with pytest.raises(PatternViolation, match="was not asked"):
+            bench.referee.proof(request(Identity.create(), 1))
+        assert isinstance(bench.referee.proofs, Proofs)
+
+
+def request(who: Identity, question: int) -> Signed:
+    return who.sign("proof-request", {"participant": who.public, "run": "run", "question": question})

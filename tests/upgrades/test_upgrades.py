@@ -1,0 +1,103 @@
+"""What release 0.2.0 left on disk, opened with today's code: it goes on, or is refused with both versions, never half.
+
+``v0.2.0.tar.xz`` was written by the code of the tag v0.2.0 with ``tests/upgrades/make.py``, which says how. It holds
+the states of all parties after a run that ended (``ended/``) and of one that the curator has not yet begun
+(``waiting/``), and the folder of the run that ended (``run/``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import tarfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from common.core.errors import AuditFailed, BadInput, BrokenLedger, TandemError
+from common.service.database import sqlite_url
+from common.wire.version import BEFORE, release
+from curator.state.journal import Journal
+from curator.state.looking import verify_ledger
+from local_agent.setup import open_population
+from referee.audit.audit import audit
+from referee.cli import app
+from referee.service.referee import Referee
+from referee.state.store import Store
+from tests.support import tiny
+
+ARCHIVE = Path(__file__).with_name("v0.2.0.tar.xz")
+SMALL = ("agents.count=150", "agents.batch=50", "curator.n=60", "curator.rounds=1")
+
+
+@pytest.fixture
+def left(tmp_path) -> Path:
+    with tarfile.open(ARCHIVE) as packed:
+        packed.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def content(folder: Path) -> dict[str, str]:
+    """Return the digest of every file but locks, which hold nothing; of a database, of all that is in it."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "lock"]
+    return {str(path.relative_to(folder)): hashlib.sha256(_held(path)).hexdigest() for path in files}
+
+
+def _held(path: Path) -> bytes:
+    if path.suffix != ".sqlite":
+        return path.read_bytes()
+    with closing(sqlite3.connect(path)) as connection:
+        return "\n".join(connection.iterdump()).encode()
+
+
+def names_both(error: TandemError) -> None:
+    assert f"Tandem {BEFORE}" in error.detail
+    assert f"this is Tandem {release() or 'unreleased'}" in error.detail
+    assert "with that version" in error.detail
+
+
+def test_the_archive_is_small_and_holds_a_finished_and_a_waiting_run(left):
+    assert ARCHIVE.stat().st_size < 100_000
+    assert {path.name for path in left.iterdir()} == {"ended", "waiting", "run"}
+
+
+@pytest.mark.parametrize("which", ["ended", "waiting"])
+def test_a_referees_database_is_refused_whole(left, which):
+    folder = left / which / "referee"
+    before = content(folder)
+    with pytest.raises(BadInput) as refused:
+        Referee(folder, curator=None)  # the curator is never reached
+    names_both(refused.value)
+    assert content(folder) == before
+    with pytest.raises(BadInput):
+        Store(sqlite_url(folder / "referee.sqlite"))
+    assert content(folder) == before
+
+
+@pytest.mark.parametrize("which", ["ended", "waiting"])
+def test_a_curators_ledger_is_refused_whole_and_counts_as_spent(left, which):
+    folder = left / which / "curator"
+    before = content(folder)
+    for opening in (lambda: Journal(folder, {}), lambda: verify_ledger(folder, [])):
+        with pytest.raises(BrokenLedger, match="whole budget counts as spent") as refused:
+            opening()
+        names_both(refused.value)
+        assert content(folder) == before
+
+
+def test_a_hosts_state_goes_on_and_nobody_is_asked_twice(left):
+    folder = left / "ended" / "agents"
+    before = content(folder)
+    with closing(open_population(tiny(*SMALL), folder, 1, "0" * 64, None)) as population:
+        assert (len(population), population.answered) == (150, 50)
+    assert content(folder) == before
+
+
+def test_a_run_folder_is_refused_by_the_audit_with_both_versions(left):
+    with pytest.raises(AuditFailed, match=rf"protocol 1 \(Tandem {BEFORE}\), this side speaks 2 .*that began it"):
+        audit(left / "run")
+    ended = CliRunner().invoke(app, ["audit", str(left / "run")])
+    assert ended.exit_code == 1
+    assert len(ended.stderr.splitlines()) == 1
