@@ -17,6 +17,7 @@ import yaml
 
 from common.scenario.loading import load
 from deploy.embedded import Embedded
+from tests import postgres
 from tests.docker.test_compose import DOCUMENTED
 from tests.documents.jobs import Job, Step, data, finished, job, newest, result
 from tests.documents.reading import ROOT, blocks, commands
@@ -44,6 +45,21 @@ def _a_ledger(clone: Clone) -> Iterator[None]:
     """Provide the state directory of a curator whose run has ended."""
     Embedded(clone.folder / "ended").run(tiny(), 1, "run", lambda text, numbers: None)
     yield
+
+
+@contextmanager
+def _a_server(clone: Clone) -> Iterator[None]:
+    """Provide an empty database of a PostgreSQL server."""
+    server = postgres.start()
+    try:
+        clone.environment["EMPTY_DATABASE"] = server.database()
+        yield
+    finally:
+        server.close()
+
+
+def _server_url(clone: Clone) -> str:
+    return f"'{clone.environment['EMPTY_DATABASE']}'"
 
 
 @contextmanager
@@ -150,6 +166,7 @@ def _a_record(clone: Clone, done: Done) -> None:
 _DIGITS = r"\d*\.\d+(?:e-\d+)?"
 """Numbers with a fraction: the last places of a model may differ from processor to processor."""
 _STATE = {"DIR": "ended/curator"}
+_PARTIES = {"CURATOR": "ended/curator"}, {"REFEREE": "ended/referee"}
 
 TARGETS = ("install", "check", "format", "test", "test-all", "evidence", "demo", "clean")
 
@@ -231,11 +248,6 @@ SLOW: tuple[Job, ...] = (
     ),
     Job(
         (
-            Step(
-                "referee backup COPY --state DIR",
-                ("copied is a state directory to start from",),
-                {"COPY": "copied", "DIR": "ended/referee"},
-            ),
             Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
             Step("curator backup COPY --state DIR", ("COPY holds the ledger's",), _STATE),
             Step("curator restore COPY --state DIR", ("holds the ledger's .* entries again",), _STATE),
@@ -243,6 +255,55 @@ SLOW: tuple[Job, ...] = (
         ),
         _a_ledger,
     ),
+    Job(
+        (
+            Step("curator backup copies/curator --state CURATOR", ("holds the ledger's 13 entries",), _PARTIES[0]),
+            Step("referee backup copies/referee --state REFEREE", ("a state directory to start from",), _PARTIES[1]),
+            Step("curator ledger verify --state CURATOR", ("^verified ended/curator: 13 entries",), _PARTIES[0]),
+            Step("curator restore copies/curator --state CURATOR", ("holds the ledger's 13 entries ag",), _PARTIES[0]),
+            Step("mkdir lost"),
+            Step("curator restore copies/curator --state lost", ("no head of this ledger is left",), status=1),
+            Step("curator restore copies/curator --state lost --close", ("nothing more is released",)),
+            Step("curator ledger verify --state lost", ("closed: the ledger was put back from a copy",)),
+            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step("referee serve --state copies/referee &", until="listens on"),
+        ),
+        _a_ledger,
+        ports=(8000,),
+    ),
+    Job(
+        (
+            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step(
+                "referee serve --max-individuals 20000 --max-hosts 10 --people-per-host 1000000 &", until="listens on"
+            ),
+            Step("local-agent host ball --seed 1 --agents 1000 --state hosts/one", until="1000 people from number 0"),
+            Step("local-agent host ball --seed 1 --agents 1000 --state hosts/two", until="from number 1000"),
+        ),
+        ports=(8000,),
+    ),
+    Job(
+        (
+            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step(
+                "TANDEM_DATABASE=URL referee serve --state one --key KEY &",
+                values={"URL": _server_url, "KEY": "referee.key"},
+                until="listens on",
+            ),
+            Step(
+                "TANDEM_DATABASE=URL referee serve --state two --key KEY --role ingest --port 8003 &",
+                values={"URL": _server_url, "KEY": "referee.key"},
+                until="listens on",
+            ),
+        ),
+        _a_server,
+        ports=(8000, 8003),
+    ),
+    job(
+        ".venv/bin/pytest -n 0 --log-cli-level=INFO tests/tandem/ui/test_in_chromium.py -k accessible",
+        r"run/tiny: \d+ rules of axe held, 0 did not: .* 3 passed|skipped",
+    ),
+    job("kubectl kustomize deploy/kubernetes", "kind: NetworkPolicy", "kind: StatefulSet", needs="kubectl"),
     Job(
         (
             Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
@@ -304,6 +365,12 @@ SLOW: tuple[Job, ...] = (
             Step("referee plan mine.yaml", ("What fits: protocol portfolio",)),
             Step("referee run mine.yaml --output runs/mine", ("status (done|exhausted): ",)),
             Step("referee audit runs/mine", ("verified runs/mine: ended (done|exhausted)",)),
+            Step("referee run mine.yaml --output runs/again", ("Nothing was charged", "epsilon: 4.0"), status=1),
+            Step(
+                'referee run mine.yaml --set "curator.lifetime={epsilon: 4, delta: 2e-6}" --output runs/later',
+                ("status (done|exhausted): ", "in 2 runs"),
+            ),
+            Step("referee budget", (r"2: \(4, 2e-06\)",)),
         )
     ),
     Job(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from common.service.connections import Limits
 from common.service.page.guard import Rules
 from tests.tandem.ui.asking import KEY
 
+log = logging.getLogger("tests.axe")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -78,13 +80,16 @@ class Tab:
         return self.page
 
     def violations(self) -> list[str]:
-        """Return what axe-core finds on the page as it stands, and print how many of its rules held (``pytest -s``)."""
+        """Return what axe-core finds on the page as it stands, and log which of its rules held."""
         pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed (extra dev)")
         axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
         self.page.evaluate(axe)
         found = self.page.evaluate("axe.run()")
         passed = sorted(each["id"] for each in found["passes"])
-        print(f"axe: {len(passed)} rules held, {len(found['violations'])} did not: {', '.join(passed)}")  # noqa: T201 - pytest -rP
+        log.info(
+            "%s: %d rules of axe held, %d did not: %s",
+            self.page.url, len(passed), len(found["violations"]), ", ".join(passed),
+        )  # fmt: skip
         return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
 
     @property

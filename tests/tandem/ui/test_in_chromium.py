@@ -72,7 +72,6 @@ def test_every_page_is_accessible_fits_and_asks_nobody_else(browser, port, look)
     tab = Tab(browser, port, **LOOKS[look])
     for path in PAGES:
         tab.open(path)
-        print(f"{look} {path}: ", end="")  # noqa: T201 - pytest -rP
         assert tab.violations() == [], path
         assert not tab.scrolls_sideways, path
     assert [words for words in tab.wrong if "404" not in words] == []  # of the page about a run that is not there
