@@ -146,9 +146,9 @@ def take_all(browser: Any, output: Path, seed: int) -> list[str]:
         running.join()
         for picture in PICTURES:
             camera.take(*picture, wait_for="#answer .cards" if picture[0] == "plan" else "h1")
-        owners = open_here.enter_context(page_of(lambda rules: console_app(folder / "curator", rules)))
+        owners = open_here.enter_context(page_of(lambda rules: console_app(Path("curator"), rules)))
         console = Camera(browser, owners, output)
-        console.take("console", "/", {"width": 1000, "height": 1000}, "light")
+        console.take("console", "/", WIDE, "light")
         return camera.wrong + console.wrong
 
 
