@@ -16,13 +16,12 @@ from pathlib import Path
 
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage
+from common.wire.chain import START
 from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration
 from common.wire.receipts import Checkpoint, Kept, Receipt, Witnessed
 from common.wire.transcript import Entry
 from referee.state.runfolder import read_file, unpack_reports
-
-NOTHING = "0" * 64
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ def _sights(kept: Sequence[Kept]) -> dict[str, Sight]:
         entries = each.said().entries
         for key, word in each.seen().items():
             before = last.get(key)
-            position, previous = (0, NOTHING) if before is None else (before.position + 1, before.fingerprint())
+            position, previous = (0, START) if before is None else (before.position + 1, before.fingerprint())
             if (word.position, word.previous) != (position, previous):
                 raise AuditFailed(
                     f"witness {key[:16]}... has signed more of this run than is shown: its word number {word.position} "

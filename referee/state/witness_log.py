@@ -12,14 +12,13 @@ from pathlib import Path
 
 from common.core import canonical
 from common.core.errors import BadMessage, BrokenLedger, RolledBack
+from common.wire.chain import START
 from common.wire.identity import KEY_PATTERN, Identity, Signed, verify
 from common.wire.messages import run_name
 from common.wire.receipts import Checkpoint, Kept, Witnessed
 
 _TAIL = 1 << 14
 """Bytes at a file's end in which its last line is: a line is at most some 2,000 bytes long."""
-NOTHING = "0" * 64
-"""What the first word of a run follows."""
 
 
 class WitnessLog:
@@ -97,7 +96,7 @@ class WitnessLog:
         word = Witnessed(
             checkpoint=said.fingerprint(),
             position=0 if before is None else before.position + 1,
-            previous=NOTHING if before is None else before.fingerprint(),
+            previous=START if before is None else before.fingerprint(),
             time=max(int(self._clock()), 0 if before is None else before.time),
         )
         return self._identity.sign(word.KIND, word.wire())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from common.core.errors import BadMessage, BrokenLedger, Forged, RolledBack
+from common.wire.chain import START
 from common.wire.identity import Identity, verify
 from common.wire.receipts import Kept, Witnessed, signed_checkpoint
 from common.wire.transcript import Entry, append
-from referee.state.witness_log import NOTHING, WitnessLog
+from referee.state.witness_log import WitnessLog
 
 REFEREE = Identity.create()
 DIGEST = "d" * 64
@@ -45,7 +46,7 @@ def word(signed) -> Witnessed:
 def test_words_are_one_chain_with_times_that_never_go_back(log):
     said = [word(log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:n]))) for n in (1, 2, 4)]
     assert [w.position for w in said] == [0, 1, 2]
-    assert [w.previous for w in said] == [NOTHING, said[0].fingerprint(), said[1].fingerprint()]
+    assert [w.previous for w in said] == [START, said[0].fingerprint(), said[1].fingerprint()]
     assert [w.time for w in said] == [100, 200, 200]
     kept = kept_in(log)
     assert [each.said().entries for each in kept] == [1, 2, 4]

@@ -1,0 +1,173 @@
+"""The commands of what runs for long: ``referee serve``, ``referee witness``, and ``referee backup`` of the former."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from common.service.cli import end_with_stdin, fail_clearly
+
+
+@fail_clearly
+def serve_command(
+    curator: Annotated[str, typer.Option(help="Address of the curator.")] = "http://127.0.0.1:8001",
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="State directory: key and database (default: referee, in this user's own: $XDG_STATE_HOME/tandem, "
+            "else ~/.local/state/tandem)."
+        ),
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TANDEM_DATABASE",
+            help="sqlite:///FILE or postgresql+psycopg://... (default: SQLite in the state directory).",
+        ),
+    ] = None,
+    role: Annotated[
+        str,
+        typer.Option(
+            help="Of several processes on one database, one drives the runs: both (takes requests, and drives when no "
+            "other does) or ingest (takes requests only)."
+        ),
+    ] = "both",
+    key: Annotated[
+        Path | None,
+        typer.Option(help="File of the signing key, which all processes share (default: in the state directory)."),
+    ] = None,
+    lease: Annotated[
+        float, typer.Option(help="Seconds after which another process drives if this one is not heard of.", min=0.5)
+    ] = 10.0,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8000,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the curator is away.", min=0)] = 300.0,
+    max_individuals: Annotated[int, typer.Option(help="Individuals' keys that may enrol.", min=0)] = 10_000_000,
+    max_hosts: Annotated[int, typer.Option(help="Population hosts that may enrol.", min=0)] = 1_000,
+    people_per_host: Annotated[int, typer.Option(help="People that one host may bring.", min=1)] = 100_000_000,
+    page: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            help="Serve a page of the runs, too (tandem ui), to browsers of this machine; its address is printed.",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL", help="A witness of every run (referee witness); its token: TANDEM_WITNESS_TOKEN. Repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Serve: enrol agents, take runs, drive them; a run that a crash cut off is taken up at once.
+
+    Tokens are read from the environment, and only their hashes are kept: TANDEM_ENROLMENT_TOKEN (population hosts, also
+    individuals), TANDEM_OPERATOR_TOKEN (referee run --deployment URL), and, if individuals are to have one that admits
+    no hosts, TANDEM_INDIVIDUAL_TOKEN.
+
+    Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
+    """
+    from common.core.errors import BadInput
+    from common.service.app import listen, metrics_token, serve
+    from common.service.witness_client import TOKEN, WitnessClient
+    from common.wire.state import user_state
+    from referee.collection.registrar import Caps
+    from referee.collection.signatures import compiled
+    from referee.service.app import referee_app
+    from referee.service.client import CuratorClient
+    from referee.service.companion import page_beside
+    from referee.service.follower import Follower
+    from referee.service.referee import Referee
+    from referee.service.runner import Runner
+
+    end_with_stdin()
+    if role not in ("both", "ingest"):
+        raise typer.BadParameter(f"the role is both or ingest, found {role!r}")
+    purposes = ("enrolment", "operator", "individual")
+    tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in purposes}
+    if not tokens["individual"]:
+        del tokens["individual"]
+    for purpose, value in tokens.items():
+        if len(value) < 8:
+            raise BadInput(f"TANDEM_{purpose.upper()}_TOKEN must be set in the environment, with at least 8 characters")
+    with ExitStack() as unless_it_starts:
+        listener = unless_it_starts.enter_context(listen(host, port))
+        client = CuratorClient(curator, patience=patience)
+        caps = Caps(max_individuals, max_hosts, people_per_host)
+        folder = (state or user_state() / "referee").absolute()
+        watching = [WitnessClient(url, os.environ.get(TOKEN, "")) for url in witness or ()]
+        referee = Referee(folder, client, database=database, caps=caps, key=key, lease=lease, witnesses=watching)
+        client.identity = referee.identity
+        unless_it_starts.callback(referee.close)
+        if token := metrics_token():
+            tokens["metrics"] = token
+        for purpose, value in tokens.items():
+            referee.allow(purpose, value)
+        # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
+        unless_it_starts.pop_all()
+    compiled()  # before anybody waits for it
+    Follower(referee).start()
+    runner = Runner(referee)
+    if role == "both":
+        runner.start()
+    with ExitStack() as beside:
+        if page is not None:
+            own = f"http://{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{listener.getsockname()[1]}"  # noqa: S104
+            beside.enter_context(page_beside(own, tokens["operator"], page))
+        serve(referee_app(referee, runner), listener, "referee")
+    runner.stop()
+
+
+@fail_clearly
+def witness_command(
+    state: Annotated[Path, typer.Option(help="Directory of what it keeps, on another machine than theirs.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8010,
+) -> None:
+    """Keep the heads of curators' ledgers and the checkpoints of referees' runs, so that nobody can go back in silence.
+
+    The token in TANDEM_WITNESS_TOKEN admits those who put something. A curator names its witness with --witness
+    http://HOST:PORT/v1/heads/NAME; the NAME belongs to the first curator that uses it. A referee names it with
+    --witness http://HOST:PORT; what it keeps of a run anybody may read (referee audit RUN --witness http://HOST:PORT).
+
+    Example: TANDEM_WITNESS_TOKEN=... referee witness --state /var/lib/witness
+    """
+    from common.core.errors import BadInput
+    from common.service.app import listen, serve
+    from referee.service.witness import witness_app
+
+    end_with_stdin()
+    token = os.environ.get("TANDEM_WITNESS_TOKEN", "")
+    if len(token) < 8:
+        raise BadInput("TANDEM_WITNESS_TOKEN must be set in the environment, with at least 8 characters")
+    with listen(host, port) as listener:
+        serve(witness_app(state, token), listener, "witness")
+
+
+@fail_clearly
+def backup_command(
+    copy: Annotated[Path, typer.Argument(help="A new directory for the copy.")],
+    state: Annotated[Path, typer.Option(help="The referee's state directory.", exists=True, file_okay=False)],
+    key: Annotated[Path | None, typer.Option(help="File of the signing key (default: in the state directory).")] = None,
+) -> None:
+    """Copy a referee's SQLite database and key, also while it serves. The copy holds its secret key: guard it as well.
+
+    Example: referee backup /mnt/other/referee-1 --state /srv/referee
+    """
+    from referee.state.copies import backup
+
+    backup(state, copy, key)
+    typer.echo(f"{copy} is a state directory to start from: referee serve --state {copy}")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give an application these commands."""
+    app.command("serve")(serve_command)
+    app.command("witness")(witness_command)
+    app.command("backup")(backup_command)
