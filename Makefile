@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help install check format test test-all docs evidence demo clean
+.PHONY: help install check format test test-all coverage test-thorough docs evidence demo clean
 
 # The first of these that is Python 3.11 or newer; another one with make PYTHON=...
 PYTHON ?= $(shell for candidate in python3.11 python3 python; do \
@@ -9,7 +9,7 @@ BIN := .venv/bin
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadgroup
 
 help: ## list what there is
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 15
 
 install: .venv/installed ## make the environment .venv with what a run needs
 
@@ -39,12 +39,16 @@ format: .venv/installed-dev ## format the sources and mend what the linter can m
 	$(BIN)/ruff format .
 
 test: .venv/installed-dev ## every contract, theorem and service at small size, in minutes on two cores
-	$(PYTEST) -m "not slow" --ignore tests/audit
+	$(PYTEST) -m "not slow and not thorough" --ignore tests/audit
 
-test-all: .venv/installed-dev ## all tests, on Ray and Docker where they are there, and coverage: three quarters of an hour on two cores
-	$(PYTEST) -m "not slow" --ignore tests/audit --cov --cov-report term # the quick tests alone must cover 90%
-	$(PYTEST) -m slow --ignore tests/audit
-	$(PYTEST) tests/audit # many trials: tracing them would take longer than they do
+test-all: .venv/installed-dev ## all that CI tests: services, printed commands, audits too, on Ray and Docker where they are there; 25 minutes
+	$(PYTEST) -n 4 -m "not thorough" # two wait, for services or containers, while two work
+
+coverage: .venv/installed-dev ## the quick tests once more, traced: they alone must cover 90%
+	$(PYTEST) -m "not slow and not thorough" --ignore tests/audit --cov --cov-report term
+
+test-thorough: .venv/installed-dev ## many further cases of what slow tests try: ten minutes
+	$(PYTEST) -m thorough
 
 docs: .venv/installed-dev ## the documents as a site in build/docs, with pages of reference written from the code
 	$(BIN)/sphinx-build -q -W --keep-going -c docs/site docs build/docs
@@ -60,6 +64,7 @@ evidence: .venv/installed-dev ## all benchmarks, which measure what the document
 	@failed=; for name in $(RESUMED) $(OTHERS); do \
 	echo "== $$name"; $(BIN)/python -m benchmarks.$$name || failed="$$failed, $$name"; done; \
 	echo "== referee audit-privacy"; $(BIN)/referee audit-privacy --scale 10 || failed="$$failed, audit-privacy"; \
+	echo "== test-thorough"; $(PYTEST) -m thorough || failed="$$failed, test-thorough"; \
 	test -z "$$failed" || { echo "not as it should be: $${failed#, }" >&2; exit 1; }
 
 demo: install ## run the scenario "ball" as real processes on this machine, then audit the run

@@ -1,6 +1,6 @@
 """Frequency oracles side by side with two libraries: errors on the same data, and answers per second.
 
-    pip install --constraint constraints.txt --editable '.[compare]'
+    .venv/bin/uv pip install --constraint constraints.txt --editable '.[compare]'
     python -m benchmarks.frequencies [--people 1000000] [--json]
 
 The libraries are pure-ldp and multi-freq-ldpy. People hold items of a Zipf law (exponent 1.1) over k items in random
@@ -132,7 +132,7 @@ def rivals() -> list[Rival]:
     except ImportError as error:
         raise SystemExit(
             f"{error}: this comparison needs pure-ldp and multi-freq-ldpy: "
-            "pip install --constraint constraints.txt 'tandem-hybrid[compare]'"
+            ".venv/bin/uv pip install --constraint constraints.txt --editable '.[compare]'"
         ) from None
 
     def same(item: int) -> int:

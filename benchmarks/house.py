@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("common", "curator", "local_agent", "referee", "deploy", "tandem")
+PACKAGES = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
 PICTURES = {"house": PACKAGES, "house-curator": ("curator",), "house-referee": ("referee",)}
 BOX, GAP, FLOOR = (112, 30), 18, 74
 

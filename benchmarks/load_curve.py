@@ -1,11 +1,14 @@
 """How the cost of a request grows with the number of agents: load tests of several sizes, one after the other.
 
     python -m benchmarks.load_curve [--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]
+    python -m benchmarks.load_curve --from FILE.jsonl --picture FILE.svg
 
 Each size is a deployment of its own on this machine (``referee load-test --individuals N --json``), so that what one
 leaves behind changes no other. What should hold is that processor time a request does not grow; the rate says more of
 the machine. The picture needs the extra ``figures``. ``--flower`` also asks as many clients of Flower's simulation for
-one answer each, in one round, and needs ``pip install 'flwr[simulation]'``.
+one answer each, in one round, and needs ``pip install 'flwr[simulation]'``. With ``--from`` nothing is measured: what
+is drawn are documents that ``--json`` of the load test has printed, one a line: those of individuals alone, a curve for
+each kind of database.
 """
 
 from __future__ import annotations
@@ -33,6 +36,13 @@ def curve(sizes: list[int]) -> list[dict[str, Any]]:
     return found
 
 
+def kept(path: Path) -> list[dict[str, Any]]:
+    """Return the documents of a file that are about individuals alone, on a closed schedule, by size."""
+    found = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    alone = [d for d in found if not d["options"]["hosted"] and d["options"]["schedule"] == "closed" and not d["idle"]]
+    return sorted(alone, key=lambda document: int(document["options"]["individuals"]))
+
+
 def picture(found: list[dict[str, Any]], path: Path) -> None:
     """Draw processor time of the referee a request, p99 and rate of each phase over the number of agents."""
     import matplotlib as mpl
@@ -40,17 +50,29 @@ def picture(found: list[dict[str, Any]], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    sizes = [document["options"]["individuals"] for document in found]
     panels = (
         ("cpu_us_referee", "referee, us of processor a request"),
         ("p99_ms", "p99, ms"),
         ("per_second", "a second"),
     )
+    stores = (
+        [(found, "SQLite", "-")]
+        if not any(_elsewhere(document) for document in found)
+        else [
+            ([document for document in found if not _elsewhere(document)], "SQLite", "-"),
+            ([document for document in found if _elsewhere(document)], "PostgreSQL", "--"),
+        ]
+    )
     figure, axes = plt.subplots(1, len(panels), figsize=(12, 3.6), constrained_layout=True)
     for axis, (key, label) in zip(axes, panels, strict=True):
-        for name in PHASES[:-1]:
-            axis.plot(sizes, [document["phases"][name][key] for document in found], marker="o", label=name)
-        axis.set(xscale="log", yscale="log", xlabel="individuals", ylabel=label)
+        for number, name in enumerate(PHASES[:-1]):
+            for documents, store, line in stores:
+                sizes = [document["options"]["individuals"] for document in documents]
+                values = [document["phases"][name][key] for document in documents]
+                said = name if len(stores) == 1 else f"{name}, {store}"
+                axis.plot(sizes, values, marker="o", linestyle=line, color=f"C{number}", label=said)
+        axis.set(xscale="log", xlabel="individuals", ylabel=label)
+        axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3, which="both")
     axes[0].legend(frameon=False)
     busiest = max(document["machine"]["load_average"] for document in found)
@@ -59,10 +81,16 @@ def picture(found: list[dict[str, Any]], path: Path) -> None:
     plt.close(figure)
 
 
+def _elsewhere(document: dict[str, Any]) -> bool:
+    """Tell whether a database server kept what was said."""
+    return bool(document["options"].get("database"))
+
+
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 3000, 10000])
+    parser.add_argument("--from", dest="stored", type=Path)
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--flower", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -71,7 +99,9 @@ def main() -> None:
         parser.error(FLOWER)
     if chosen.picture is not None and find_spec("matplotlib") is None:
         parser.error(PICTURE)
-    found = curve(chosen.sizes)
+    if chosen.stored is not None and chosen.flower:
+        parser.error("--flower measures, and --from does not: leave one of them out")
+    found = curve(chosen.sizes) if chosen.stored is None else kept(chosen.stored)
     if chosen.picture is not None:
         picture(found, chosen.picture)
     beside = None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
+from common.service.cli_tls import TlsCa, TlsCert, TlsClientCa, TlsKey, serving
+from curator import cli_contributions as contributions
 
 if TYPE_CHECKING:
     from common.wire.witness import Witness
@@ -58,6 +60,10 @@ def serve_command(
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="Charge nobody: for experiments on public records only.")
     ] = False,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Serve a private sample: draw or load it, check the budget, listen.
 
@@ -67,11 +73,13 @@ def serve_command(
     from common.scenario import loading
     from common.service.app import listen, metrics_token, serve
     from common.wire.state import user_state
+    from curator.contributions.opening import after_the_beginning
     from curator.service.app import curator_app
     from curator.service.startup import open_curator
     from curator.state.account import Counting
 
     end_with_stdin()
+    tls = serving("curator", tls_cert, tls_key, tls_client_ca)
     state = (state or user_state() / "curator").absolute()
     chosen = resolve(loading.load(scenario, sets))
     with (
@@ -87,8 +95,15 @@ def serve_command(
                 counting=Counting(ledger, ephemeral),
             )
         ) as curator,
+        ExitStack() as opened,
     ):
-        serve(curator_app(curator, metrics_token()), listener, "curator")
+        table, collection = chosen.source.table, None
+        if table is not None and table.contributed:
+            collection = opened.enter_context(closing(after_the_beginning(state, chosen)))
+        serve(curator_app(curator, metrics_token(), collection), listener, "curator", tls)
+
+
+contributions.add_to(app)
 
 
 @app.command("console")
@@ -132,6 +147,7 @@ def restore_command(
     close: Annotated[
         bool, typer.Option("--close", help="Take also a copy that may be old; the whole budget then counts as spent.")
     ] = False,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Put a copy in the place of a ledger that was lost. It must be the newest: what it does not know of was spent.
 
@@ -152,7 +168,7 @@ app.add_typer(looking, name="ledger")
 
 @looking.command("verify")
 @fail_clearly
-def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = False) -> None:
+def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = False, tls_ca: TlsCa = None) -> None:
     """Check the ledger's chain, its head, and what witnesses have seen.
 
     Example: curator ledger verify --state /srv/curator

@@ -17,7 +17,8 @@ OnProgress = Callable[[str, dict[str, float]], None]
 class Finished:
     """A run that has ended: the result document, the transcript, who was enrolled, and the reports by question.
 
-    ``checkpoints`` are those of the transcript, with the words of its witnesses.
+    ``checkpoints`` are those of the transcript, with the words of its witnesses; ``vouchers`` what participants have
+    shown of issuers, empty where nobody has.
     """
 
     result: dict[str, Any]
@@ -25,6 +26,7 @@ class Finished:
     participants: bytes
     reports: tuple[tuple[int, bytes], ...]
     checkpoints: tuple[Kept, ...] = ()
+    vouchers: bytes = b""
 
 
 class Deployment(Protocol):

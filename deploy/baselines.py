@@ -10,11 +10,9 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, cross_val_predict
 
 from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import open_records
@@ -33,6 +31,9 @@ from deploy.attempts import Attempts, NoAnswer
 from deploy.base import OnProgress
 from deploy.embedded import Embedded
 from deploy.truth import evaluation_source, loss
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 Finding = tuple[float, str]
 
@@ -130,6 +131,8 @@ def _optimum(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) 
     if asked.target.table is not None:
         population = evaluation_source(asked, seed)
         records = population.records(np.arange(len(population)))
+        from sklearn.model_selection import KFold, cross_val_predict
+
         folds = KFold(5, shuffle=True, random_state=0)
         wrong = cross_val_predict(_regression(), records.features, records.labels, cv=folds) != records.labels
         return float(np.mean(wrong)), "logistic regression on T itself, no privacy, 5-fold cross-validated"
@@ -149,6 +152,8 @@ def _half_space(records: Records) -> Linear:
 
 
 def _regression() -> LogisticRegression:
+    from sklearn.linear_model import LogisticRegression  # here, since it takes a second to load, and few runs need it
+
     return LogisticRegression(C=1e4, max_iter=2000)
 
 

@@ -63,7 +63,8 @@ class Embedded:
             result = referee.execute(run, lambda note: on_progress(note.text, note.numbers))
             reports = tuple((q.question, pack_reports(referee.store.reports(q))) for q in referee.store.questions(run))
             transcript = "".join(line + "\n" for line in referee.store.entries(run))
-            return Finished(result, transcript, referee.participants(run), reports, tuple(referee.kept(run)))
+            kept, vouchers = tuple(referee.kept(run)), b"".join(referee.vouchers(run))
+            return Finished(result, transcript, referee.participants(run), reports, kept, vouchers)
 
 
 def _work(hosts: list[Host]) -> None:

@@ -20,6 +20,7 @@ from common.core.errors import PeerUnavailable
 from common.scenario.resolved import ResolvedScenario
 from common.service.app import listen
 from common.service.cli import ENDS_WITH_STDIN, EXIT_STATUSES
+from common.service.tls import OF_SERVICES
 from common.wire.state import write_durably
 from curator.service.startup import USERS_OWN, check_room
 from curator.state.account import Counting
@@ -44,21 +45,26 @@ class Party:
     folder
         Working directory; its standard error goes to a file there.
     environment
-        Additional environment.
+        Additional environment. What this process's says of a service's own TLS is not handed on: it is for others.
+    lives
+        How often it is started before it stays dead.
     """
 
-    def __init__(self, name: str, arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, arguments: list[str], folder: Path, environment: dict[str, str], lives: int = LIVES
+    ) -> None:
         self.name = name
         self._arguments = arguments
         self._folder = folder
         # Its standard input is a pipe that nobody writes to: it ends when this process ends, however that happens.
-        self._environment = {**os.environ, **environment, ENDS_WITH_STDIN: "1"}
+        inherited = {name: value for name, value in os.environ.items() if name not in OF_SERVICES}
+        self._environment = {**inherited, **environment, ENDS_WITH_STDIN: "1"}
         self._stopping = False
         self._changing = threading.Lock()
         self._said = threading.Condition()
         self._lines: list[str] = []
         self.process = self._start()
-        self._lives = LIVES
+        self._lives = lives
         self._watcher = threading.Thread(target=self._watch, daemon=True, name=f"watch-{name}")
         self._watcher.start()
 
@@ -82,8 +88,27 @@ class Party:
 
     def complaint(self) -> str:
         """Return the last line of its standard error."""
-        lines = self._errors.read_text("utf-8", errors="replace").strip().splitlines()
+        lines = self.logged().strip().splitlines()
         return lines[-1] if lines else "it said nothing"
+
+    @property
+    def said(self) -> list[str]:
+        """The lines on its standard output so far, of all its lives."""
+        with self._said:
+            return list(self._lines)
+
+    @property
+    def dead(self) -> bool:
+        """Whether it has died, and is not started again."""
+        return self._lives == 0
+
+    def let_die(self, *, for_good: bool) -> None:
+        """Start it again when it dies next, or leave it dead."""
+        self._stopping = for_good
+
+    def logged(self) -> str:
+        """Return what it has written on its standard error, in all its lives."""
+        return self._errors.read_text("utf-8", errors="replace")
 
     def stop(self) -> None:
         """End it: politely first, then for good."""
@@ -218,12 +243,25 @@ class Processes:
             self._started(parties)
             remote = Remote(address, tokens["TANDEM_OPERATOR_TOKEN"])
             try:
-                return remote.run(scenario, seed, run, on_progress)
+                return remote.run(scenario, seed, run, on_progress, lambda: _check_alive(parties))
             finally:
                 remote.close()
         finally:
             for party in reversed(parties.values()):
                 party.stop()
+
+
+def _check_alive(parties: dict[str, Party]) -> None:
+    """Wait no longer once a party stays dead: the run would wait for it for ever.
+
+    Raises
+    ------
+    PeerUnavailable
+        With the last line of its standard error.
+    """
+    for name, party in parties.items():
+        if party.dead:
+            raise PeerUnavailable(f"the {name} died again and again: {party.complaint()}")
 
 
 def free_port() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -138,10 +138,17 @@ class Remote:
     def check(self, scenario: ResolvedScenario) -> None:
         """Leave it to the parties there, who know their machines."""
 
-    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
-        """Carry a run to its end."""
+    def run(
+        self,
+        scenario: ResolvedScenario,
+        seed: int | None,
+        run: str,
+        on_progress: OnProgress,
+        look: Callable[[], None] = lambda: None,
+    ) -> Finished:
+        """Carry a run to its end; ``look`` is called at each look at it, and may end the waiting by what it raises."""
         self.create(scenario, seed, run)
-        return self.follow(run, on_progress)
+        return self.follow(run, on_progress, look)
 
     def create(self, scenario: ResolvedScenario, seed: int | None, run: str) -> None:
         """Create a run."""
@@ -150,11 +157,12 @@ class Remote:
         wanted = {"scenario": public(scenario), "seed": seed}
         self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
 
-    def follow(self, run: str, on_progress: OnProgress) -> Finished:
+    def follow(self, run: str, on_progress: OnProgress, look: Callable[[], None] = lambda: None) -> Finished:
         """Watch a run to its end, and fetch what it leaves."""
         path = f"/v1/runs/{run}"
         seen, result = 0, None
         while result is None:
+            look()
             state = self._client.document("GET", path, params={"after": seen}, headers=self._headers)
             try:
                 for note in state["progress"]:
@@ -168,7 +176,11 @@ class Remote:
         transcript = self._client.request("GET", f"{path}/transcript", headers=self._headers).text
         reports = tuple((q, self._reports(run, q)) for q in _questions(transcript))
         participants = self._client.request("GET", f"{path}/participants", headers=self._headers).content
-        return Finished(result, transcript, participants, reports, self._checkpoints(run, _entries(transcript)))
+        entries = _entries(transcript)
+        vouchers = b""
+        if entries and "vouchers" in entries[0].body:
+            vouchers = self._client.request("GET", f"{path}/vouchers", headers=self._headers).content
+        return Finished(result, transcript, participants, reports, self._checkpoints(run, entries), vouchers)
 
     def close(self) -> None:
         """Close all connections."""

@@ -77,7 +77,7 @@ def carry_out(
         finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
         # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
         answered = {**finished.result, "truth": None, "run": str(folder)}
-        left = finished.transcript, finished.participants, finished.reports, finished.checkpoints
+        left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
         write_run(folder, public(chosen), answered, *left)
         result = complete(finished.result, asked, facts["seed"], folder, on_progress, counting)
     result["seconds"]["total"] = round(time.monotonic() - began, 3)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 from common.core.errors import AlreadyAnswered, BadData, BadMessage
 from common.numerics.kernels import interpreted
@@ -13,11 +15,14 @@ from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.state import durable_secret, hold, write_durably
 from local_agent.answering import evaluate, noise_for, question_digest, randomize_one
+from local_agent.credential import held_credential
 from local_agent.policy import Policy, Question
 from local_agent.receipts import keep
 
 ANSWERED = "answered.json"
 """File in the state directory: what the one answer was, and what it cost."""
+SEAL = "sha256"
+"""Key in that file: of all the rest."""
 
 
 class Agent:
@@ -50,8 +55,12 @@ class Agent:
         self._record = record
         self._policy = policy
         self._lock = hold(folder)
-        self.identity = Identity.load_or_create(folder / "identity.key")
-        self._secret = durable_secret(folder / "secret.key")
+        try:
+            self.identity = Identity.load_or_create(folder / "identity.key")
+            self._secret = durable_secret(folder / "secret.key")
+        except BaseException:
+            self._lock.close()
+            raise
         self._folder = folder
         self._path = folder / ANSWERED
 
@@ -60,8 +69,8 @@ class Agent:
         self._lock.close()
 
     def enrolment(self) -> Signed:
-        """Return the signed request to be enrolled."""
-        message = messages.Enrolment(agents=1)
+        """Return the signed request to be enrolled, with the credential if there is one."""
+        message = messages.Enrolment(agents=1, credential=held_credential(self._folder))
         return self.identity.sign(message.KIND, message.wire())
 
     @property
@@ -72,7 +81,7 @@ class Agent:
     @property
     def report(self) -> Signed | None:
         """The one report of this person's life, if there is one: it may be sent again and again."""
-        return Signed.parse(json.loads(self._path.read_bytes())["report"]) if self.answered else None
+        return Signed.parse(self._stored()["report"]) if self.answered else None
 
     def keep_receipt(self, receipt: Signed) -> None:
         """Store the referee's receipt for the report."""
@@ -84,7 +93,7 @@ class Agent:
         """What the one answer has cost of the lifetime budget, and what is left, in words."""
         if not self.answered:
             return f"nothing is spent of the lifetime budget, epsilon {self._policy.epsilon:g}"
-        stored = json.loads(self._path.read_bytes())
+        stored = self._stored()
         epsilon = float(stored["epsilon"])
         whole = float(stored.get("lifetime", {"epsilon": self._policy.epsilon})["epsilon"])
         left = max(0.0, whole - epsilon) if math.isfinite(epsilon) else 0.0
@@ -127,7 +136,7 @@ class Agent:
         if messages.unpack_indices(asked.people).tolist() != [0] or slots.size != 1:
             raise BadMessage("an assignment to an individual agent names its one person, 0, and one slot")
         if self.answered:
-            stored = json.loads(self._path.read_bytes())
+            stored = self._stored()
             if stored["question"] != question.fingerprint:
                 raise AlreadyAnswered("this person has answered a question before; there is no second answer")
             return Signed.parse(stored["report"])
@@ -155,5 +164,31 @@ class Agent:
             "question": question.fingerprint,
             "report": signed.wire(),
         }
-        write_durably(self._path, json.dumps(spent).encode(), mode=0o600)
+        write_durably(self._path, json.dumps({**spent, SEAL: _digest(spent)}).encode(), mode=0o600)
         return signed
+
+    def _stored(self) -> dict[str, Any]:
+        """Return what the one answer was; a release up to 0.2.0 has not sealed it.
+
+        Raises
+        ------
+        BadData
+            If it cannot be read: this person has answered, and what is not known cannot be sent again.
+        """
+        try:
+            stored = dict(json.loads(self._path.read_bytes()))
+            seal = stored.pop(SEAL, None)
+            report = Signed.parse(stored["report"])
+            if seal in (None, _digest(stored)) and self.identity.sign(report.kind, report.message) == report:
+                return {"question": "", "epsilon": 0.0, **stored}
+        except (ValueError, KeyError, TypeError, RecursionError, BadMessage):
+            pass
+        raise BadData(
+            f"{self._path} was cut off or damaged: this person has answered, and does not answer again. Put the file "
+            f"back if you have it; the directory is of no other use"
+        )
+
+
+def _digest(stored: dict[str, Any]) -> str:
+    # Not of canonical JSON, which has no infinite epsilon.
+    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,7 @@
-"""Whether what an agent has sent is in the transcript of its run, by the referee's proof and a witness's word."""
+"""Whether what an agent has sent is in the transcript of its run, by the referee's proof and a witness's word.
+
+Whoever asks again also has the referee prove that the transcript goes on from where it was the last time.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from typing import Protocol
 
 from common.core.errors import Forged, NotFound, PatternViolation
 from common.wire.identity import Identity, Signed
-from common.wire.merkle import climbed
+from common.wire.merkle import climbed, extends
 from common.wire.receipts import Kept, Proof, ProofRequest, check_receipt
 from common.wire.transcript import Entry, check_entry
 from local_agent.receipts import Held, leaf_of
+from local_agent.shown import Shown
 
-INCLUDED, OPEN, UNSEEN, LEFT_OUT = "included", "open", "not witnessed", "left out"
+INCLUDED, OPEN, UNSEEN, LEFT_OUT, OTHER = "included", "open", "not witnessed", "left out", "another history"
 
 
 class ProvingPort(Protocol):
@@ -45,20 +49,31 @@ class Finding:
         ``included``; ``open``, where the referee says that the question takes answers still, or that no checkpoint is
         behind it yet; ``not witnessed``, where it is included in what the referee shows and the witness has not seen
         that yet; ``left out``, where the referee has signed a receipt and what it shows does not hold the report, or
-        is another history than the witness has seen.
+        is another history than the witness has seen; ``another history``, where it does not go on from what the
+        referee has shown before.
     why
         In words.
     witnesses
         Keys of the witnesses that know the transcript in which it is.
+    shown
+        What the referee has shown, to be kept for the next time; None where it has proven nothing.
     """
 
     held: Held
     status: str
     why: str
     witnesses: tuple[str, ...] = ()
+    shown: Shown | None = None
 
 
-def check(held: Held, identity: Identity, port: ProvingPort, referee: str, witness: SeenPort | None = None) -> Finding:
+def check(
+    held: Held,
+    identity: Identity,
+    port: ProvingPort,
+    referee: str,
+    witness: SeenPort | None = None,
+    before: Shown | None = None,
+) -> Finding:
     """Ask the referee to prove that a report is in its transcript, and check the proof.
 
     Parameters
@@ -69,6 +84,8 @@ def check(held: Held, identity: Identity, port: ProvingPort, referee: str, witne
         The referee's pinned key.
     witness
         Somebody who has kept checkpoints of the run, and is asked whether the proof leads to one of them.
+    before
+        What the referee has shown of the run before: what it shows now must go on from there.
 
     Raises
     ------
@@ -78,21 +95,38 @@ def check(held: Held, identity: Identity, port: ProvingPort, referee: str, witne
         If referee or witness do not answer.
     """
     check_receipt(held.receipt, held.report, referee)
-    request = ProofRequest(participant=identity.public, run=held.run, question=held.question)
+    since = None if before is None else before.kept.said(referee).entries
+    request = ProofRequest(participant=identity.public, run=held.run, question=held.question, since=since)
+    proven = before is not None and held.question in before.questions
     try:
         proof = port.proof(identity.sign(request.KIND, request.wire()))
-    except PatternViolation as error:
-        return Finding(held, OPEN, error.detail)
-    except NotFound as error:
-        waits = "ask again later" in error.detail
+    except (PatternViolation, NotFound) as error:
+        if proven:
+            return Finding(held, OTHER, f"the referee has proven this report before, and now says: {error.detail}")
+        waits = isinstance(error, PatternViolation) or "ask again later" in error.detail
         return Finding(held, OPEN if waits else LEFT_OUT, error.detail)
     try:
         seen = _checked(held, proof, referee)
+        now = Shown(proof.kept, frozenset({held.question, *(() if before is None else before.questions)}))
+        if before is not None and (why := _breaks(before.kept, proof, referee)):
+            return Finding(held, OTHER, why, seen, now)
         known = witness is None or _known(proof.kept, witness, referee)
     except Forged as error:
         return Finding(held, LEFT_OUT, error.detail)
     why = f"entry {Entry.parse(proof.entry).index} of the transcript"
-    return Finding(held, INCLUDED if known else UNSEEN, why, seen)
+    return Finding(held, INCLUDED if known else UNSEEN, why, seen, now)
+
+
+def _breaks(before: Kept, proof: Proof, referee: str) -> str:
+    """Say why a proof's checkpoint does not go on from an older one; nothing if it does."""
+    old, new = before.said(referee), proof.kept.said(referee)
+    was = f"{old.entries} entries that end in {old.hash[:12]}..., and shows"
+    if new.entries < old.entries:
+        return f"the referee has shown {was} only {new.entries} now"
+    path = proof.consistency or ()
+    if not extends(old.root, old.entries, new.root, new.entries, path):
+        return f"the referee has shown {was} {new.entries} now, which do not begin with those"
+    return ""
 
 
 def _checked(held: Held, proof: Proof, referee: str) -> tuple[str, ...]:

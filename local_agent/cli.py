@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,8 @@ import typer
 
 from common.core.errors import BadData, BadInput, ConsentWithheld, Forged, TandemError
 from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
+from common.service.cli_tls import TlsCa
+from local_agent import cli_relay
 
 if TYPE_CHECKING:
     from common.vocabulary.records import Records
@@ -46,6 +49,15 @@ KeyOption = Annotated[
     typer.Option("--referee-key", help="The referee's public key (default: pin the one met first)."),
 ]
 
+RelayOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Ask through this relay (local-agent relay), and in no other way, so that the referee does not learn from "
+        "where; --referee is not dialled, and its key must be known.",
+    ),
+]
+
 
 @app.command("host")
 @fail_clearly
@@ -66,6 +78,10 @@ def host_command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of simulated people.", min=0)] = None,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
+    grant: Annotated[
+        Path | None,
+        typer.Option(help="An issuer's grant for this host (issuer grant); it is kept in the state directory."),
+    ] = None,
     workers: Annotated[
         int, typer.Option(help="Ray workers that draw simulated people and evaluate questions.", min=0)
     ] = 0,
@@ -75,6 +91,7 @@ def host_command(
             help="Show metrics on 127.0.0.1 at this port, 0 any free one (default: nowhere).", min=0, max=65535
         ),
     ] = None,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Host a population: enrol, poll, answer; until interrupted.
 
@@ -84,6 +101,7 @@ def host_command(
     from common.scenario import loading
     from common.wire.state import claim, user_state
     from local_agent.client import RefereeClient
+    from local_agent.credential import keep_grant
     from local_agent.host import Host
     from local_agent.metrics import exposed
     from local_agent.setup import open_population
@@ -94,6 +112,8 @@ def host_command(
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)
         population = open_population(chosen, state, seed, key, agents, workers)
+        if grant is not None:
+            keep_grant(state, population.identity, grant, len(population))
         with closing(Host(population, client, key)) as connection:
             enrolled = connection.enrol(token)
             claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
@@ -124,6 +144,8 @@ def answer_command(
     yes: Annotated[
         bool, typer.Option("--yes", help="Agree beforehand, for scripts: to one question of at most --epsilon.")
     ] = False,
+    relay: RelayOption = None,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Show what a referee asks about one person, ask for consent, and answer at most one question; then stop.
 
@@ -131,7 +153,6 @@ def answer_command(
     """
     from common.wire.state import user_state
     from local_agent.agent import ANSWERED, Agent
-    from local_agent.client import RefereeClient
     from local_agent.consent import Consent, check_terminal
     from local_agent.host import Host
     from local_agent.journal import Journal
@@ -147,13 +168,14 @@ def answer_command(
     def delay() -> float:
         return secrets.randbelow(1 << 20) / (1 << 20) * max_delay
 
-    with closing(RefereeClient(referee, patience=patience)) as client:
+    asked = referee if relay is None else f"{relay} (a relay stands there)"
+    with closing(_reached(referee, relay, referee_key or _written(state), patience)) as client:
         policy = Policy(_pin(state, referee_key, client), epsilon)
         agent, journal = Agent(person, policy, state), Journal(state)
-        consent = Consent(referee, policy, journal, typer.echo, lambda: yes or typer.confirm("Answer this question?"))
+        consent = Consent(asked, policy, journal, typer.echo, lambda: yes or typer.confirm("Answer this question?"))
         with closing(Host(agent, client, policy.referee, delay, consent=consent)) as connection:
             connection.enrol(token)
-            journal.write("enrolled", referee=referee, key=policy.referee)
+            journal.write("enrolled", referee=asked, key=policy.referee)
             typer.echo("local-agent is enrolled and waits for its question")
             try:
                 _answer_until(connection, client, lambda: connection.finished, journal.refused)
@@ -164,6 +186,64 @@ def answer_command(
                 raise
             journal.write("answered", what_left=agent.left, cost=agent.spent)
         typer.echo(f"local-agent has answered; {agent.spent}; what left: {agent.left}")
+
+
+@app.command("credential")
+@fail_clearly
+def credential_command(
+    issuer: Annotated[str, typer.Option(help="Address of the issuer.")],
+    code: Annotated[
+        str, typer.Option(envvar="TANDEM_INVITATION", help="The invitation code that the issuer gave this person.")
+    ],
+    issuer_key: Annotated[
+        Path, typer.Option(help="The issuer's public keys (its issuer.json), as everybody has them.", dir_okay=False)
+    ],
+    state: Annotated[
+        Path | None, typer.Option(help="State directory of the agent (default: agent, in this user's own).")
+    ] = None,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the issuer is away.")] = 60.0,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Get an issuer's credential for this agent, with which it enrols afterwards (local-agent answer).
+
+    The issuer knows whom it has invited, and signs without seeing for which agent; the referee sees the agent, and not
+    who was invited. Both together see times: let some pass between this and the enrolment.
+
+    Example: local-agent credential --issuer http://127.0.0.1:8011 --code ABCDEF-... --issuer-key issuer.json
+    """
+    from common.wire.identity import Identity
+    from common.wire.state import hold, user_state
+    from common.wire.vouching import read_issuer
+    from local_agent.client import IssuerClient
+    from local_agent.credential import obtain
+
+    state = (state or user_state() / "agent").absolute()
+    key = read_issuer(issuer_key)
+    with closing(hold(state)), closing(IssuerClient(issuer, patience=patience)) as client:
+        identity = Identity.load_or_create(state / "identity.key")
+        obtain(state, identity, client, code, key)
+    typer.echo(f"local-agent has a credential of issuer {key.fingerprint()[:16]}... for the key {identity.public}")
+
+
+@app.command("key")
+@fail_clearly
+def key_command(
+    state: Annotated[
+        Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
+    ] = None,
+) -> None:
+    """Print the public key of an agent or host, which is its name; one is made if there is none yet.
+
+    An issuer needs a host's key for a grant (issuer grant).
+
+    Example: local-agent key --state hospital
+    """
+    from common.wire.identity import Identity
+    from common.wire.state import user_state
+
+    state = (state or user_state() / "agent").absolute()
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    typer.echo(Identity.load_or_create(state / "identity.key").public)
 
 
 @app.command("log")
@@ -195,8 +275,10 @@ def check_command(
     state: Annotated[
         Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
     ] = None,
+    relay: RelayOption = None,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line a report.")] = False,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Check that what left this device is counted: the referee must prove it, for every receipt that it gave.
 
@@ -204,24 +286,38 @@ def check_command(
     referee shows, the receipt proves that it was left out: hand it to whoever audits the run (referee audit --receipt).
     The exit status is 1 then.
 
+    The newest checkpoint of each run stays in the state directory. Who checks again has the referee prove that the
+    history which it shows now begins with that: a referee that shows another one is found, with exit status 1.
+
     Example: local-agent check --referee http://127.0.0.1:8000
     """
     from common.core.plain import plain
     from common.service.witness_client import WitnessClient
     from common.wire.identity import Identity
     from common.wire.state import user_state
-    from local_agent.checking import LEFT_OUT, check
-    from local_agent.client import RefereeClient
-    from local_agent.receipts import held
+    from local_agent.checking import LEFT_OUT, OTHER, Finding, check
+    from local_agent.receipts import Held, held
+    from local_agent.shown import keep, shown
 
+    if relay is not None and witness is not None:
+        raise BadInput("--witness would be asked past --relay, from this device's address: give one of the two")
     state = (state or user_state() / "agent").absolute()
     receipts = list(held(state))
     key, identity = _written(state), Identity.load_or_create(state / "identity.key")
     if key is None:
         raise BadData(f"{state} has no pinned referee: name another directory with --state")
-    with closing(RefereeClient(referee, patience=patience)) as client, ExitStack() as opened:
+    with closing(_reached(referee, relay, key, patience)) as client, ExitStack() as opened:
         seen = None if witness is None else opened.enter_context(closing(WitnessClient(witness, patience=patience)))
-        found = [check(each, identity, client, key, seen) for each in receipts]
+
+        def checked(each: Held) -> Finding:
+            finding = check(each, identity, client, key, seen, shown(state, each.run))
+            if finding.shown is not None:
+                path = keep(state, each.run, finding.shown, other=finding.status == OTHER)
+                if finding.status == OTHER:
+                    finding = replace(finding, why=f"{finding.why}; both are kept, the other one in {path}")
+            return finding
+
+        found = [checked(each) for each in receipts]
     for each in found:
         facts = {
             "run": each.held.run,
@@ -237,7 +333,7 @@ def check_command(
         if each.status == LEFT_OUT:
             words += f"; the receipt that shows it: {each.held.path}"
         typer.echo(json.dumps(facts) if as_json else plain(words))
-    if any(each.status == LEFT_OUT for each in found):
+    if any(each.status in (LEFT_OUT, OTHER) for each in found):
         raise typer.Exit(1)
 
 
@@ -304,8 +400,25 @@ def read_record(path: Path) -> Records:
         return Records(features, np.array([tree["label"]], dtype=np.int8)).check()
     except (OSError, UnicodeDecodeError):
         raise BadData(f"{path} cannot be read as a JSON record") from None
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         raise BadData(f'{path} must hold {{"features": [numbers], "label": 1 or -1}}') from None
+
+
+def _reached(referee: str, relay: str | None, key: str | None, patience: float) -> RefereeClient:
+    """Return the referee as it is dialled: directly, or through a relay and in no other way.
+
+    Raises
+    ------
+    BadInput
+        If there is a relay, and no key of the referee: a relay could name its own as the referee's.
+    """
+    from local_agent.client import RefereeClient, RelayedClient
+
+    if relay is None:
+        return RefereeClient(referee, patience=patience)
+    if key is None:
+        raise BadInput("through a relay the referee's key cannot be learned safely: name it with --referee-key")
+    return RelayedClient(relay, key, patience=patience)
 
 
 def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
@@ -327,8 +440,10 @@ def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
 
 
 def _written(state: Path) -> str | None:
-    path = state / "referee" / "claim.json"
-    return str(json.loads(path.read_bytes())["referee"]) if path.exists() else None
+    from common.wire.state import claimed
+
+    found = claimed(state / "referee").get("referee")
+    return None if found is None else str(found)
 
 
 def _answer_until(
@@ -346,8 +461,17 @@ def _answer_until(
                 raise
             log.warning("%s: %s", error.title, error.detail)
             time.sleep(_AFTER_ERROR)
+        except OSError as error:
+            if connection.individual:
+                raise  # the person is told, and starts it again
+            # A disk that is full or read-only comes back; what was not stored has not left.
+            log.warning("nothing can be stored at present: %s", error)
+            time.sleep(_AFTER_ERROR)
         else:
             time.sleep(0.0 if busy else max(_BETWEEN_POLLS, client.pause))
+
+
+cli_relay.add_to(app)
 
 
 def main() -> None:

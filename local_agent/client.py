@@ -1,10 +1,14 @@
-"""The referee over HTTP, as agents see it. They dial; nobody can dial them."""
+"""The referee and the issuer over HTTP, as agents see them. They dial; nobody can dial them."""
 
 from __future__ import annotations
 
+import httpx
+
+from common.core.errors import BadMessage, PeerMisbehaved
 from common.service.client import Client, read_signed_reply
 from common.wire.identity import Signed
 from common.wire.receipts import Proof
+from common.wire.vouching import IssuerKey
 
 MAX_PAUSE = 600.0
 """Seconds that an agent lets a referee wait before its next poll, at most."""
@@ -20,6 +24,7 @@ class RefereeClient(Client):
     """
 
     party = "referee"
+    insists = True
     pause = 0.0
 
     def key(self) -> str:
@@ -71,6 +76,49 @@ class RefereeClient(Client):
     def proof(self, signed: Signed) -> Proof:
         """Return the proof that a report is in the transcript, for a request that its sender has signed."""
         return Proof.parse(self.document("POST", "/v1/proofs", content=signed.raw()))
+
+
+class IssuerClient(Client):
+    """:class:`local_agent.credential.IssuerPort` over HTTP."""
+
+    party = "issuer"
+
+    def key(self) -> IssuerKey:
+        """Return its public keys."""
+        try:
+            return IssuerKey.parse(self.document("GET", "/v1/issuer"))
+        except BadMessage as error:
+            raise PeerMisbehaved(f"{self.url} answers with no issuer's keys: {error.detail}") from None
+
+    def issue(self, code: str, request: bytes) -> bytes:
+        """Return the blind signature for a token request."""
+        headers = {"Authorization": f"Bearer {code}", "Content-Type": "application/private-token-request"}
+        return self.request("POST", "/v1/token-requests", content=request, headers=headers).content
+
+
+class RelayedClient(RefereeClient):
+    """The same through a relay (RFC 9458): the referee does not learn from where, and the relay does not learn what.
+
+    Parameters
+    ----------
+    relay
+        Address of the relay; nothing else is dialled.
+    referee
+        The referee's pinned key. It cannot be learned through a relay, which could put its own in the place.
+    patience
+        Seconds to keep trying while nobody answers.
+    carrier
+        Of :class:`~common.service.oblivious.transport.ThroughRelay`.
+    """
+
+    party = "referee behind the relay"
+
+    def __init__(
+        self, relay: str, referee: str, *, patience: float = 60.0, carrier: httpx.BaseTransport | None = None
+    ) -> None:
+        from common.service.oblivious.transport import ThroughRelay  # only where somebody asks
+
+        super().__init__(relay, patience=patience, transport=ThroughRelay(relay, referee, carrier))
 
 
 def _seconds(text: str) -> float:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from common.core.errors import BadInput, ConsentWithheld
-from common.core.plain import plain
+from common.core.plain import in_columns
 from common.privacy.guarantee import of_agent
 from common.privacy.wording import best_guess, formula, in_words
+from common.service.cli import has_terminal
 from local_agent.journal import Journal
 from local_agent.policy import Policy, Question
-
-_WIDTH = 96
-_NAME = 16
 
 
 @dataclass(frozen=True)
@@ -99,14 +95,7 @@ def described(question: Question, address: str, policy: Policy) -> str:
         "Please note": "the referee learns whether you agree. Decide by what is asked and what it costs, not by what "
         "your record would answer.",
     }
-    lines = [plain(f"{name:<{_NAME}}  {text}") for name, text in parts.items()]
-    indent = " " * (_NAME + 2)
-    return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False) for line in lines)
-
-
-def has_terminal() -> bool:
-    """Tell whether a person can read the question, and answer it."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return in_columns(parts)
 
 
 def check_terminal(yes: bool) -> None:

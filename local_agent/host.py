@@ -121,7 +121,9 @@ class Host:
     def _take_up(self, assignment: Signed, run: str) -> bool:
         """Answer or decline a question of the pinned referee."""
         if run not in self._configurations:
-            self._configurations[run] = self._port.configuration(run)
+            found = self._port.configuration(run)
+            verify(found, messages.Configuration.KIND, self._referee, PINNED)  # what was changed on its way is not kept
+            self._configurations[run] = found
         try:
             if not self._agreed(assignment, self._configurations[run]):
                 return False

@@ -11,6 +11,7 @@ from typing import Any
 
 from common.core.errors import BadData, ConsentWithheld, PeerError, TandemError
 from common.core.plain import plain
+from common.wire.state import sync_folder
 
 NAME = "log.jsonl"
 """The file in the agent's state directory."""
@@ -49,6 +50,8 @@ class Journal:
             cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
             os.write(descriptor, b"\n" * cut + json.dumps(entry).encode() + b"\n")
             os.fsync(descriptor)
+            if size == 0:
+                sync_folder(self._path.parent)
         finally:
             os.close(descriptor)
 

@@ -21,9 +21,10 @@ from common.vocabulary import masks
 from common.vocabulary.packing import pack_answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
-from common.wire.state import hold, write_durably
-from local_agent import receipts
+from common.wire.state import hold, make_folder
+from local_agent import answered, receipts
 from local_agent.asking import Values, answer_together, evaluated
+from local_agent.credential import held_grant
 from local_agent.mass import answer_mass, blocks
 from local_agent.policy import Policy, Question
 
@@ -52,6 +53,8 @@ class Population:
     ------
     BadInput
         If another process works on the same folder.
+    BadData
+        If what it says of who was asked was damaged.
     """
 
     def __init__(
@@ -69,19 +72,18 @@ class Population:
         self._policy = policy
         self._lock = hold(folder)
         self._folder = folder / "answered"
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._folder, mode=0o700)
         self._source = source
         self._dropout = dropout
         self._seed = seed
         self._values = values
-        self.identity = Identity.load_or_create(folder / "identity.key")
         self._first = 0
-        self._answered = np.zeros(len(population), dtype=np.bool_)
-        for path in self._folder.glob("*.people"):
-            self._answered[np.frombuffer(path.read_bytes(), dtype="<u4")] = True
-        for path in self._folder.glob("*.mask"):
-            mask = np.frombuffer(path.read_bytes(), dtype=np.uint8)
-            self._answered |= np.unpackbits(mask, count=len(population)).astype(np.bool_)
+        try:
+            self.identity = Identity.load_or_create(folder / "identity.key")
+            self._answered = answered.everybody_asked(self._folder, len(population))
+        except BaseException:
+            self._lock.close()
+            raise
 
     def __len__(self) -> int:
         return len(self._population)
@@ -111,7 +113,7 @@ class Population:
 
     def enrolment(self) -> Signed:
         """Return the signed request to be enrolled."""
-        message = messages.Enrolment(agents=len(self))
+        message = messages.Enrolment(agents=len(self), grant=held_grant(self._folder.parent))
         return self.identity.sign(message.KIND, message.wire())
 
     def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
@@ -131,18 +133,18 @@ class Population:
         question = self._policy.check(assignment, configuration, self._population.dimension)
         asked = question.assignment
         stored = self._folder / f"{asked.run}-{asked.question}-{question.fingerprint[:32]}"
-        if stored.with_suffix(".report").exists():
-            header, _, body = stored.with_suffix(".report").read_bytes().partition(b"\n")
-            return Signed.model_validate_json(header), body
+        known = answered.report(stored.with_suffix(answered.REPORT), self.identity)
+        if known is not None:
+            return known
         if isinstance(asked, messages.MassAssignment):
             return self._answer_mass(question, asked, stored)
-        people, slots = self._asked(asked, stored.with_suffix(".people"))
+        people, slots = self._asked(asked, stored.with_suffix(answered.PEOPLE))
         body = self._pack(question, people, slots)
         signed = self._signed(asked, len(people), body)
         # The people first: once their answers exist anywhere, nobody may ask them again.
-        write_durably(stored.with_suffix(".people"), people.astype("<u4").tobytes(), mode=0o600)
+        answered.keep_asked(stored.with_suffix(answered.PEOPLE), people.astype("<u4").tobytes())
         self._answered[people] = True
-        _keep(stored, signed, body)
+        answered.keep_report(stored.with_suffix(answered.REPORT), signed, body)
         return signed, body
 
     def _answer_mass(self, question: Question, asked: messages.MassAssignment, stored: Path) -> tuple[Signed, bytes]:
@@ -150,16 +152,16 @@ class Population:
         count = masks.ones(mask)
         if count == 0 or asked.slot + count > messages.MAX_AGENTS:
             raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
-        own = stored.with_suffix(".mask")
+        own = stored.with_suffix(answered.MASK)
         self._check_fresh(int(masks.ones(np.packbits(self._answered) & mask)), own, mask.tobytes())
         what = question.query, question.mechanism, self._population
         answers = answer_mass(*what, mask, asked.slot, self._source, self._values)
         speaks = np.concatenate([self._speaks(people) for people, _ in blocks(mask, asked.slot)])
         body = pack_answers(speaks, answers, question.mechanism.answer_kind(question.query.domain))
         signed = self._signed(asked, count, body)
-        write_durably(own, mask.tobytes(), mode=0o600)
+        answered.keep_asked(own, mask.tobytes())
         self._answered |= np.unpackbits(mask, count=len(self)).astype(np.bool_)
-        _keep(stored, signed, body)
+        answered.keep_report(stored.with_suffix(answered.REPORT), signed, body)
         return signed, body
 
     def _signed(self, asked: messages.AnyAssignment, people: int, body: bytes) -> Signed:
@@ -183,14 +185,14 @@ class Population:
         self._check_fresh(int(self._answered[people].sum()), own, people.astype("<u4").tobytes())
         return people, slots
 
-    def _check_fresh(self, answered: int, own: Path, recorded: bytes) -> None:
+    def _check_fresh(self, before: int, own: Path, recorded: bytes) -> None:
         """Refuse people of whom some have answered.
 
         A crash may have cut off exactly this question between recording the people and storing the report. Nothing
         but this question may resume it: a changed one would be a second answer of the same people.
         """
-        if answered and not (own.exists() and own.read_bytes() == recorded):
-            raise AlreadyAnswered(f"{answered} of the people asked have answered before")
+        if before and not (own.exists() and answered.asked(own) == recorded):
+            raise AlreadyAnswered(f"{before} of the people asked have answered before")
 
     def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
         what = question.query, question.mechanism, self._population
@@ -204,7 +206,3 @@ class Population:
         words = np.empty((len(people), 1), dtype=np.uint64)
         fill_words(stream(self._seed, 0), self._first + people, words)
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
-
-
-def _keep(stored: Path, signed: Signed, body: bytes) -> None:
-    write_durably(stored.with_suffix(".report"), signed.model_dump_json().encode() + b"\n" + body, mode=0o600)

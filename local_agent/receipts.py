@@ -11,7 +11,7 @@ from typing import Any
 
 from common.core.errors import BadData, BadMessage
 from common.wire.identity import Signed
-from common.wire.state import write_durably
+from common.wire.state import make_folder, write_durably
 
 FOLDER = "receipts"
 """Folder in the agent's state directory."""
@@ -60,7 +60,7 @@ def keep(folder: Path, receipt: Signed, report: Signed, body: bytes | None = Non
     leaf = "" if body is None else leaf_of(report, body).hex()
     what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf}
     path = folder / FOLDER / f"{report.message['run']}-{report.message['question']}.json"
-    path.parent.mkdir(exist_ok=True, mode=0o700)
+    make_folder(path.parent, mode=0o700)
     write_durably(path, json.dumps(what).encode(), mode=0o600)
 
 
@@ -98,5 +98,5 @@ def read(path: Path) -> Held:
     try:
         tree = json.loads(path.read_bytes())
         return Held(path, Signed.parse(tree["receipt"]), Signed.parse(tree["report"]), str(tree["leaf"]))
-    except (OSError, ValueError, KeyError, TypeError, BadMessage):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, BadMessage):
         raise BadData(f"{path} is no receipt: it was edited, or is another file") from None

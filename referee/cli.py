@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from common.service.cli import application, fail_clearly, log_plainly
+from common.service.cli_tls import TlsCa
 from referee import cli_data, cli_models, cli_report, cli_services
 
 app = application(
@@ -56,6 +57,7 @@ def run_command(
         bool, typer.Option("--ephemeral", help="Charge nobody: for experiments on public records only.")
     ] = False,
     as_json: AsJson = False,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Run a scenario to its result, and leave a run folder that can be audited.
 
@@ -153,7 +155,9 @@ RunArgument = Annotated[str, typer.Argument(help="Name of a run, as referee runs
 
 @app.command("runs")
 @fail_clearly
-def runs_command(token: OperatorToken, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False) -> None:
+def runs_command(
+    token: OperatorToken, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False, tls_ca: TlsCa = None
+) -> None:
     """List a referee's runs, oldest first: how each stands, and who or what it waits for.
 
     Example: TANDEM_OPERATOR_TOKEN=... referee runs --url http://127.0.0.1:8000
@@ -169,7 +173,11 @@ def runs_command(token: OperatorToken, url: Url = "http://127.0.0.1:8000", as_js
 @app.command("cancel")
 @fail_clearly
 def cancel_command(
-    run: RunArgument, token: OperatorToken, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False
+    run: RunArgument,
+    token: OperatorToken,
+    url: Url = "http://127.0.0.1:8000",
+    as_json: AsJson = False,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Cancel a run, and wait until it has ended: at once if it has not begun, else before its next message.
 
@@ -193,6 +201,7 @@ def logs_command(
     token: OperatorToken,
     url: Url = "http://127.0.0.1:8000",
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Print what a run has done so far: a line for each entry of its transcript, and what it says of its progress.
 
@@ -252,6 +261,7 @@ def load_test_command(
         ),
     ] = False,
     as_json: AsJson = False,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Load a referee with very many agents, and check that what it acknowledged is stored and counted.
 
@@ -300,7 +310,11 @@ def audit_command(
     referee_key: Annotated[str | None, typer.Option(help="The referee's key, if you know it from elsewhere.")] = None,
     curator_key: Annotated[str | None, typer.Option(help="The curator's key, if you know it from elsewhere.")] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail where a key is not given, or a witness has not seen the end.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="Fail where a key is not given, a witness has not seen the end, or nobody vouches for who answered.",
+        ),
     ] = False,
     witness: Annotated[
         str | None, typer.Option(metavar="URL", help="A witness, asked whether it has seen another history of the run.")
@@ -311,23 +325,44 @@ def audit_command(
             metavar="PATH", help="An agent's receipt, or a directory of them: each must be among the reports."
         ),
     ] = None,
+    checkpoint: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="A checkpoint that local-agent check has kept, or a directory: each must be of this run.",
+        ),
+    ] = None,
+    issuer: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Public keys of an issuer, if you know them from elsewhere: who vouches. Repeatable."
+        ),
+    ] = None,
     as_json: AsJson = False,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Verify a run folder: chain, signatures, order, answers, replay, privacy cost; offline, unless a witness is asked.
 
-    What remains possible is printed, too: whose keys are not known from elsewhere, who says that there are people, and
+    What remains possible is printed, too: whose keys are not known from elsewhere, who vouches for people, and
     what the answer would be worth were those who kept silent to disagree.
 
     Example: referee audit runs/ball-20260101-120000
     """
-    from referee.audit.audit import audit
-    from referee.audit.history import receipts_at
-    from referee.view import show
-    from referee.view.witnessing import seen_by
+    from dataclasses import replace
 
-    seen = [] if witness is None else seen_by(witness, run)
+    from common.wire.vouching import read_issuer
+    from referee.audit.audit import audit
+    from referee.audit.history import checkpoints_at, receipts_at
+    from referee.view import show
+    from referee.view.witnessing import Seen, seen_by
+
+    seen = Seen([], ()) if witness is None else seen_by(witness, run)
     receipts = receipts_at(receipt or ())
-    found = audit(run, referee_key, curator_key, strict=strict, receipts=receipts, seen=seen)
+    shown = checkpoints_at(checkpoint or ())
+    issuers = [read_issuer(path) for path in issuer or ()]
+    told: dict[str, Any] = {"receipts": receipts, "seen": seen.kept, "shown": shown, "issuers": issuers}
+    found = audit(run, referee_key, curator_key, strict=strict, **told)
+    found = replace(found, history=replace(found.history, others=seen.others))
     if as_json:
         typer.echo(json.dumps(show.audit_document(found)))
     else:

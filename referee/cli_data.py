@@ -91,6 +91,8 @@ def check_command(
 
     chosen = loading.load(scenario, sets)
     people, wanted = (chosen.source, chosen.curator.n) if side == "S" else (chosen.target, chosen.agents.count)
+    if people.table is not None and people.table.contributed:
+        raise BadScenario(f"side {side} of {chosen.name} contributes: each record is checked before it is sent")
     if people.table is None or chosen.data is None:
         raise BadScenario(f"side {side} of {chosen.name} has simulated people: there is no table to check")
     found = examine(locate(chosen.data), people.table, None if wanted == PLAN else int(wanted))

@@ -1,15 +1,16 @@
-"""The commands of what runs for long: ``referee serve``, ``referee witness``, and ``referee backup`` of the former."""
+"""The commands of what runs for long: ``referee serve``, ``referee witness``, and their certificates and backups."""
 
 from __future__ import annotations
 
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from common.service.cli import end_with_stdin, fail_clearly
+from common.service.cli_tls import TlsCa, TlsCert, TlsClientCert, TlsClientKey, TlsKey, serving
 
 
 @fail_clearly
@@ -45,7 +46,9 @@ def serve_command(
     ] = 10.0,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8000,
-    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the curator is away.", min=0)] = 300.0,
+    patience: Annotated[
+        float, typer.Option(help="Seconds after which a run says that it waits for a curator that is away.", min=0)
+    ] = 300.0,
     max_individuals: Annotated[int, typer.Option(help="Individuals' keys that may enrol.", min=0)] = 10_000_000,
     max_hosts: Annotated[int, typer.Option(help="Population hosts that may enrol.", min=0)] = 1_000,
     people_per_host: Annotated[int, typer.Option(help="People that one host may bring.", min=1)] = 100_000_000,
@@ -64,6 +67,27 @@ def serve_command(
             metavar="URL", help="A witness of every run (referee witness); its token: TANDEM_WITNESS_TOKEN. Repeatable."
         ),
     ] = None,
+    curator_patience: Annotated[
+        float,
+        typer.Option(help="Seconds for which a run waits for one answer of the curator, and then fails.", min=1.0),
+    ] = 86_400.0,
+    beacon: Annotated[
+        bool,
+        typer.Option("--beacon", help="Have what the witnesses sign take part in the order in which agents are asked."),
+    ] = False,
+    issuer: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Public keys of an issuer (its issuer.json): whoever enrols must show its credential or grant. "
+            "Repeatable; alike for all processes.",
+        ),
+    ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
+    tls_client_cert: TlsClientCert = None,
+    tls_client_key: TlsClientKey = None,
 ) -> None:
     """Serve: enrol agents, take runs, drive them; a run that a crash cut off is taken up at once.
 
@@ -77,6 +101,7 @@ def serve_command(
     from common.service.app import listen, metrics_token, serve
     from common.service.witness_client import TOKEN, WitnessClient
     from common.wire.state import user_state
+    from common.wire.vouching import read_issuer
     from referee.collection.registrar import Caps
     from referee.collection.signatures import compiled
     from referee.service.app import referee_app
@@ -87,6 +112,7 @@ def serve_command(
     from referee.service.runner import Runner
 
     end_with_stdin()
+    tls = serving("referee", tls_cert, tls_key)
     if role not in ("both", "ingest"):
         raise typer.BadParameter(f"the role is both or ingest, found {role!r}")
     purposes = ("enrolment", "operator", "individual")
@@ -99,10 +125,15 @@ def serve_command(
     with ExitStack() as unless_it_starts:
         listener = unless_it_starts.enter_context(listen(host, port))
         client = CuratorClient(curator, patience=patience)
+        client.meet()
         caps = Caps(max_individuals, max_hosts, people_per_host)
         folder = (state or user_state() / "referee").absolute()
         watching = [WitnessClient(url, os.environ.get(TOKEN, "")) for url in witness or ()]
-        referee = Referee(folder, client, database=database, caps=caps, key=key, lease=lease, witnesses=watching)
+        if beacon and not watching:
+            raise BadInput("--beacon takes the words of witnesses, and there are none: name them with --witness URL")
+        ways: dict[str, Any] = {"database": database, "caps": caps, "key": key, "lease": lease}
+        ways |= {"curator_patience": curator_patience, "issuers": [read_issuer(path) for path in issuer or ()]}
+        referee = Referee(folder, client, witnesses=watching, beacon=beacon, **ways)
         client.identity = referee.identity
         unless_it_starts.callback(referee.close)
         if token := metrics_token():
@@ -118,9 +149,10 @@ def serve_command(
         runner.start()
     with ExitStack() as beside:
         if page is not None:
-            own = f"http://{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{listener.getsockname()[1]}"  # noqa: S104
+            here = "127.0.0.1" if host in ("0.0.0.0", "") else host  # noqa: S104
+            own = f"{'http' if tls is None else 'https'}://{here}:{listener.getsockname()[1]}"
             beside.enter_context(page_beside(own, tokens["operator"], page))
-        serve(referee_app(referee, runner), listener, "referee")
+        serve(referee_app(referee, runner), listener, "referee", tls)
     runner.stop()
 
 
@@ -129,6 +161,8 @@ def witness_command(
     state: Annotated[Path, typer.Option(help="Directory of what it keeps, on another machine than theirs.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8010,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Keep the heads of curators' ledgers and the checkpoints of referees' runs, so that nobody can go back in silence.
 
@@ -146,8 +180,38 @@ def witness_command(
     token = os.environ.get("TANDEM_WITNESS_TOKEN", "")
     if len(token) < 8:
         raise BadInput("TANDEM_WITNESS_TOKEN must be set in the environment, with at least 8 characters")
+    tls = serving("witness", tls_cert, tls_key)
     with listen(host, port) as listener:
-        serve(witness_app(state, token), listener, "witness")
+        serve(witness_app(state, token), listener, "witness", tls)
+
+
+@fail_clearly
+def certificates_command(
+    folder: Annotated[Path, typer.Argument(help="Directory of the authority and of all parties' certificates.")],
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="[PARTY=]NAME",
+            help="A further name or address under which services, or one of them (curator, referee, witness), are "
+            "dialled. Repeatable.",
+        ),
+    ] = None,
+    days: Annotated[int, typer.Option(help="Days for which new certificates hold.", min=1, max=3650)] = 397,
+) -> None:
+    """Make an authority of one's own, and certificates for TLS 1.3 between all parties of a deployment.
+
+    Each party is given its directory of these, and nothing else: curator, referee, witness, monitor (reads the
+    curator's metrics), public (agents, hosts, operators: the authority's certificate). authority stays here.
+    The same command again renews what ends within 30 days or is to have other names, and leaves the rest as it is.
+
+    Example: referee certificates tls --host curator=203.0.113.1 --host referee=203.0.113.2
+    """
+    from common.service.certificates import make_all, names_of
+
+    for made in make_all(folder, names_of(hosts or ()), days=days):
+        typer.echo(f"{'made' if made.fresh else 'kept'} {made.path}, which holds until {made.ends:%Y-%m-%d}")
+    typer.echo(f"hand each party its directory of {folder}; {folder / 'authority'} stays here, with its key")
 
 
 @fail_clearly
@@ -170,4 +234,5 @@ def add_to(app: typer.Typer) -> None:
     """Give an application these commands."""
     app.command("serve")(serve_command)
     app.command("witness")(witness_command)
+    app.command("certificates")(certificates_command)
     app.command("backup")(backup_command)

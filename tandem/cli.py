@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
+from common.service.cli_tls import TlsCa
 
 app = application(
     "Look at runs in a browser: what ran, what it cost in privacy, whether to trust the number.\n\n"
@@ -33,6 +34,7 @@ def ui_command(
     ] = "",
     host: Annotated[str, typer.Option(help="Address of this machine to listen on: 127.0.0.1 or ::1.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8100,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Serve a page about runs to browsers of this machine: run folders, the runs of a referee, plans.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,19 +25,25 @@ if TYPE_CHECKING:  # the parties are imported by the fixtures: only who uses one
 settings.register_profile("tandem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tandem")
 
+_NUMBERS = itertools.count()
+
 
 @pytest.fixture(autouse=True, scope="session")
-def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Let nothing that tests do, or processes that they start, write into the state directory of whoever runs them."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("xdg-state")))
-        yield
+        folder = tmp_path_factory.mktemp("xdg-state")
+        patched.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
 
 
 @pytest.fixture(autouse=True)
-def _people_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no test meet the people of another one."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
+def _people_of_their_own(_state_of_the_tests: Path) -> Iterator[None]:
+    """Let no test meet the people of another one; the folder is made by who writes into it, which few tests do."""
+    kept = os.environ["XDG_STATE_HOME"]
+    os.environ["XDG_STATE_HOME"] = str(_state_of_the_tests / str(next(_NUMBERS)))
+    yield
+    os.environ["XDG_STATE_HOME"] = kept
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,10 +54,23 @@ def pytest_configure(config: pytest.Config) -> None:
         share(Path(config.option.basetemp).parent / "compiling")
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the slow tests whatever needs a database server, and begin with what takes longest."""
+    for item in items:
+        cases = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        wanted = [*getattr(item, "fixturenames", ()), *(case for case in cases if isinstance(case, str))]
+        if "postgresql" in wanted:
+            item.add_marker(pytest.mark.slow)
+    # A group stays with one worker: begun last, it would go on when all others are done.
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("xdist_group", "slow")])
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Share out the largest loops among the workers of a large run, before any test waits for one."""
     from tests.compiling import MANY, compile_part
 
+    gc.freeze()  # ten thousand collected tests are no garbage: looking through them again and again takes time
     if "PYTEST_XDIST_WORKER" in os.environ and len(session.items) >= MANY:
         compile_part(int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
 

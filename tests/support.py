@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -17,6 +18,7 @@ from common.service.connections import Limits
 from common.wire import messages
 from common.wire.chain import Head
 from common.wire.identity import Identity, Signed
+from common.wire.vouching import IssuerKey
 from common.wire.witness import Witness
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
@@ -74,6 +76,9 @@ class _Gate:
     def open_run(self, signed: Signed) -> Signed:
         return self.curator.open_run(signed)
 
+    def open_share(self, signed: Signed) -> Signed:
+        return self.curator.open_share(signed)
+
     def perform(self, signed: Signed) -> Signed:
         if self.shut:
             raise Halted
@@ -81,6 +86,35 @@ class _Gate:
 
     def acknowledge(self, signed: Signed) -> None:
         self.curator.acknowledge(signed)
+
+
+class Curators:
+    """A curator for each run, since one has a budget for one run; ``opening`` opens it in a folder."""
+
+    def __init__(self, folder: Path, opening: Callable[[Path], Curator]) -> None:
+        self._folder, self._opening = folder, opening
+        self.of: dict[str, Curator] = {}
+
+    def _find(self, run: str) -> Curator:
+        if run not in self.of:
+            self.of[run] = self._opening(self._folder / run)
+        return self.of[run]
+
+    def open_run(self, signed: Signed) -> Signed:
+        return self._find(signed.message["run"]).open_run(signed)
+
+    def open_share(self, signed: Signed) -> Signed:
+        return self._find(signed.message["run"]).open_share(signed)
+
+    def perform(self, signed: Signed) -> Signed:
+        return self._find(signed.message["run"]).perform(signed)
+
+    def acknowledge(self, signed: Signed) -> None:
+        self._find(signed.message["run"]).acknowledge(signed)
+
+    def close(self) -> None:
+        for curator in self.of.values():
+            curator.close()
 
 
 class Bench:
@@ -99,6 +133,8 @@ class Bench:
         curator: Callable[[Curator], CuratorPort] = lambda curator: curator,
         witnesses: Sequence[Witness] = (),
         watching: Sequence[RunWitness] = (),
+        beacon: bool = False,
+        issuers: Sequence[IssuerKey] = (),
     ) -> None:
         self.folder = folder
         self.chosen = chosen or tiny()
@@ -107,8 +143,8 @@ class Bench:
         self._gate = _Gate(curator(self.curator))
         self.clock = Clock()
         database = database_of(folder)
-        ways = {"database": database, "wait": self.wait, "clock": self.clock}
-        self.referee = Referee(folder / "referee", self._gate, witnesses=watching, **ways)
+        ways: dict[str, Any] = {"database": database, "wait": self.wait, "clock": self.clock, "issuers": issuers}
+        self.referee = Referee(folder / "referee", self._gate, witnesses=watching, beacon=beacon, **ways)
         self.referee.allow("enrolment", TOKEN)
         self.population = open_population(
             self.chosen, folder / "agents", seed, self.referee.identity.public, self.chosen.agents.count - individuals
@@ -189,33 +225,38 @@ class Bench:
         assert result is not None
         reports = tuple((q.question, pack_reports(store.reports(q))) for q in store.questions(name))
         transcript = "".join(line + "\n" for line in store.entries(name))
-        return Finished(result, transcript, self.referee.participants(name), reports, tuple(self.referee.kept(name)))
+        kept, vouchers = tuple(self.referee.kept(name)), b"".join(self.referee.vouchers(name))
+        return Finished(result, transcript, self.referee.participants(name), reports, kept, vouchers)
 
 
 def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: Finished) -> Path:
     """Write the run folder that ``referee run`` writes."""
     result = {**finished.result, "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
-    left = finished.transcript, finished.participants, finished.reports, finished.checkpoints
+    left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
     write_run(folder, public(chosen), result, *left)
     return folder
 
 
 @contextmanager
-def served(app: FastAPI, limits: Limits = Limits(1000)) -> Iterator[str]:  # noqa: B008 - a value
+def served(
+    app: FastAPI,
+    limits: Limits = Limits(1000),  # noqa: B008 - a value
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[str]:
     """Serve an app on loopback from a thread; gives its address."""
     import threading
 
     listener = listen("127.0.0.1", 0)
-    serving = server(app, limits)
+    serving = server(app, limits, tls)
     serving.config.log_level, serving.config.timeout_graceful_shutdown = "critical", 1
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         serving.should_exit = True
         thread.join(20)
         listener.close()
 
 
-__all__ = ["ABOUT", "TINY", "TOKEN", "Bench", "Halted", "leave_folder", "seal", "served", "small", "tiny"]
+__all__ = ["ABOUT", "TINY", "TOKEN", "Bench", "Curators", "Halted", "leave_folder", "seal", "served", "small", "tiny"]

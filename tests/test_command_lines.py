@@ -210,7 +210,7 @@ def test_a_wrong_setting_claims_nothing_and_a_claim_that_was_cut_off_is_said_so(
     assert not folder.exists()
     folder.mkdir()
     (folder / "claim.json").write_text("{")
-    fails(referee_command, ["run", "ball", *SETS, "--output", str(folder)], 1, "cut off or edited")
+    fails(referee_command, ["run", "ball", *SETS, "--output", str(folder)], 1, "cut off, edited")
 
 
 @pytest.mark.parametrize("deployment", ["embedded", "processes"])

@@ -7,12 +7,14 @@ import pytest
 from benchmarks.house import PACKAGES, PICTURES, ROOT, arrows, circles, floors, needed, picture
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_pictures_in_the_documents_are_true(name):
     drawn = picture(arrows(ROOT, PICTURES[name]))
     assert (ROOT / "docs" / "pictures" / f"{name}.svg").read_text("utf-8") == drawn, "run python -m benchmarks.house"
 
 
+@pytest.mark.slow
 def test_there_is_no_circle_of_rooms():
     for packages in PICTURES.values():
         assert circles(arrows(ROOT, packages)) == set()

@@ -9,7 +9,7 @@ import pytest
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 ROOT = Path(__file__).parent.parent
-PARTIES = {"curator", "local_agent", "referee"}
+PARTIES = {"curator", "issuer", "local_agent", "referee"}
 
 
 def test_the_contracts_of_the_project_hold(monkeypatch, capsys):
@@ -28,6 +28,7 @@ def imported(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["common", *sorted(PARTIES)])
 def test_the_same_read_off_the_files_themselves(package):
     """A second reading that needs no tool: it also sees imports inside functions."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import schemathesis
 from fastapi import FastAPI
@@ -17,11 +18,21 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from common.service.oblivious.relay import relay_app
+from common.wire.oblivious.encapsulation import REQUEST_TYPE
+from curator.contributions.app import collecting_app
+from curator.contributions.collection import Collection
+from curator.contributions.opening import collecting
 from curator.service.app import curator_app
+from issuer.app import REQUEST as TOKEN_REQUEST
+from issuer.app import issuer_app
 from referee.service.app import referee_app
 from referee.service.runner import Runner
+from tests.curator.contributions.given import scenario as contributed
 from tests.support import TOKEN, Bench
+from tests.vouched import an_issuer
 
+schemathesis.serializer.alias(REQUEST_TYPE, "application/octet-stream")
 CHECKS = [
     checks.not_a_server_error,
     status_code_conformance,
@@ -42,7 +53,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with Bench(folder) as parties:
         parties.referee.allow("operator", TOKEN)
         parties.run()
-        yield parties
+        with an_issuer(folder / "issuer") as issuer:
+            setattr(parties, "issuer", issuer)  # noqa: B010 - for this page alone
+            yield parties
 
 
 def operations(app: FastAPI) -> list[str]:
@@ -55,8 +68,13 @@ CURATOR = [
     "PUT /v1/runs/{run}",
     "PUT /v1/runs/{run}/acknowledgement",
     "PUT /v1/runs/{run}/operations/{operation_id}",
+    "PUT /v1/runs/{run}/share",
 ]
+COLLECTING = ["GET /v1/contributions/offer", "POST /v1/contributions", "POST /v1/withdrawals"]
 REFEREE = [
+    "GET /.well-known/ohttp-gateway",
+    "POST /.well-known/ohttp-gateway",
+    "GET /v1/oblivious-keys",
     "GET /v1/health",
     "GET /v1/metrics",
     "GET /v1/referee",
@@ -64,30 +82,62 @@ REFEREE = [
     "GET /v1/runs/{run}/configuration",
     "GET /v1/runs/{run}/reports/{question}",
     "GET /v1/runs/{run}/transcript",
+    "GET /v1/runs/{run}/vouchers",
     "POST /v1/enrolments",
     "POST /v1/polls",
     "PUT /v1/packed-reports/{report_id}",
     "PUT /v1/reports/{report_id}",
     "PUT /v1/runs/{run}",
 ]
+RELAY = ["GET /v1/health", "GET /v1/oblivious-keys", "POST /v1/relay"]
+
+
+schemathesis.serializer.alias(TOKEN_REQUEST, "application/octet-stream")
+ISSUER = ["GET /v1/issuer", "POST /v1/token-requests"]
+SERVICES = {"curator": CURATOR, "referee": REFEREE, "issuer": ISSUER, "relay": RELAY}
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+    folder: Path = tmp_path_factory.mktemp("collecting")
+    with collecting(folder / "curator", contributed(folder), token=TOKEN) as found:
+        yield found
+
+
+@pytest.mark.parametrize("examples", [2, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("operation", COLLECTING)
+def test_whatever_is_sent_to_who_collects_it_answers_as_described(collection, operation, examples):
+    assert set(COLLECTING) <= set(operations(collecting_app(collection)))
+    check(collecting_app(collection), operation, examples)
+    assert collection.counts() == (0, 0)
 
 
 def app_of(party: str, bench: Bench) -> FastAPI:
-    return curator_app(bench.curator) if party == "curator" else referee_app(bench.referee, Runner(bench.referee))
+    if party == "issuer":
+        return issuer_app(bench.issuer, bench.folder)  # type: ignore[attr-defined]
+    if party == "curator":
+        return curator_app(bench.curator)
+    referee = referee_app(bench.referee, Runner(bench.referee))
+    return referee if party == "referee" else relay_app("http://referee.invalid", carrier=httpx.ASGITransport(referee))
 
 
 def test_nothing_is_left_out(bench):
     assert set(CURATOR) <= set(operations(app_of("curator", bench)))
     assert set(REFEREE) <= set(operations(app_of("referee", bench)))
+    assert set(ISSUER) <= set(operations(app_of("issuer", bench)))
+    assert set(RELAY) <= set(operations(app_of("relay", bench)))
 
 
 @pytest.mark.parametrize("examples", [2, pytest.param(50, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    ("party", "operation"), [*(("curator", name) for name in CURATOR), *(("referee", name) for name in REFEREE)]
-)
+@pytest.mark.parametrize(("party", "operation"), [(party, name) for party, names in SERVICES.items() for name in names])
 def test_whatever_is_sent_it_answers_as_described(bench, party, operation, examples):
+    check(app_of(party, bench), operation, examples)
+
+
+def check(app: FastAPI, operation: str, examples: int) -> None:
+    """Send so many examples of what an app says that it takes."""
     method, path = operation.split(" ")
-    schema = schemathesis.openapi.from_asgi("/openapi.json", app_of(party, bench))
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     seen: list[int] = []
 
     @settings(BOUNDED, max_examples=examples)

@@ -21,6 +21,7 @@ from common.service.cli import version
 from common.wire import version as wire_version
 from curator.cli import app as curator_command
 from deploy.catalogue import KINDS, explained, registered
+from issuer.cli import app as issuer_command
 from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command
 from referee.view import listing
@@ -28,7 +29,7 @@ from tandem.cli import app as tandem_command
 
 RUNNER = CliRunner()
 ROOT = Path(__file__).parents[1]
-COMMANDS = [referee_command, curator_command, agent_command, tandem_command]
+COMMANDS = [referee_command, curator_command, agent_command, issuer_command, tandem_command]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -120,7 +121,7 @@ def test_scenarios_are_listed_with_all_that_they_say_of_themselves():
 
 def every_command() -> Iterator[tuple[str, list[str], typer.Typer]]:
     """Go through all commands, also those below another one."""
-    for program, application in zip(("referee", "curator", "local-agent", "tandem"), COMMANDS, strict=True):
+    for program, application in zip(("referee", "curator", "local-agent", "issuer", "tandem"), COMMANDS, strict=True):
         waiting: list[tuple[list[str], Any]] = [([], typer.main.get_command(application))]
         while waiting:
             path, command = waiting.pop()
@@ -171,6 +172,7 @@ def test_commands_below_commands_are_gone_through_too():
     assert len(names) >= 27
 
 
+@pytest.mark.slow
 def test_a_party_that_cannot_start_says_why_also_below_a_deployment():
     """Its standard input is a pipe that a thread waits on; the last line of its complaint is what people see."""
     code = "from curator.cli import main; main()"

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("common", "curator", "local_agent", "referee", "deploy", "tandem", "tests", "benchmarks", "scenarios")
+PARTIES = ("curator", "issuer", "local_agent", "referee")
+PACKAGES = ("common", *PARTIES, "deploy", "tandem", "tests", "benchmarks", "scenarios")
 """Top-level packages whose imports count."""
 
 AREAS: dict[str, tuple[str, ...]] = {
@@ -56,7 +57,7 @@ AREAS: dict[str, tuple[str, ...]] = {
 ORDERED = ("ledger and curator", "agents", "operations")
 """Areas in which the order of statements is the guarantee: adjacent ones are exchanged there."""
 
-FAST = ("-m", "not slow and not docker")
+FAST = ("-m", "not slow and not thorough and not docker")
 """How pytest is told to leave out what is not in the fast tier."""
 OTHER_TIERS = ("tests/audit/", "tests/docker/", "tests/benchmarks/", "tests/tandem/")
 """Tests that take long, or that are about something else."""

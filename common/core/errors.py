@@ -9,7 +9,8 @@
     │   ├── BadFit                    an estimator's parameters or data, before anything is charged; a ValueError too
     │   ├── BrokenLedger              a ledger that was cut, edited or put back; nobody starts on it
     │   ├── BadMessage                a message of a peer: unknown field, wrong kind, non-finite number
-    │   │   └── VersionSkew           a peer speaks another version of the protocol
+    │   │   ├── VersionSkew           a peer speaks another version of the protocol
+    │   │   └── UnknownKey            encapsulated to a key that the gateway has not
     │   ├── TooLarge                  a request's body is larger than its resource can need
     │   ├── TooSlow                   a request's body did not come in time
     │   └── BadPlugin                 an installed plug-in: it cannot be imported, or its name is taken
@@ -17,10 +18,12 @@
     │   ├── BudgetExceeded            the curator's or an agent's privacy budget
     │   ├── PolicyRefused             outside a party's own policy (more steps, a kind it does not accept, ...)
     │   ├── ConsentWithheld           a person was asked whether to answer, and said no
+    │   ├── NotVouched                no issuer vouches for a participant
     │   ├── PatternViolation          not this party's turn: outside the protocol's message pattern
     │   ├── AlreadyAnswered           an agent asked or answering twice
     │   ├── Conflict                  same id, different content
     │   ├── RolledBack                a ledger that does not hold what was released before
+    │   ├── RunBegun                  the run has begun, and with it its sample is fixed
     │   └── ConfigurationMismatch     the digest of the run's configuration differs
     ├── Unauthorized                  missing or wrong token
     ├── Forged                        a signature does not verify, or an unexpected key signed
@@ -36,6 +39,8 @@
     ├── NotReady                      a service lacks something that its work needs: a database, room on its disk, ...
     └── PeerError                     the other side's fault
         ├── PeerUnavailable           nobody listens there, or it stopped answering
+        │   ├── PeerUntrusted         TLS does not show that it is the one, or it does not accept us
+        │   └── RelayUntrusted        a relay passed on what the pinned referee did not say
         └── PeerMisbehaved            it answered with something that no honest peer sends
 
 Bugs of our own are not in this tree: they stay ``AssertionError``, ``TypeError``, ... and are never translated.
@@ -115,6 +120,12 @@ class VersionSkew(BadMessage):
     problem, title, status = "version-skew", "Versions do not fit together", 409
 
 
+class UnknownKey(BadMessage):
+    """A request was encapsulated to a key, or with algorithms, that this gateway has not (RFC 9458, section 5.3)."""
+
+    problem, title, status = "ohttp-key", "Key configuration not acceptable", 400
+
+
 class BrokenLedger(BadInput):
     """A ledger that was cut off, edited, put back or copied: what it says of what was spent cannot be trusted."""
 
@@ -163,6 +174,12 @@ class ConsentWithheld(Refused):
     problem, title = "consent-withheld", "Not agreed to"
 
 
+class NotVouched(Refused):
+    """No issuer that is accepted here vouches that a participant is a person, or speaks for so many."""
+
+    problem, title = "not-vouched", "Nobody vouches for this participant"
+
+
 class PatternViolation(Refused):
     """Not allowed at this point of the protocol's message pattern."""
 
@@ -185,6 +202,12 @@ class RolledBack(Refused):
     """A ledger does not hold what was released before: it was put back, cut, or used twice."""
 
     problem, title, status = "rolled-back", "Ledger behind what was released", 409
+
+
+class RunBegun(Refused):
+    """The run has begun: who is in its sample can no longer change."""
+
+    problem, title, status = "run-begun", "Run has begun", 409
 
 
 class ConfigurationMismatch(Refused):
@@ -279,6 +302,18 @@ class PeerUnavailable(PeerError):
     """Nobody answers there."""
 
     problem, title, status = "peer-unavailable", "Peer unavailable", 503
+
+
+class PeerUntrusted(PeerUnavailable):
+    """Somebody listens there, and TLS does not show that it is the one that was meant; or it does not accept us."""
+
+    problem, title = "peer-untrusted", "Peer not trusted"
+
+
+class RelayUntrusted(PeerUnavailable):
+    """A relay passed on what the pinned referee did not say: it changed it, kept it, or put something in its place."""
+
+    problem, title = "relay-untrusted", "Relay not trusted"
 
 
 class PeerMisbehaved(PeerError):

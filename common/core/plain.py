@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import textwrap
 import unicodedata
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +14,7 @@ from common.core.about import present_run
 
 MAX_LENGTH = 2000
 """Characters that are shown of one text."""
+_WIDTH, _NAME = 96, 16
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode's categories of what is not seen, or changes how other characters are seen."""
 
@@ -26,6 +29,16 @@ def plain(text: str) -> str:
     if shown.isascii() and shown.isprintable():
         return shown
     return "".join(_visible(character) for character in shown)
+
+
+def in_columns(parts: Mapping[str, str]) -> str:
+    """Return named texts as a person reads them on a terminal: names on the left, texts broken into lines beside them.
+
+    Each is made plain before it is laid out.
+    """
+    lines = [plain(f"{name:<{_NAME}}  {text}") for name, text in parts.items()]
+    indent = " " * (_NAME + 2)
+    return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False) for line in lines)
 
 
 def _visible(character: str) -> str:

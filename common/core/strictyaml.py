@@ -17,7 +17,8 @@ def load(text: str) -> Any:
     Raises
     ------
     yaml.YAMLError
-        If it is not YAML, or a key is given twice.
+        If it is not YAML, a key is given twice, or a value is none: a number of thousands of digits, a date that no
+        calendar has.
     """
     loader = _Loader(text)
     try:
@@ -26,6 +27,8 @@ def load(text: str) -> Any:
             return None
         _check(tree, set())
         return loader.construct_document(tree)
+    except (ValueError, OverflowError, RecursionError) as error:  # a loader's own errors are none of these
+        raise yaml.constructor.ConstructorError(None, None, str(error)) from None
     finally:
         loader.dispose()
 

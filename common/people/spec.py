@@ -23,7 +23,12 @@ from common.people.tables import TableSource
 from common.vocabulary.records import Records
 
 if TYPE_CHECKING:
+    from common.people.tables.files import Piece
+    from common.people.tables.loading import Numbered
     from common.people.tables.notes import Notes
+
+    Contributed = Callable[[TableSource, Callable[[Piece], None] | None], Numbered]
+    """Opens what people contributed: returns their records and positions; calls with the rows as they were given."""
 
 _SHARE = 1 << 17
 """Simulated people that a thread draws before it asks for more."""
@@ -222,6 +227,7 @@ def open_records(
     order: RandomSource | None = None,
     *,
     counted: Callable[[Notes], None] | None = None,
+    contributed: Contributed | None = None,
 ) -> RecordSource:
     """Open the people that a section of a scenario describes.
 
@@ -240,11 +246,13 @@ def open_records(
         (:mod:`common.people.tables.sampling`); None: the seed decides it, for people who need no protection.
     counted
         Called with what the public rules did to a table's rows, which takes a little longer; private, as the rows are.
+    contributed
+        Opens the rows of a table of contributions. Nobody but the curator has them.
 
     Raises
     ------
     BadScenario
-        If a table is given without a directory, or a distribution without a size.
+        If a table is given without a directory, a distribution without a size, or contributions without their opener.
     BadData
         If a table cannot be read, or fewer than ``size`` of its people fit.
     """
@@ -252,22 +260,35 @@ def open_records(
         if size is None:
             raise BadScenario("how many people to simulate must be given, found no size")
         return SimulatedRecordSource(people.distribution, seed, size)
-    if people.table is None or data is None:
-        raise BadScenario("a table needs the directory of its files: give the scenario's key data")
-    from common.people.tables import numbered  # with all that reads tables, which simulated people do without
-    from common.people.tables.sampling import placed
-
     table = people.table
+    if table is None:
+        raise BadScenario("people come from a distribution or a table, found neither")
+    read = _reader(table, data, contributed)
+    from common.people.tables.sampling import placed  # with all that reads tables, which simulated people do without
+
     if counted is None:
-        found = numbered(data, table)
+        found = read(table, None)
     else:
         from common.people.tables.notes import Notes
 
         notes, columns = Notes(), frozenset(feature.column for feature in table.features)
-        found = numbered(data, table, lambda piece: notes.add(piece, table, columns))
+        found = read(table, lambda piece: notes.add(piece, table, columns))
         counted(notes)
     slots = placed(found.rows, size, RandomSource.seeded(seed, "people"), order)
     return TableRecordSource(found.records.take(slots))
+
+
+def _reader(table: TableSource, data: Path | None, contributed: Contributed | None) -> Contributed:
+    """Return what reads the rows of a table, wherever they are."""
+    if table.contributed:
+        if contributed is None:
+            raise BadScenario("these people contribute their records: nobody but their curator has them")
+        return contributed
+    if data is None:
+        raise BadScenario("a table needs the directory of its files: give the scenario's key data")
+    from common.people.tables import numbered
+
+    return partial(numbered, data)
 
 
 def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> Records:

@@ -206,6 +206,20 @@ class Scenario(Value):
         return self
 
     @model_validator(mode="after")
+    def _contributions_are_the_curators(self) -> Self:
+        """Let nobody but the curator's people contribute, to nobody but one process of the curator's."""
+        for name, side in (("target", self.target), ("public", self.public)):
+            if side is not None and side.table is not None and side.table.contributed:
+                raise ValueError(f"{name}.table: people contribute to the curator alone, which is source; give files")
+        if self.source.table is None or not self.source.table.contributed:
+            return self
+        if self.baselines:
+            raise ValueError("baselines read people's records beside the run, contributions stay with the curator")
+        if self.curator.storage.workers:
+            raise ValueError("curator.storage.workers: contributions stay in the curator's own process; leave it out")
+        return self
+
+    @model_validator(mode="after")
     def _nobody_twice(self) -> Self:
         if self.people == "simulated":
             return self

@@ -167,6 +167,9 @@ class AgentsSection(Value):
         First batch of a sequential test; later batches grow by half of what was already asked.
     dropout
         Simulated populations only: the share of agents that never answer.
+    liars
+        The largest share of the answers to a question that may be lies: tests and intervals then hold whatever these
+        say (:mod:`common.statistics.liars`). Where answers are bits only.
     deadline
         Seconds to wait for a batch before going on with fresh agents; one more for each 1,000 participants asked.
     """
@@ -177,6 +180,7 @@ class AgentsSection(Value):
     test: Literal["sequential", "fixed"] = "sequential"
     batch: int = Field(default=1000, ge=1, le=10_000_000)
     dropout: float = Field(default=0.0, ge=0, lt=1)
+    liars: float = Field(default=0.0, ge=0, lt=0.5, exclude_if=lambda share: share == 0.0)
     deadline: float = Field(default=60.0, gt=0)
 
     @property

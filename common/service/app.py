@@ -11,9 +11,11 @@ import hmac
 import logging
 import os
 import socket
+import ssl
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from typing import Any
 
 import uvicorn
@@ -28,9 +30,10 @@ from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.values import Value
 from common.service.bodies import Guarded, Receive
 from common.service.connections import Limits, raise_descriptors
-from common.service.edge import Edge, Handler, Scope, Send, fault, problem
+from common.service.edge import Call, Edge, Handler, Scope, Send, fault, problem
 from common.service.metrics import CONTENT_TYPE, Family, Sample, by_label, write
 from common.service.readiness import Check, Readiness, require
+from common.service.secured import Secured
 from common.service.shortway import ShortWay
 from common.wire.identity import Signed
 
@@ -124,8 +127,9 @@ def create_app(
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
-        app.edge.problems[TandemError.problem] += 1
-        return problem_response(fault(request.method, request.url.path, error))
+        refusal = fault(request.method, request.url.path, error)
+        app.edge.problems[refusal.problem] += 1
+        return problem_response(refusal)
 
     @app.get("/v1/health", summary="Is this service alive? Its loop answers")
     async def health() -> dict[str, str]:
@@ -187,11 +191,36 @@ async def read_signed(request: Request, kind: str) -> Signed:
     BadMessage
         If it is not one. (The signature itself is the domain's to verify.)
     """
-    raw = await request.body()
-    signed = await run_in_threadpool(lambda: Signed.parse(canonical.decode(raw)))
+    return await run_in_threadpool(signed_of, await request.body(), kind)
+
+
+def signed_of(raw: bytes, kind: str) -> Signed:
+    """Parse a signed message of a kind, strictly.
+
+    Raises
+    ------
+    BadMessage
+        As :func:`read_signed`.
+    """
+    signed = Signed.parse(canonical.decode(raw))
     if signed.kind != kind:
         raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
     return signed
+
+
+async def handled(handler: Handler, request: Request, first_line: bool = False) -> Response:
+    """Answer a request that the framework has routed as the edge does.
+
+    Parameters
+    ----------
+    first_line
+        Whether the handler wants the body's first line apart.
+    """
+    body = await request.body()
+    line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)
+    reply = await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body))
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
 
 
 def signed_body(kind: str) -> dict[str, Any]:
@@ -234,17 +263,32 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(app: Service, listener: socket.socket, name: str) -> None:
-    """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections."""
+def serve(app: Service, listener: socket.socket, name: str, tls: ssl.SSLContext | None = None) -> None:
+    """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections.
+
+    Parameters
+    ----------
+    tls
+        How connections are encrypted (:func:`common.service.tls.server_context`); None: not here.
+    """
     host, port = listener.getsockname()[:2]
-    print(f"{name} listens on http://{host}:{port}", flush=True)  # noqa: T201 - the one line that callers wait for
-    server(app, Limits(raise_descriptors())).run(sockets=[listener])
+    if tls is None and not ip_address(host).is_loopback:
+        log.warning(
+            "%s listens on %s without TLS: whoever carries the traffic can read tokens and answers. Start it with "
+            "--tls-cert (referee certificates makes one), or put a proxy that ends TLS in front",
+            name,
+            host,
+        )
+    scheme = "http" if tls is None else "https"
+    print(f"{name} listens on {scheme}://{host}:{port}", flush=True)  # noqa: T201 - the line that callers wait for
+    server(app, Limits(raise_descriptors()), tls).run(sockets=[listener])
     sys.stdout.flush()
 
 
-def server(app: Service, limits: Limits) -> uvicorn.Server:
+def server(app: Service, limits: Limits, tls: ssl.SSLContext | None = None) -> uvicorn.Server:
     """Return what serves an app, and holds its connections within limits."""
-    connection = type("Connection", (ShortWay,), {"limits": limits, "waiting": {}, "edge": app.edge})
+    known = {"limits": limits, "waiting": {}, "edge": app.edge, "tls": tls}
+    connection = type("Connection", (ShortWay if tls is None else Secured,), known)
     config = uvicorn.Config(
         app,
         http=connection,

@@ -113,7 +113,7 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
 def _database_errors() -> tuple[type[Exception], ...]:
     """Return what a database raises that cannot be used; nothing, if this process has loaded none."""
     loaded = sys.modules.get("sqlalchemy.exc")
-    return () if loaded is None else (loaded.OperationalError,)
+    return () if loaded is None else (loaded.DatabaseError,)
 
 
 def end_with_stdin() -> None:
@@ -127,6 +127,11 @@ def _end_at_eof() -> None:
     while os.read(0, 1 << 12):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def has_terminal() -> bool:
+    """Tell whether a person can read a question, and answer it."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _say(title: str, detail: str) -> None:

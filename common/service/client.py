@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Any, ClassVar
 
 import httpx
@@ -14,21 +15,26 @@ from common.core.errors import (
     CannotWrite,
     PeerMisbehaved,
     PeerUnavailable,
+    PeerUntrusted,
     Unauthorized,
     VersionSkew,
     from_document,
 )
+from common.service.tls import context_for, fault_of
 from common.wire.identity import Signed
 from common.wire.version import BEFORE, HEADER, check_stated, skew, stated
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; the last repeats."""
 
+_CARRIED = frozenset(("content-encoding", "content-length", "transfer-encoding"))
+
 
 class Client:
     """Requests to one service, which messages call :attr:`party`.
 
-    All of Tandem's requests are idempotent, so each may be repeated until it is answered.
+    All of Tandem's requests are idempotent, so each may be repeated until it is answered. Whether a peer can be trusted
+    is said at once at the first contact; later it is waited for like one that is away, as its certificate is renewed.
 
     Parameters
     ----------
@@ -44,10 +50,16 @@ class Client:
     Raises
     ------
     BadInput
-        If ``url`` is not an address of a web service.
+        If ``url`` is not an address of a web service, or a file that TLS needs cannot be used.
     """
 
     party: ClassVar[str] = "service"
+    shows: ClassVar[bool] = False
+    """Whether this process's client certificate is for this party: nobody else is told whose connection it is."""
+    most: ClassVar[int | None] = None
+    """Bytes of one answer, at most, once it is unpacked; None where it may be as large as it likes."""
+    insists: ClassVar[bool] = False
+    """Whether a service that is there and cannot store anything is asked again, like one that is away."""
 
     def __init__(
         self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None, timeout: float = 60.0
@@ -57,8 +69,10 @@ class Client:
         self.url = url.rstrip("/")
         self._patience = patience
         stating = {HEADER: stated()}
+        tls = context_for(self.url, party=self.party, shows=self.shows)
         ways: dict[str, Any] = {"timeout": timeout, "transport": transport, "trust_env": False}
-        self._client = httpx.Client(base_url=self.url, headers=stating, **ways)
+        self._client = httpx.Client(base_url=self.url, headers=stating, verify=tls is None or tls, **ways)
+        self._met = False
 
     def close(self) -> None:
         """Close all connections."""
@@ -75,9 +89,12 @@ class Client:
         Raises
         ------
         CannotWrite
-            If the service is there and cannot store anything at present: whoever asks decides how long to wait.
+            If the service is there and cannot store anything at present: whoever asks decides how long to wait. Where
+            the client insists, only if that is still so after the patience.
         PeerUnavailable
             If nobody answered within the patience.
+        PeerUntrusted
+            If TLS does not show that it is the service which is meant, or it does not accept our certificate.
         TandemError
             The error that the service reported, as its own type.
         """
@@ -86,22 +103,58 @@ class Client:
         while True:
             response: httpx.Response | None = None
             try:
-                response = self._client.request(method, path, **parts)
+                response = self._received(self._client.build_request(method, path, **parts))
             except (httpx.TransportError, httpx.InvalidURL) as error:
-                why = str(error) or type(error).__name__
+                why = self._fault(error)
+            self._met = self._met or response is not None
             if response is not None and response.status_code == 202:
                 began, attempt = time.monotonic(), 0
                 time.sleep(PAUSES[0])
                 continue
-            if response is not None and (response.status_code != 503 or _cannot_write(response)):
+            says_why = response is not None and response.status_code == 503 and _cannot_write(response)
+            if response is not None and (response.status_code != 503 or (says_why and not self.insists)):
                 return self._checked(response)
             if response is not None:
                 why = "it answers 503"
             pause = PAUSES[min(attempt, len(PAUSES) - 1)]
             attempt += 1
             if time.monotonic() - began + pause > patience:
+                if response is not None and says_why:
+                    return self._checked(response)
                 raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the {self.party} running there?")
             time.sleep(pause)
+
+    def _received(self, request: httpx.Request) -> httpx.Response:
+        """Send a request and return its whole response.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If it has more than :attr:`most` bytes.
+        """
+        if self.most is None:
+            return self._client.send(request)
+        response, body = self._client.send(request, stream=True), bytearray()
+        with closing(response):
+            for chunk in response.iter_bytes():
+                body += chunk
+                if len(body) > self.most:
+                    raise PeerMisbehaved(f"{self._peer} answers with more than {self.most >> 20} MiB")
+        headers = [(name, value) for name, value in response.headers.multi_items() if name not in _CARRIED]
+        return httpx.Response(response.status_code, headers=headers, content=bytes(body), request=request)
+
+    def _fault(self, error: Exception) -> str:
+        """Return why nobody answered.
+
+        Raises
+        ------
+        PeerUntrusted
+            If that is of TLS, and nobody has ever answered.
+        """
+        fault = fault_of(error)
+        if fault is not None and not self._met:
+            raise PeerUntrusted(f"the {self.party} at {self.url} {fault}")
+        return fault or str(error) or type(error).__name__
 
     @property
     def _peer(self) -> str:

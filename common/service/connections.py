@@ -11,11 +11,12 @@ import asyncio
 import logging
 import resource
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from common.core.errors import BadInput, Busy
+from common.core.errors import BadInput, Busy, TandemError
 from common.service.edge import problem
 
 log = logging.getLogger("tandem")
@@ -79,10 +80,12 @@ def raise_descriptors() -> int:
     return most
 
 
-def _full() -> bytes:
-    reply = problem(Busy("every connection is at work"))
-    head = [b"HTTP/1.1 503 Service Unavailable", b"connection: close", b"content-length: %d" % len(reply.body)]
-    head += [b"content-type: " + reply.kind, *(name + b": " + value for name, value in reply.headers)]
+def written(error: TandemError) -> bytes:
+    """Return the whole answer, as bytes, to somebody whose request is not read: the connection ends with it."""
+    reply = problem(error)
+    head = [b"HTTP/1.1 %d %s" % (reply.status, HTTPStatus(reply.status).phrase.encode()), b"connection: close"]
+    head += [b"content-length: %d" % len(reply.body), b"content-type: " + reply.kind]
+    head += [name + b": " + value for name, value in reply.headers]
     return b"\r\n".join([*head, b"", reply.body])
 
 
@@ -112,12 +115,16 @@ class Guarded(HttpToolsProtocol):
         if len(self.connections) > self.limits.connections:
             longest = next(iter(self.waiting), None)
             if longest is None:
-                transport.write(_full())
-                transport.close()
+                self.turn_away(transport)
                 return
             del self.waiting[longest]
             longest.transport.abort()
         self._await_head()
+
+    def turn_away(self, transport: asyncio.Transport) -> None:
+        """Answer somebody for whom there is no place."""
+        transport.write(written(Busy("every connection is at work")))
+        transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place up."""

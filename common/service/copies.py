@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from common.core.errors import BadInput
+from common.wire.state import make_folder
 
 
 def place_for_copy(copy: Path) -> None:
@@ -19,7 +20,7 @@ def place_for_copy(copy: Path) -> None:
     """
     if copy.exists() and (not copy.is_dir() or any(copy.iterdir())):
         raise BadInput(f"{copy} is not empty: give a new directory for every copy")
-    copy.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(copy, mode=0o700)
     copy.chmod(0o700)
 
 

@@ -15,10 +15,11 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event, make_url, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from common.core.errors import BadInput
 from common.core.plain import plain
+from common.wire.state import make_folder
 
 _SCHEMAS: dict[tuple[str, str], MetaData] = {}
 _SETTINGS: dict[str, dict[str, Any]] = {
@@ -84,7 +85,8 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
                 upgrade(connection, migrations)
     except SQLAlchemyError as error:
         engine.dispose()
-        raise BadInput(f"the database {engine.url} cannot be opened: {str(error).splitlines()[0]}") from None
+        lost = "" if isinstance(error, OperationalError) else "; it was damaged: put the newest copy back"
+        raise BadInput(f"the database {engine.url} cannot be opened: {str(error).splitlines()[0]}{lost}") from None
     except CommandError:
         raise _unknown_schema(engine, migrations) from None
     except BadInput:
@@ -152,7 +154,7 @@ def database_bytes(url: str) -> int:
 
 def sqlite_url(path: Path) -> str:
     """Return the URL of a SQLite file, creating its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     return f"sqlite:///{path}"
 
 

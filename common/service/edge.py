@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from common.core.errors import Busy, CannotWrite, TandemError
 from common.service.bodies import TINY, Bodies, Opening, Receive
@@ -27,8 +28,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer on the short way."""
 
     status: int
@@ -166,8 +166,17 @@ def check_peer(headers: Mapping[bytes, bytes]) -> None:
 
 def fault(method: str, path: str, error: Exception) -> TandemError:
     """Log a fault of the service, and return what is said of it: nothing, since a detail might hold somebody's data."""
+    if isinstance(error, (OSError, *_database_errors())):
+        # No disk, no descriptor, no database at present: whoever asks may ask again.
+        log.error("%s %s cannot be answered at present", method, path, exc_info=error)
+        return CannotWrite("the service lacks a disk, a database or a descriptor at present: ask again")
     log.error("bug while handling %s %s", method, path, exc_info=error)
     return TandemError("this is a fault of the service; its log says more")
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    loaded = sys.modules.get("sqlalchemy.exc")
+    return () if loaded is None else (loaded.OperationalError,)
 
 
 def problem(error: TandemError) -> Reply:

@@ -9,6 +9,7 @@ usual way, where the same handler answers it, or it is refused.
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -96,7 +97,7 @@ class ShortWay(Guarded):
             return None
         if self.parser.get_http_version() != "1.1" or not self.parser.should_keep_alive():
             return None
-        if self.parser.should_upgrade() or not self.url.startswith(b"/") or not _PLAIN.issuperset(self.url):
+        if self.parser.should_upgrade() or _PLAIN.fullmatch(self.url) is None:
             return None
         headers = dict(self.headers)
         length = headers.get(b"content-length", b"0")
@@ -153,7 +154,8 @@ class ShortWay(Guarded):
         )
 
 
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_")
+_PLAIN = re.compile(rb"/[a-zA-Z0-9/_.-]*")
+"""Paths that are what they say: no query, nothing encoded."""
 
 
 class _Request:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from common.core.errors import PeerMisbehaved
 from common.service.client import Client, read_signed_reply
 from common.wire.identity import Signed, verify
-from common.wire.receipts import Kept, Witnessed
+from common.wire.receipts import Kept, RunSeen, Witnessed
 
 TOKEN = "TANDEM_WITNESS_TOKEN"  # noqa: S105 - the name of a variable
 """Environment variable with the token of a witness service."""
@@ -31,6 +32,7 @@ class WitnessClient(Client):
     """
 
     party = "witness"
+    most = 16 << 20
 
     def __init__(self, url: str, token: str = "", *, patience: float = PATIENCE) -> None:
         super().__init__(url, patience=patience, timeout=max(patience, PATIENCE))
@@ -58,15 +60,30 @@ class WitnessClient(Client):
         """Return all that it has seen of a run, oldest first."""
         return list(self._pages(f"/v1/runs/{referee}/{run}"))
 
+    def runs(self, referee: str) -> list[RunSeen]:
+        """Return the runs of a referee that it has seen, by name."""
+        found: list[RunSeen] = []
+        while True:
+            after = found[-1].run if found else ""
+            response = self.request("GET", f"/v1/runs/{referee}", params={"after": after, "most": _PAGE})
+            page = [RunSeen.parse(line) for line in _list(response.json, self.url)]
+            found += [seen for seen in page if seen.run > after]
+            if len(page) < _PAGE or found[-1].run == after:
+                return found
+
     def _pages(self, path: str) -> Iterator[Kept]:
         after = 0
         while True:
             response = self.request("GET", path, params={"after": after, "most": _PAGE})
-            try:
-                lines = list(response.json())
-            except (ValueError, TypeError):
-                raise PeerMisbehaved(f"what {self.url} answered is no list of checkpoints") from None
+            lines = _list(response.json, self.url)
             yield from (Kept.parse(line) for line in lines)
             after += len(lines)
             if len(lines) < _PAGE:
                 return
+
+
+def _list(read: Callable[[], Any], url: str) -> list[Any]:
+    try:
+        return list(read())
+    except (ValueError, TypeError):
+        raise PeerMisbehaved(f"what {url} answered is no list") from None

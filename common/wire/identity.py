@@ -6,6 +6,8 @@ pass for another.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,9 @@ from nacl import bindings
 from pydantic import Field
 
 from common.core import canonical
-from common.core.errors import BadInput, Forged
+from common.core.errors import Forged
 from common.core.values import Value
-from common.wire.state import write_durably
+from common.wire.state import durable_key, make_folder
 
 _DOMAIN = b"tandem/v1\x00"
 KEY_PATTERN = r"^[0-9a-f]{64}$"
@@ -60,7 +62,10 @@ class Identity:
 
     @classmethod
     def load_or_create(cls, path: Path) -> Identity:
-        """Read the 32-byte private key at ``path``, creating it (mode 0600, durable) if there is none.
+        """Read the private key at ``path``, creating it (mode 0600, durable) if there is none.
+
+        The file holds the 32-byte key and the 32 bytes of its public half, as libsodium's secret keys do: a damaged key
+        is no other party's. The private half alone, as releases up to 0.2.0 have written it, is taken as well.
 
         Raises
         ------
@@ -68,11 +73,8 @@ class Identity:
             If the file is not a key.
         """
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(path, Ed25519PrivateKey.generate().private_bytes_raw(), mode=0o600)
-        raw = path.read_bytes()
-        if len(raw) != 32:
-            raise BadInput(f"{path} must hold a 32-byte private key, found {len(raw)} bytes")
+            make_folder(path.parent)
+        raw = durable_key(path)  # any 32 random bytes are a private key (RFC 8032, 5.1.5)
         return cls(Ed25519PrivateKey.from_private_bytes(raw))
 
     def sign(self, kind: str, message: dict[str, Any]) -> Signed:
@@ -80,9 +82,29 @@ class Identity:
         signature = self.sign_bytes(kind, canonical.encode(message))
         return Signed(kind=kind, message=message, key=self.public, signature=signature)
 
+    def derived(self, purpose: bytes) -> bytes:
+        """Return 32 secret bytes that follow from the private key, for one purpose: another purpose has other ones."""
+        return blake2b(purpose, digest_size=32, key=self._secret[:32], person=b"tandem derived").digest()
+
     def envelope(self, kind: str, payload: bytes) -> bytes:
         """Sign a message that is there in canonical JSON; return the :class:`Signed` in JSON."""
         return _raw(kind, payload, self.public, self.sign_bytes(kind, payload))
+
+    def envelopes(
+        self, said: Sequence[tuple[str, bytes]], sign: Callable[[bytes, Sequence[bytes]], Sequence[bytes]]
+    ) -> list[bytes]:
+        """Do what :meth:`envelope` does with many messages, each with its kind.
+
+        Parameters
+        ----------
+        sign
+            Returns the Ed25519 signatures of some byte strings, given the secret key as libsodium holds it (64 bytes).
+        """
+        signatures = sign(self._secret, [covered(kind, payload) for kind, payload in said])
+        return [
+            _raw(kind, payload, self.public, signature.hex())
+            for (kind, payload), signature in zip(said, signatures, strict=True)
+        ]
 
     def sign_bytes(self, kind: str, payload: bytes) -> str:
         """Sign raw bytes under a kind; hex."""

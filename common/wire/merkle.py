@@ -1,7 +1,8 @@
 """Merkle trees: a root says what is in a list, and a path of a few hashes shows that one thing is in it.
 
 Leaves and nodes are hashed under different first bytes, so that no node passes for a leaf (RFC 6962, section 2.1, has
-the same two bytes). The last of an odd number of nodes goes up as it is.
+the same two bytes). The last of an odd number of nodes goes up as it is, which is the tree of that RFC. A further path
+shows that one list is the beginning of another one (RFC 9162, section 2.1.4).
 """
 
 from __future__ import annotations
@@ -63,6 +64,32 @@ class Tree:
             index //= 2
         return tuple(found)
 
+    def consistency(self, first: int) -> tuple[str, ...]:
+        """Return the path that shows of which root the first leaves were, hex (RFC 9162, section 2.1.4.1).
+
+        Raises
+        ------
+        IndexError
+            If there are not so many leaves, or ``first`` is none.
+        """
+        if not 1 <= first <= len(self):
+            raise IndexError(f"there are {len(self)} leaves, and the first {first} are not the beginning of them")
+        return tuple(node.hex() for node in self._beginning(first, 0, len(self), True))
+
+    def _beginning(self, first: int, start: int, size: int, whole: bool) -> list[bytes]:
+        """Return the path for the first leaves of a subtree; ``whole`` where its root is known to who checks."""
+        if first == size:
+            return [] if whole else [self._subtree(start, size)]
+        half = 1 << (size - 1).bit_length() - 1
+        if first <= half:
+            return [*self._beginning(first, start, half, whole), self._subtree(start + half, size - half)]
+        return [*self._beginning(first - half, start + half, size - half, False), self._subtree(start, half)]
+
+    def _subtree(self, start: int, size: int) -> bytes:
+        level = (size - 1).bit_length()
+        at = (start >> level) * _SIZE
+        return self._levels[level][at : at + _SIZE]
+
 
 def merkle_root(leaves: Iterable[bytes]) -> str:
     """Return the SHA-256 Merkle root of some byte strings in order, hex."""
@@ -88,6 +115,43 @@ def climbed(leaf: bytes, index: int, count: int, path: Sequence[str]) -> str | N
             node = _above(beside + node if index % 2 else node + beside)
         index, count = index // 2, (count + 1) // 2
     return None if left else node.hex()
+
+
+def extends(older: str, first: int, newer: str, count: int, path: Sequence[str]) -> bool:
+    """Tell whether a path shows that a list with a root begins with another one (RFC 9162, section 2.1.4.2).
+
+    Parameters
+    ----------
+    older, first
+        Root and number of leaves of the list that is to be the beginning.
+    newer, count
+        Those of the list that is to begin with it.
+    """
+    if not 1 <= first <= count:
+        return False
+    if first == count:
+        return older == newer and not path
+    try:
+        nodes = [bytes.fromhex(node) for node in ((older, *path) if first & (first - 1) == 0 else path)]
+    except ValueError:
+        return False
+    if not nodes or any(len(node) != _SIZE for node in nodes):
+        return False
+    at, last = first - 1, count - 1
+    while at % 2:
+        at, last = at // 2, last // 2
+    old = new = nodes[0]
+    for beside in nodes[1:]:
+        if last == 0:
+            return False
+        if at % 2 or at == last:
+            old, new = _above(beside + old), _above(beside + new)
+            while at % 2 == 0 and at:
+                at, last = at // 2, last // 2
+        else:
+            new = _above(new + beside)
+        at, last = at // 2, last // 2
+    return last == 0 and (old.hex(), new.hex()) == (older, newer)
 
 
 def _leaf(leaf: bytes) -> bytes:

@@ -19,8 +19,9 @@ from common.core.values import Value
 from common.privacy.guarantee import Guarantee
 from common.vocabulary.queries.base import AnyQuery
 from common.wire.chain import Extension, Head
-from common.wire.identity import KEY_PATTERN
+from common.wire.identity import KEY_PATTERN, Signed
 from common.wire.version import BEFORE, PROTOCOL, skew
+from common.wire.vouching import Credential
 
 DIGEST = r"^[0-9a-f]{64}$"
 RUN = r"^[0-9a-zA-Z_-]{1,64}$"
@@ -29,6 +30,12 @@ MAX_LISTED = 1 << 22
 """Most agents that a question lists, each with its number and slot: those that not every slot is asked the same."""
 MAX_AGENTS = 1 << 32
 """Most agents of one referee, whose numbers travel as 32-bit words, and of a question that asks all the same."""
+
+MAX_BEACON = 16
+"""Most witnesses whose words take part in an order."""
+
+MAX_PLACE = 1 << 31
+"""Places of a list that somebody may be asked about: no transcript or list of checkpoints has as many."""
 
 
 Number = Annotated[int, Field(ge=0, lt=1 << 31)]
@@ -39,19 +46,22 @@ class OrderCommitment(Value):
     """Agents ``first`` .. ``first + agents - 1`` are asked in a random order that is fixed already.
 
     ``used`` of them were asked before this run; ``sha256`` commits to the secret seed of the order, which is published
-    when the run ends.
+    when a run ends that has asked some of them. The order is ``shared`` with another run if it was there before this
+    one: nothing that this run's curator says changes it then. The JSON form says so only where it is.
     """
 
     first: int = Field(ge=0, le=MAX_AGENTS)
     agents: int = Field(ge=1, le=MAX_AGENTS)
     used: int = Field(ge=0, le=MAX_AGENTS)
     sha256: str = Field(pattern=DIGEST)
+    shared: bool = Field(default=False, exclude_if=lambda shared: not shared)
 
 
 class Configuration(Value):
     """A run's immutable configuration: the referee, the resolved scenario, and the commitments to the agents' order.
 
-    ``scenario`` is the resolved public scenario as JSON (without local paths).
+    ``scenario`` is the resolved public scenario as JSON (without local paths). ``beacon`` has the keys of the witnesses
+    whose words take part in the order (:mod:`common.wire.beacon`); it is left out where none do.
     """
 
     KIND: ClassVar[str] = "configuration"
@@ -60,6 +70,9 @@ class Configuration(Value):
     referee: str = Field(pattern=KEY_PATTERN)
     scenario: dict[str, Any]
     order: tuple[OrderCommitment, ...] = Field(min_length=1)
+    beacon: tuple[Annotated[str, Field(pattern=KEY_PATTERN)], ...] = Field(
+        default=(), max_length=MAX_BEACON, exclude_if=lambda keys: not keys
+    )
 
     @classmethod
     def parse(cls, wire: Any) -> Self:
@@ -96,6 +109,9 @@ class Terms(Value):
     ``n`` is the public number of its people.
     ``ledger`` is the head of the curator's ledger once the run was opened, with the links from its beginning.
     ``all_runs`` is null where nobody counts over runs: for simulated people, and without a lasting ledger.
+    ``share`` is the curator's part in the seed of the agents' order (:mod:`referee.collection.layers`), 32 bytes in
+    hex; it is left out where the curator's randomness is a public seed. With a beacon the terms hold ``share_sha256``
+    in its place, the hash of the share, which is opened once the beacon is known (:mod:`common.wire.beacon`).
     """
 
     KIND: ClassVar[str] = "terms"
@@ -105,6 +121,8 @@ class Terms(Value):
     guarantee: Guarantee
     all_runs: Spent | None = None
     ledger: Extension
+    share: str | None = Field(default=None, pattern=DIGEST, exclude_if=lambda share: share is None)
+    share_sha256: str | None = Field(default=None, pattern=DIGEST, exclude_if=lambda share: share is None)
 
 
 class Perform(Value):
@@ -151,10 +169,16 @@ class Acknowledgement(Value):
 
 
 class Enrolment(Value):
-    """An agent (``agents`` = 1) or a hosted population presents itself; the key that signs is its name."""
+    """An agent (``agents`` = 1) or a hosted population presents itself; the key that signs is its name.
+
+    ``credential`` is an issuer's for a person, ``grant`` one for a host (:mod:`common.wire.vouching`): the JSON form
+    has either only where there is one.
+    """
 
     KIND: ClassVar[str] = "enrolment"
     agents: int = Field(ge=1, le=MAX_AGENTS)
+    credential: Credential | None = Field(default=None, exclude_if=lambda credential: credential is None)
+    grant: Signed | None = Field(default=None, exclude_if=lambda grant: grant is None)
 
 
 class Enrolled(Value):

@@ -18,7 +18,7 @@ from common.core.values import Value
 from common.wire.chain import DIGEST
 from common.wire.identity import Identity, Signed, verify
 from common.wire.merkle import Tree, merkle_root
-from common.wire.messages import RUN, Number
+from common.wire.messages import MAX_PLACE, RUN, Number
 from common.wire.sealed import AnySigned, field
 from common.wire.transcript import Entry
 
@@ -105,13 +105,26 @@ class Kept(Value):
         return found
 
 
+class RunSeen(Value):
+    """A run of which a witness keeps checkpoints: how far the last one goes, and when the witness signed it."""
+
+    run: str = Field(pattern=RUN)
+    entries: int = Field(ge=1)
+    time: Time = Field(ge=0)
+
+
 class ProofRequest(Value):
-    """A participant asks for the proof that its report on a question is in the transcript."""
+    """A participant asks for the proof that its report on a question is in the transcript.
+
+    ``since`` is how many entries the newest checkpoint of the run had that it was shown before; it is left out the
+    first time. The proof then shows that the transcript begins with those.
+    """
 
     KIND: ClassVar[str] = "proof-request"
     participant: str = Field(pattern=DIGEST)
     run: str = Field(pattern=RUN)
     question: Number
+    since: int | None = Field(default=None, ge=1, lt=MAX_PLACE, exclude_if=lambda since: since is None)
 
 
 class Proof(Value):
@@ -129,6 +142,9 @@ class Proof(Value):
         The newest checkpoint: it covers the entry.
     entry_path
         Path of the entry's hash to the checkpoint's root.
+    consistency
+        That the transcript of the checkpoint begins with as many entries as the request names
+        (:func:`common.wire.merkle.extends`); left out where it names none.
     """
 
     entry: dict[str, Any]
@@ -138,6 +154,7 @@ class Proof(Value):
     path: tuple[str, ...] = Field(max_length=64)
     kept: Kept
     entry_path: tuple[str, ...] = Field(max_length=64)
+    consistency: tuple[str, ...] | None = Field(default=None, max_length=64, exclude_if=lambda path: path is None)
 
 
 def entries_root(entries: Sequence[Entry]) -> str:
@@ -152,9 +169,13 @@ def entries_tree(entries: Sequence[Entry]) -> Tree:
 
 def receipt_for(signer: Identity, report: AnySigned, now: Time) -> bytes:
     """Return a referee's receipt for a report that is stored, whose fields are valid: signed, in canonical JSON."""
+    return signer.envelope(Receipt.KIND, receipt_payload(report, now))
+
+
+def receipt_payload(report: AnySigned, now: Time) -> bytes:
+    """Return what a receipt for a report says, in canonical JSON."""
     question, run = field(report, "question"), field(report, "run")
-    said = f'{{"question":{question},"report":"{report.signature}","run":"{run}","time":{now}}}'
-    return signer.envelope(Receipt.KIND, said.encode("ascii"))
+    return f'{{"question":{question},"report":"{report.signature}","run":"{run}","time":{now}}}'.encode("ascii")
 
 
 def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "") -> Receipt:
@@ -188,14 +209,25 @@ def signed_checkpoint(signer: Identity, run: str, configuration: str, entries: S
     BadMessage
         If there are no entries.
     """
-    if not entries:
+    return checkpoint_of(signer, run, configuration, [entry.hash for entry in entries], now)
+
+
+def checkpoint_of(signer: Identity, run: str, configuration: str, hashes: Sequence[str], now: Time) -> Signed:
+    """Return a referee's checkpoint of a transcript of which the hashes of all entries are given, in order.
+
+    Raises
+    ------
+    BadMessage
+        If there are none.
+    """
+    if not hashes:
         raise BadMessage("a transcript without entries has no checkpoint")
     said = Checkpoint(
         run=run,
         configuration=configuration,
-        entries=len(entries),
-        hash=entries[-1].hash,
-        root=entries_root(entries),
+        entries=len(hashes),
+        hash=hashes[-1],
+        root=merkle_root(map(bytes.fromhex, hashes)),
         time=now,
     )
     return signer.sign(said.KIND, said.wire())

@@ -137,7 +137,7 @@ def report_payload(report_id: str, run: str, digest: str, question: int, assignm
 
 def _enrolment(payload: bytes) -> Enrolment | None:
     found = _ENROLMENT.fullmatch(payload)
-    return None if found is None else _made(Enrolment, {"agents": int(found[1])})
+    return None if found is None else _made(Enrolment, {"agents": int(found[1]), "credential": None, "grant": None})
 
 
 def _poll(payload: bytes) -> Poll | None:
@@ -174,7 +174,10 @@ def _made(kind: type[Message], fields: dict[str, Any]) -> Message:
     return value
 
 
-_FIELDS: dict[type[Value], set[str]] = {kind: set(kind.model_fields) for kind in (Enrolment, Poll, Report)}
+_FIELDS: dict[type[Value], set[str]] = {
+    kind: {name for name, field in kind.model_fields.items() if field.is_required()}
+    for kind in (Enrolment, Poll, Report)
+}
 
 
 _VALUES: dict[bytes, Callable[[bytes], Enrolment | Poll | Report | None]] = {

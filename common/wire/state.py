@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
+
+CLAIM = "claim.json"
+"""File in a state directory: what it is bound to."""
+_SECRET = 32
 
 
 def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
@@ -21,11 +27,30 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Let the names in a folder survive a power cut: what a synchronised file holds does, that it is there does not."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
+
+
+def make_folder(folder: Path, *, mode: int = 0o777) -> None:
+    """Create a folder, and those above it that are missing, so that a power cut takes neither it nor what is in it.
+
+    One that exists is synchronised again, with the names in it: whoever made it, or put a file into it, may have been
+    cut off before that, and what can be read is relied on from here on.
+    """
+    missing = [place for place in folder.parents if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True, mode=mode)
+    sync_folder(folder)
+    for place in (folder, *missing):
+        with suppress(PermissionError):  # what this user may not list was there before
+            sync_folder(place.parent)
 
 
 def user_state() -> Path:
@@ -49,7 +74,7 @@ def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
     BadInput
         If another process holds it, and this one does not wait.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder, mode=0o700)
     folder.chmod(0o700)
     lock = (folder / "lock").open("wb")
     try:
@@ -74,21 +99,43 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     BadInput
         If the directory is bound to other facts.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / "claim.json"
+    make_folder(folder, mode=0o700)
+    path = folder / CLAIM
     if not path.exists():
         write_durably(path, json.dumps(facts, sort_keys=True).encode())
-    try:
-        written: dict[str, Any] = dict(json.loads(path.read_bytes()))
-    except ValueError:
-        raise BadInput(f"{path} cannot be read: it was cut off or edited; give a fresh directory") from None
+    written = claimed(folder)
     for name, value in facts.items():
+        if name not in written:
+            raise _unreadable(path)
         if value is not None and written.get(name) != value:
             raise BadInput(
                 f"the directory {folder} belongs to another {name} "
                 f"({written.get(name)!s:.12}, not {value!s:.12}): give a fresh one"
             )
     return written
+
+
+def claimed(folder: Path) -> dict[str, Any]:
+    """Return the facts that a state directory is bound to; none, if it is bound to nothing yet.
+
+    Raises
+    ------
+    BadInput
+        If they cannot be read.
+    """
+    path = folder / CLAIM
+    if not path.exists():
+        return {}
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError, RecursionError):
+        raise _unreadable(path) from None
+
+
+def _unreadable(path: Path) -> BadInput:
+    return BadInput(
+        f"{path} cannot be read: it was cut off, edited or damaged; put it back from a copy, or give a fresh directory"
+    )
 
 
 def claim_people(folder: Path, fingerprint: str | None, name: str = "people") -> None:
@@ -104,7 +151,7 @@ def claim_people(folder: Path, fingerprint: str | None, name: str = "people") ->
     path = folder / name
     if not path.exists():
         write_durably(path, fingerprint.encode(), mode=0o600)
-    if path.read_text() != fingerprint:
+    if path.read_bytes() != fingerprint.encode():
         raise BadInput(
             f"the table has changed since the state directory {folder} was made for it: "
             f"put the old table back, or give a fresh directory with --state (its run is charged "
@@ -113,10 +160,27 @@ def claim_people(folder: Path, fingerprint: str | None, name: str = "people") ->
 
 
 def durable_key(path: Path) -> bytes:
-    """Return the 32-byte secret at ``path``, drawn from the operating system and written durably the first time."""
+    """Return the 32-byte secret at ``path``, drawn from the operating system and written durably the first time.
+
+    Its SHA-256 stands behind it, so that a damaged secret is not taken for another one. Releases up to 0.2.0 have
+    written the 32 bytes alone, which are taken as they are.
+
+    Raises
+    ------
+    BadInput
+        If the file holds no such secret.
+    """
     if not path.exists():
-        write_durably(path, os.urandom(32), mode=0o600)
-    return path.read_bytes()
+        secret = os.urandom(_SECRET)
+        write_durably(path, secret + hashlib.sha256(secret).digest(), mode=0o600)
+    content = path.read_bytes()
+    secret, seal = content[:_SECRET], content[_SECRET:]
+    if len(secret) != _SECRET or (seal and seal != hashlib.sha256(secret).digest()):
+        raise BadInput(
+            f"{path} holds no secret that can be trusted: it was cut off or damaged; put it back from a copy of this "
+            f"directory. Without it what was drawn under it cannot be drawn again"
+        )
+    return secret
 
 
 def durable_secret(path: Path) -> RandomSource:

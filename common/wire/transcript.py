@@ -98,12 +98,13 @@ def read(lines: Iterable[str], key: str | None = None) -> list[Entry]:
         where = f"transcript line {number + 1}"
         try:
             entry = Entry.parse(canonical.decode(line.encode("utf-8")))
+            found = _hash(entry.index, entry.previous, entry.kind, entry.body)
         except BadMessage as error:
             raise AuditFailed(f"{where} cannot be read: {error.detail}", line=number + 1) from None
         expected = entries[-1].hash if entries else START
         if entry.index != number or entry.previous != expected:
             raise AuditFailed(f"{where} does not follow the line before it: the chain is broken", line=number + 1)
-        if entry.hash != _hash(entry.index, entry.previous, entry.kind, entry.body):
+        if entry.hash != found:
             raise AuditFailed(
                 f"{where} ({entry.kind}) was changed: its hash does not match its content", line=number + 1
             )

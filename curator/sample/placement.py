@@ -18,6 +18,7 @@ from curator.sample.local import LocalSample
 from curator.sample.source import Source, Work, in_blocks
 
 if TYPE_CHECKING:
+    from common.people.spec import Contributed
     from common.people.tables.notes import Notes
 
 
@@ -46,6 +47,7 @@ def open_sample(
     on_progress: OnProgress,
     meet: Callable[[RecordSource], None] | None = None,
     counted: Callable[[Notes], None] | None = None,
+    contributed: Contributed | None = None,
 ) -> Sample:
     """Return the sample of a resolved scenario, for which there is room (:func:`check_sample`); to be closed.
 
@@ -61,7 +63,7 @@ def open_sample(
         Called with a line of progress where it takes long.
     meet
         Called with the people, before their records are kept.
-    counted
+    counted, contributed
         As for :func:`common.people.spec.open_records`.
 
     Raises
@@ -72,9 +74,10 @@ def open_sample(
         If another process works on the same directory, or it is about other people.
     """
     secret = durable_key(folder / "order.key") if scenario.people == "real" else None
-    source = _source(scenario, folder, seed, secret)
+    source = _source(scenario, folder, seed, secret, contributed)
     population = source.population(counted)
-    claim_people(folder, population.fingerprint())
+    if contributed is None:  # the ledger says which contributions there were
+        claim_people(folder, population.fingerprint())
     if meet is not None:
         meet(population)
     storage, n = scenario.curator.storage, source.size
@@ -92,6 +95,13 @@ def open_sample(
     return sample
 
 
-def _source(scenario: ResolvedScenario, folder: Path, seed: int, order: bytes | None = None) -> Source:
-    data = data_folder(scenario)
-    return Source(scenario, seed, (folder / "rows").absolute(), data and data.absolute(), order)
+def _source(
+    scenario: ResolvedScenario,
+    folder: Path,
+    seed: int,
+    order: bytes | None = None,
+    contributed: Contributed | None = None,
+) -> Source:
+    table = scenario.source.table
+    data = None if table is not None and table.contributed else data_folder(scenario)
+    return Source(scenario, seed, (folder / "rows").absolute(), data and data.absolute(), order, contributed)

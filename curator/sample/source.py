@@ -22,6 +22,7 @@ from curator.sample.rows.base import Rows
 from curator.sample.rows.layout import Layout
 
 if TYPE_CHECKING:
+    from common.people.spec import Contributed
     from common.people.tables.notes import Notes
 
 PROCESS = 256 << 20
@@ -54,6 +55,8 @@ class Source:
         Directory of the table files, absolute; None where there are none.
     order
         Secret key of the order of a table's people; None where they are simulated.
+    contributed
+        Opens what people contributed; None where they did not.
     """
 
     scenario: ResolvedScenario
@@ -61,6 +64,7 @@ class Source:
     folder: Path
     data: Path | None
     order: bytes | None = field(default=None, repr=False)
+    contributed: Contributed | None = field(default=None, repr=False)
 
     @property
     def size(self) -> int:
@@ -70,7 +74,9 @@ class Source:
     def population(self, counted: Callable[[Notes], None] | None = None) -> RecordSource:
         """Return the people; ``counted`` as for :func:`common.people.spec.open_records`."""
         order = None if self.order is None else RandomSource(self.order, simulated=False)
-        return open_records(self.scenario.source, self.data, self.seed, self.size, order, counted=counted)
+        return open_records(
+            self.scenario.source, self.data, self.seed, self.size, order, counted=counted, contributed=self.contributed
+        )
 
     def layout(self, population: RecordSource) -> Layout:
         """Return how their records are laid out."""

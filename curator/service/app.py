@@ -1,11 +1,11 @@
-"""The curator over HTTP: four resources, all signed, none of which shows a record."""
+"""The curator over HTTP: five resources, all signed, none of which shows a record."""
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -24,10 +24,14 @@ from common.service.app import (
     read_signed,
     same,
     signed_body,
+    signed_of,
 )
 from common.service.bodies import LARGE, SMALL, TINY, Admitted, Guarded, Opening
-from common.wire import messages, proof
+from common.vocabulary.operations.base import Operation
+from common.wire import beacon, messages, proof
 from common.wire.identity import Signed
+from curator.contributions.app import add_contributions
+from curator.contributions.collection import Collection
 from curator.service.curator import Curator
 from curator.service.metrics import Watched
 
@@ -56,13 +60,15 @@ async def _announced(curator: Curator, opening: Opening) -> Admitted:
     return Admitted(SMALL if curator.referee is None else LARGE, sha256)
 
 
-def curator_app(curator: Curator, metrics_token: str = "") -> Service:
+def curator_app(curator: Curator, metrics_token: str = "", contributions: Collection | None = None) -> Service:
     """Return the service of a curator.
 
     Parameters
     ----------
     metrics_token
         What whoever reads its metrics must say; empty: nobody may.
+    contributions
+        What the run is about, if people contributed: whoever asks is told that it has begun.
     """
     app = create_app(
         "Tandem curator",
@@ -70,6 +76,8 @@ def curator_app(curator: Curator, metrics_token: str = "") -> Service:
         limits={"/v1/runs/": Guarded(LARGE, partial(_announced, curator))},
         checks=curator.lacks(),
     )
+    if contributions is not None:
+        add_contributions(app, contributions)
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="operation")
     running: dict[str, Future[Signed]] = {}
     watched = Watched(curator)
@@ -97,6 +105,18 @@ def curator_app(curator: Curator, metrics_token: str = "") -> Service:
         return await run_in_threadpool(curator.open_run, signed)
 
     @app.put(
+        "/v1/runs/{run}/share",
+        summary="Open the share of the agents' order, once, to the run's beacon",
+        response_model=Signed,
+        openapi_extra=signed_body("open-share"),
+    )
+    async def open_share(run: RunName, request: Request) -> Signed:
+        signed = await read_signed(request, beacon.Opening.KIND)
+        if signed.message.get("run") != run:
+            raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
+        return await run_in_threadpool(curator.open_share, signed)
+
+    @app.put(
         "/v1/runs/{run}/operations/{operation_id}",
         summary="Carry out an operation, once; 202 means: still at it, ask again",
         response_model=Signed,
@@ -104,21 +124,26 @@ def curator_app(curator: Curator, metrics_token: str = "") -> Service:
         openapi_extra=signed_body("perform"),
     )
     async def perform(run: RunName, operation_id: OperationId, request: Request) -> Response:
-        signed = await read_signed(request, messages.Perform.KIND)
-        if (signed.message.get("run"), signed.message.get("operation_id")) != (run, operation_id):
-            raise BadMessage("the path and the message name different operations")
+        raw = await request.body()
+
+        def admitted() -> tuple[Signed, messages.Perform, Operation[Any]]:
+            signed = signed_of(raw, messages.Perform.KIND)
+            if (signed.message.get("run"), signed.message.get("operation_id")) != (run, operation_id):
+                raise BadMessage("the path and the message name different operations")
+            return signed, *curator.admit(signed)
+
         # Nobody but the referee may make others wait in the queue.
-        _, operation = await run_in_threadpool(curator.admit, signed)
+        signed, wanted, operation = await run_in_threadpool(admitted)
         identity = signed.fingerprint()
         job = running.get(identity)
         if job is None:
-            job = running[identity] = worker.submit(watched.perform, signed, operation.kind)
+            job = running[identity] = worker.submit(watched.perform, signed, wanted, operation)
             job.add_done_callback(lambda done: running.pop(identity, None))
         try:
             release = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(job)), PROMPT)
         except TimeoutError:
             return JSONResponse({"status": "running"}, 202, headers={"Retry-After": "0"})
-        return JSONResponse(release.wire())
+        return Response(release.raw(), media_type="application/json")
 
     @app.put(
         "/v1/runs/{run}/acknowledgement",

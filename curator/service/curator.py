@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from common.scenario.scenario import parse
 from common.service.readiness import Check, disk
 from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
-from common.wire import messages
+from common.wire import beacon, messages
 from common.wire.identity import Signed, verify
 from common.wire.witness import Witness, behind
 from curator.engine.engine import Engine
@@ -47,6 +47,7 @@ from curator.learners.base import Learner
 from curator.sample.base import Sample
 from curator.state.account import Account
 from curator.state.chain import REMEDY
+from curator.state.journal import Journal
 from curator.state.ledger import Charge, Holder, Ledger
 from curator.state.owner import OwnersFile
 from curator.state.state_directory import StateDirectory
@@ -109,6 +110,8 @@ class Curator:
         Its people in the ledger over all runs; None where nobody is charged.
     read
         What reading the sample's table has clipped, for its owner; None where people are of no table.
+    fix
+        Called with the ledger once all else is well: who contributed is fixed for the run.
 
     Raises
     ------
@@ -135,6 +138,7 @@ class Curator:
         witnesses: Sequence[Witness] = (),
         account: Account | None = None,
         read: Notes | None = None,
+        fix: Callable[[Journal], None] | None = None,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
@@ -170,6 +174,8 @@ class Curator:
             self._engine = self._rebuilt()
             self._owner.keep(self._engine.workspace.reweighing)
             self._charges = self._budget.share(self._ledger.events), len(list(self._ledger))
+            if fix is not None:
+                fix(self._directory.journal)
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -269,6 +275,7 @@ class Curator:
                 )
             self._referee = signed.key
             self._directory.journal.publish()
+            share = self._share(digest)
             terms = messages.Terms(
                 run=configuration.run,
                 digest=digest,
@@ -276,8 +283,46 @@ class Curator:
                 guarantee=self.guarantee,
                 all_runs=None if self._ledger.holder is None else self._ledger.holder.spent,
                 ledger=self._ledger.opening(),
+                share=None if configuration.beacon else share,
+                share_sha256=beacon.bound(share) if configuration.beacon and share is not None else None,
             )
         return self._directory.identity.sign(terms.KIND, terms.wire())
+
+    def open_share(self, signed: Signed) -> Signed:
+        """Open this curator's part in the order of agents to a run's beacon; the same one again gets the same answer.
+
+        Raises
+        ------
+        Forged, BadMessage
+            If the request is not one of the run's referee, or shows no word of a witness.
+        ConfigurationMismatch
+            If it names another run or configuration, or this curator has no share.
+        Conflict
+            If the share was opened to another beacon: who knows it could choose among them.
+        """
+        asked = beacon.Opening.parse(verify(signed, beacon.Opening.KIND, self._referee, _OBEYED))
+        share, value = self._share(asked.digest), beacon.shown(asked, signed.key)
+        with self._lock:
+            self._check_holder(asked.run, asked.digest)
+            if share is None:
+                raise ConfigurationMismatch("this curator's randomness is a public seed: it has no share of the order")
+            if self._ledger.beacon is None:
+                self._ledger.open_share(value, signed)
+            elif self._ledger.beacon != value:
+                raise Conflict("the share of the order was opened to another beacon: a curator opens it to one")
+            self._directory.journal.publish()
+        said = beacon.Share(run=asked.run, digest=asked.digest, beacon=value, share=share)
+        return self._directory.identity.sign(said.KIND, said.wire())
+
+    def _share(self, digest: str) -> str | None:
+        """Return this curator's part in the order in which a run asks agents.
+
+        It is a pseudorandom function of the configuration, which holds the hash of the referee's part: who asks again
+        gets the same. A public seed has nothing to give.
+        """
+        if self._directory.randomness.simulated:
+            return None
+        return self._directory.randomness.derive("order", digest).words(4).tobytes().hex()
 
     def admit(self, signed: Signed) -> tuple[messages.Perform, Operation[Any]]:
         """Check a request as far as that takes no work: who sent it, what it says, for which run.
@@ -308,11 +353,15 @@ class Curator:
 
     def _check_run(self, message: messages.Perform | messages.Acknowledgement) -> None:
         """Refuse what is not of the run that holds the budget, or names a ledger that is not this one."""
-        holder, chain = self._ledger.holder, self._directory.journal.chain
-        if holder is None or (holder.run, holder.digest) != (message.run, message.digest):
-            raise ConfigurationMismatch(f"run {message.run!r} with this configuration does not hold the budget")
+        self._check_holder(message.run, message.digest)
+        chain = self._directory.journal.chain
         if not chain.holds(message.seen):
             raise RolledBack(f"{behind('the referee', message.seen, chain.head())}. {REMEDY}")
+
+    def _check_holder(self, run: str, digest: str) -> None:
+        holder = self._ledger.holder
+        if holder is None or (holder.run, holder.digest) != (run, digest):
+            raise ConfigurationMismatch(f"run {run!r} with this configuration does not hold the budget")
 
     def perform(self, signed: Signed) -> Signed:
         """Carry out an operation, once; a repeated request gets the stored release and is charged nothing.
@@ -337,7 +386,16 @@ class Curator:
         OperationFailed
             If its code failed after the charge; says nothing about why.
         """
-        request, operation = self.admit(signed)
+        return self.perform_admitted(signed, *self.admit(signed))
+
+    def perform_admitted(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> Signed:
+        """Carry out an operation with what :meth:`admit` has returned of its request.
+
+        Raises
+        ------
+        Conflict, BudgetExceeded, RolledBack, CannotWrite, PolicyRefused, OperationFailed
+            As :meth:`perform`.
+        """
         with about_run(request.run), self._lock:
             charge = self._once(signed, request, operation)
             self._directory.journal.publish()

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import Any
 
 from common.core.errors import TandemError
 from common.service.metrics import SECONDS, Family, Histogram, Sample, gauge
 from common.service.readiness import free_bytes
+from common.vocabulary.operations.base import Operation
 from common.wire.identity import Signed
+from common.wire.messages import Perform
 from curator.service.curator import Curator
 from curator.state.journal import LEDGER
 
@@ -34,11 +37,11 @@ class Watched:
         self._outcomes: Counter[tuple[str, str]] = Counter()
         self._seconds = Histogram(SECONDS, "operation")
 
-    def perform(self, signed: Signed, kind: str) -> Signed:
-        """Carry out an admitted operation of a kind."""
-        began, outcome = time.monotonic(), TandemError.problem
+    def perform(self, signed: Signed, request: Perform, operation: Operation[Any]) -> Signed:
+        """Carry out an operation that the curator has admitted."""
+        began, outcome, kind = time.monotonic(), TandemError.problem, operation.kind
         try:
-            release = self._curator.perform(signed)
+            release = self._curator.perform_admitted(signed, request, operation)
             outcome = "released"
             return release
         except TandemError as error:

@@ -13,6 +13,7 @@ from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
 from common.wire.state import claim, claim_people
 from common.wire.witness import Witness
+from curator.contributions.opening import Contributions
 from curator.learners.base import Sizes, parse_learner
 from curator.sample.keeping import OnProgress
 from curator.sample.placement import check_sample, open_sample
@@ -62,6 +63,8 @@ def open_curator(
     ------
     BadScenario
         If the sample, or the learner's work on it, does not fit into memory or on the disk; before any work.
+    BadInput
+        If the people contribute, and are fewer than the sample takes.
     """
     check_room(scenario, folder)
     account = counting.account(scenario)
@@ -69,9 +72,12 @@ def open_curator(
     facts = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})
     known = facts["seed"] if facts["seed"] is not None else 0
     read: list[Notes] = []
+    table = scenario.source.table
+    contributions = Contributions(folder, scenario) if table is not None and table.contributed else None
     with ExitStack() as opened:
         meet = None if account is None else account.meet
-        sample = open_sample(scenario, folder, subseed(known, "source"), on_progress, meet, read.append)
+        source = subseed(known, "source")
+        sample = open_sample(scenario, folder, source, on_progress, meet, read.append, contributions)
         opened.callback(sample.close)
         public = public_sample(scenario, known)
         if public is not None:  # the same noise on another public sample would be a second release
@@ -86,6 +92,7 @@ def open_curator(
             witnesses=witnesses,
             account=account,
             read=read[0] if read else None,
+            fix=None if contributions is None else contributions.fix,
         )
         opened.pop_all()
     return curator

@@ -70,7 +70,8 @@ class Account:
 
     def meet(self, people: RecordSource) -> None:
         """Remember who the people are."""
-        table, folder = self._scenario.source.table, data_folder(self._scenario)
+        table = self._scenario.source.table
+        folder = data_folder(self._scenario) if table is not None and table.files else None
         files = [] if table is None or folder is None else [folder / file for file in table.files]
         self._who = self._ledger.identify(people, files)
 

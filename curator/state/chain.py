@@ -46,6 +46,7 @@ class Chain:
         self.path = path
         self._engine, tables = open_tables(sqlite_url(path), migrations.__name__, log=False)
         self._table = tables["entries"]
+        self._insert = insert(self._table)  # made once: to make a statement takes longer than to carry it out
         self.entries: list[Entry] = []
         self._links: list[str] = []
         self._hashes: list[str] = []
@@ -69,17 +70,18 @@ class Chain:
         except DatabaseError as error:
             raise BrokenLedger(f"{self.path} cannot be read ({error.orig}): {REMEDY}") from None
         for row in rows:
-            place = len(self.entries)
+            place, content = len(self.entries), ""
             try:
                 body = json.loads(row.body)
-                sound = row.position == place and row.hash == self._next(link(place, row.kind, body))
-            except ValueError:
+                content = link(place, row.kind, body)
+                sound = row.position == place and row.hash == self._next(content)
+            except (ValueError, TypeError):  # no JSON, or nothing at all
                 sound = False
             if not sound:
                 raise BrokenLedger(
                     f"entry {place} of {self.path} does not follow the entry before it: the ledger was edited. {REMEDY}"
                 )
-            self._enter(Entry(row.kind, body))
+            self._enter(Entry(row.kind, body), content)
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry durably, and return the head that it makes.
@@ -90,15 +92,11 @@ class Chain:
             If the disk does not take it; nothing changed then.
         """
         place = len(self.entries)
-        values = {
-            "position": place,
-            "kind": kind,
-            "body": json.dumps(body),
-            "hash": self._next(link(place, kind, body)),
-        }
+        content = link(place, kind, body)
+        values = {"position": place, "kind": kind, "body": json.dumps(body), "hash": self._next(content)}
         with self._engine.begin() as connection:
-            connection.execute(insert(self._table).values(values))
-        self._enter(Entry(kind, body))
+            connection.execute(self._insert, values)
+        self._enter(Entry(kind, body), content)
         return self.head()
 
     def check_writable(self) -> None:
@@ -135,8 +133,8 @@ class Chain:
     def _next(self, content: str) -> str:
         return linked(self._hashes[-1] if self._hashes else START, content)
 
-    def _enter(self, entry: Entry) -> None:
-        content = link(len(self.entries), entry.kind, entry.body)
+    def _enter(self, entry: Entry, content: str) -> None:
+        """Take over an entry, given its link."""
         self._hashes.append(self._next(content))
         self._links.append(content)
         self.entries.append(entry)

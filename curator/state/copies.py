@@ -14,10 +14,15 @@ from common.wire.identity import Identity
 from common.wire.state import hold, user_state, write_durably
 from common.wire.witness import FileWitness, Witness, behind
 from curator.state.chain import Chain
-from curator.state.journal import CLOSED, HEAD, KEY, LEDGER, read_head
+from curator.state.journal import CLOSED, HEAD, KEY, LEDGER, SAMPLE, read_head
 
 BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
 """Files without which a ledger is of no use; those that there are go with it. Weights are computed again."""
+CONTRIBUTIONS = "contributions"
+"""Directory of what people contributed."""
+SEALED = tuple(f"{CONTRIBUTIONS}/{name}" for name in ("contributions.sqlite", "offer.json", "hpke.key", "token"))
+"""What is in it. It goes with the ledger once the run has begun: until then a copy could bring back what is withdrawn.
+"""
 
 
 def backup(state: Path, copy: Path) -> Head:
@@ -41,9 +46,10 @@ def backup(state: Path, copy: Path) -> Head:
         raise BadInput(f"{state} is not a curator's state directory: it has no ledger")
     place_for_copy(copy)
     copy_sqlite(state / LEDGER, copy / LEDGER)
-    for name in BESIDE:
-        if (state / name).exists():
-            write_durably(copy / name, (state / name).read_bytes(), mode=0o600)
+    with closing(Chain(copy / LEDGER)) as chain:
+        begun = any(entry.kind == SAMPLE for entry in chain.entries)
+    for name in (*BESIDE, *(SEALED if begun else ())):  # what has begun is changed no more
+        _take(state, copy, name)
     return _write_head(copy)
 
 
@@ -84,15 +90,20 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
             )
         if (state / LEDGER).exists():
             (state / LEDGER).replace(state / f"{LEDGER}.replaced")
-        for name in (LEDGER, *BESIDE):
-            if (copy / name).exists():
-                write_durably(state / name, (copy / name).read_bytes(), mode=0o600)
+        for name in (LEDGER, *BESIDE, *SEALED):
+            _take(copy, state, name)
         for stale in state.glob("weights-*"):
             stale.unlink()
         if doubt:
             with closing(Chain(state / LEDGER)) as chain:
                 chain.append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
         return _write_head(state)
+
+
+def _take(source: Path, target: Path, name: str) -> None:
+    if (source / name).exists():
+        (target / name).parent.mkdir(exist_ok=True, mode=0o700)
+        write_durably(target / name, (source / name).read_bytes(), mode=0o600)
 
 
 def known_to_people(copy: Path) -> list[Witness]:

@@ -23,7 +23,7 @@ from common.wire.witness import Witness, behind
 from curator.state.chain import REMEDY, Chain
 
 LEDGER, HEAD, KEY = "ledger.sqlite", "head.json", "identity.key"
-GENESIS, WITNESS, CLOSED = "genesis", "witness", "closed"
+GENESIS, WITNESS, CLOSED, SAMPLE = "genesis", "witness", "closed", "sample"
 """Kinds of the entries that every ledger has or may have."""
 
 
@@ -50,6 +50,8 @@ class Journal:
     def __init__(self, folder: Path, about: dict[str, Any], witnesses: Sequence[Witness] = ()) -> None:
         self._head = folder / HEAD
         self._published: Head | None = None
+        self._looked = 0
+        self._closed: str | None = None
         self._witnesses = tuple(witnesses)
         self._known: dict[str, Head | None] = {}
         self.chain = Chain(folder / LEDGER)
@@ -66,7 +68,12 @@ class Journal:
     @property
     def closed(self) -> str | None:
         """Why nothing may be charged any more, None if it may."""
-        return next((str(e.body["why"]) for e in self.chain.entries if e.kind == CLOSED), None)
+        count = len(self.chain)
+        for entry in self.chain.entries[self._looked : count]:
+            if self._closed is None and entry.kind == CLOSED:
+                self._closed = str(entry.body["why"])
+        self._looked = count  # entries never change: those before are not looked at again
+        return self._closed
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry durably; :meth:`publish` before anybody relies on it.

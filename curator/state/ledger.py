@@ -1,8 +1,8 @@
 """The curator's ledger: what was charged is on disk before anything runs; what was computed, before anything leaves.
 
 Entries of the journal: ``open`` gives the budget to a run, ``charge`` holds the referee's signed request and its event,
-``result`` what was released, ``acknowledgement`` that the referee received the last of it. Everything else follows from
-them, in memory.
+``result`` what was released, ``acknowledgement`` that the referee received the last of it; ``share`` to which beacon
+the curator has opened its share of the order. Everything else follows from them, in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from common.wire.messages import Acknowledgement, Perform, Spent
 from curator.state.chain import Entry
 from curator.state.journal import Journal
 
-OPEN, CHARGE, RESULT, ACKNOWLEDGEMENT = "open", "charge", "result", "acknowledgement"
+OPEN, SHARE, CHARGE, RESULT, ACKNOWLEDGEMENT = "open", "share", "charge", "result", "acknowledgement"
 
 
 @dataclass
@@ -85,6 +85,8 @@ class Ledger:
         The run that holds the budget, if there is one.
     acknowledged
         How many entries the referee has countersigned after its last request; 0 if none.
+    beacon
+        The value of the beacon to which the curator's share of the order was opened; None while it is not.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -93,6 +95,7 @@ class Ledger:
         self.events: list[Event] = []
         self.holder: Holder | None = None
         self.acknowledged = 0
+        self.beacon: str | None = None
         self._opened = 0
         for number, entry in journal.chain.numbered():
             self._enter(entry, number)
@@ -128,6 +131,10 @@ class Ledger:
         if Acknowledgement.parse(signed.message).seen.entries > self.acknowledged:
             self._append(ACKNOWLEDGEMENT, {"acknowledgement": signed.wire()})
 
+    def open_share(self, beacon: str, signed: Signed) -> None:
+        """Note to which beacon the share of the order is opened, durably first; the request is kept with it."""
+        self._append(SHARE, {"beacon": beacon, "request": signed.wire()})
+
     def opening(self) -> Extension:
         """Return the head at which the run was opened, and the links from the beginning to it."""
         return self.journal.chain.extension(0, self._opened)
@@ -154,6 +161,8 @@ class Ledger:
             elif entry.kind == RESULT:
                 charge = self._charges[body["operation_id"]]
                 charge.result, charge.entries = body["result"], number
+            elif entry.kind == SHARE:
+                self.beacon = str(body["beacon"])
             elif entry.kind == ACKNOWLEDGEMENT:
                 self.acknowledged = Acknowledgement.parse(body["acknowledgement"]["message"]).seen.entries
         except (KeyError, TypeError):

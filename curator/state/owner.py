@@ -89,7 +89,7 @@ class OwnersFile:
         try:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w") as file:
-                json.dump(self._document, file)
+                file.write(json.dumps(self._document))  # at once: dump() writes piece by piece
             os.replace(part, self._path)  # whole or not at all; it need not survive a power cut
         except OSError as error:
             log.warning("what the owner's console shows could not be written: %s", error)

@@ -29,7 +29,7 @@ from common.people.spec import RecordSource
 from common.privacy.rounding import up
 from common.scenario.sections import Lifetime
 from common.wire.messages import Spent
-from common.wire.state import durable_secret, hold, user_state, write_durably
+from common.wire.state import durable_secret, hold, make_folder, user_state, write_durably
 from common.wire.witness import FileWitness
 from curator.state.chain import Entry
 from curator.state.digests import Digests, digests
@@ -94,7 +94,7 @@ class PeopleLedger:
     def witness(self, curator: str) -> FileWitness:
         """Return the witness of a curator's ledger that lies here."""
         folder = self.folder / "heads"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(folder, mode=0o700)
         return FileWitness(folder / curator)
 
     def knows(self, curator: str) -> bool:
@@ -185,7 +185,7 @@ class PeopleLedger:
         content = who.rows.astype("<u8").tobytes()
         name = hashlib.sha256(content).hexdigest()
         path = self.folder / "rows" / name
-        path.parent.mkdir(exist_ok=True, mode=0o700)
+        make_folder(path.parent, mode=0o700)
         try:
             if not path.exists():
                 write_durably(path, content, mode=0o600)
@@ -197,7 +197,10 @@ class PeopleLedger:
         path = self.folder / "rows" / entry.body["rows"]
         if not path.exists():
             raise BrokenLedger(f"{path} is gone, which says who was charged. Put it back from a copy")
-        return Digests(np.frombuffer(path.read_bytes(), dtype="<u8").astype(np.uint64), tuple(entry.body["files"]))
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != path.name:
+            raise BrokenLedger(f"{path} was damaged, which says who was charged. Put it back from a copy")
+        return Digests(np.frombuffer(content, dtype="<u8").astype(np.uint64), tuple(entry.body["files"]))
 
     def _overlap(self, entry: Entry, who: Digests) -> AnyArray:
         """Say of each row whether it is in a run, shape (rows,); all are where both read the same file."""

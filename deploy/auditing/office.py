@@ -12,7 +12,7 @@ from common.numerics.randomness import RandomSource
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.vocabulary.records import Records
 from common.wire import messages
-from common.wire.chain import Head
+from common.wire.chain import Head, link
 from common.wire.identity import Identity
 from common.wire.witness import Witness
 from curator.sample.local import LocalSample
@@ -37,7 +37,7 @@ class MemoryChain(Chain):
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry."""
-        self._enter(Entry(kind, body))
+        self._enter(Entry(kind, body), link(len(self), kind, body))
         return self.head()
 
 
@@ -45,6 +45,7 @@ class MemoryJournal(Journal):
     """A journal of such a chain, which tells nobody."""
 
     def __init__(self, folder: Path, about: dict[str, Any], witnesses: Sequence[Witness] = ()) -> None:
+        self._looked, self._closed = 0, None
         self.chain, self.identity = MemoryChain(), Identity.create()
         self.append(GENESIS, about)
 

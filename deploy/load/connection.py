@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
@@ -42,9 +43,12 @@ class Connection(asyncio.Protocol):
         self._waiting: asyncio.Future[Answer] | None = None
 
     @classmethod
-    async def to(cls, host: str, port: int, source: tuple[str, int] | None = None) -> Connection:
-        """Connect, from an address of this machine's if one is given."""
-        _, connection = await asyncio.get_running_loop().create_connection(cls, host, port, local_addr=source)
+    async def to(
+        cls, host: str, port: int, source: tuple[str, int] | None = None, tls: ssl.SSLContext | None = None
+    ) -> Connection:
+        """Connect, from an address of this machine's and with TLS if these are given."""
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(cls, host, port, local_addr=source, ssl=tls)
         return connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,8 +62,10 @@ class Target:
 
 
 @contextmanager
-def started(scenario: ResolvedScenario, folder: Path, database: str | None = None) -> Iterator[Target]:
-    """Start a referee and a curator on loopback, and stop them."""
+def started(
+    scenario: ResolvedScenario, folder: Path, database: str | None = None, referee_options: Sequence[str] = ()
+) -> Iterator[Target]:
+    """Start a referee and a curator on loopback, and stop them; what the folders of their names hold is their state."""
     chosen = folder / "scenario.yaml"
     write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())
     ports = [free_port(), free_port()]
@@ -75,7 +77,10 @@ def started(scenario: ResolvedScenario, folder: Path, database: str | None = Non
     try:
         for name, arguments in (
             (curator.__name__, [str(chosen), "--seed", "1", "--port", str(ports[0])]),
-            (referee.__name__, ["--curator", f"http://127.0.0.1:{ports[0]}", "--port", str(ports[1]), *stores]),
+            (
+                referee.__name__,
+                ["--curator", f"http://127.0.0.1:{ports[0]}", "--port", str(ports[1]), *stores, *referee_options],
+            ),
         ):
             state = ["--state", str(folder / name)]
             parties.append(Party(name, [f"{name}.cli", "serve", *arguments, *state], folder, target.tokens))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
+import ssl
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,7 +65,15 @@ class Idle:
         }
 
 
-async def poll_idly(agents: list[LightAgent], host: str, port: int, seconds: float, pid: int | None, name: str) -> Idle:
+async def poll_idly(
+    agents: list[LightAgent],
+    host: str,
+    port: int,
+    seconds: float,
+    pid: int | None,
+    name: str,
+    tls: ssl.SSLContext | None = None,
+) -> Idle:
     """Have agents poll for so many seconds, each when it was told to, and return what that took.
 
     Parameters
@@ -73,6 +82,8 @@ async def poll_idly(agents: list[LightAgent], host: str, port: int, seconds: flo
         Enrolled, and asked nothing.
     name
         The referee's host and port, for the requests' header.
+    tls
+        How it is dialled; None: in the clear.
 
     Raises
     ------
@@ -95,7 +106,7 @@ async def poll_idly(agents: list[LightAgent], host: str, port: int, seconds: flo
         found.peak_open = max(found.peak_open, open_)
         try:
             source = (f"127.0.1.{1 + i % SOURCES}", 0) if loopback else None
-            connection = await Connection.to(host, port, source)
+            connection = await Connection.to(host, port, source, tls)
             try:
                 answer = await connection.request(request("POST", "/v1/polls", name, agent.poll()))
             finally:

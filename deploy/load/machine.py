@@ -11,6 +11,7 @@ from typing import Any
 
 from nacl import bindings
 
+from deploy.load.loopback import requests_per_second
 from referee.collection.signatures import compiled, verified
 
 GROUP = 256
@@ -28,7 +29,8 @@ def limits(folder: Path, seconds: float = 0.5) -> dict[str, Any]:
     Returns
     -------
     ``verify_per_second`` (Ed25519, one core), ``commits_per_second`` (one row each, on disk when it returns),
-    ``rows_per_second`` (in commits of 256), ``cores``, ``load_average`` (of the minute before).
+    ``rows_per_second`` (in commits of 256), ``requests_per_second`` (over loopback, to a server that does nothing),
+    ``cores``, ``load_average`` (of the minute before).
     """
     return {
         "cores": len(os.sched_getaffinity(0)),
@@ -36,6 +38,7 @@ def limits(folder: Path, seconds: float = 0.5) -> dict[str, Any]:
         "verify_per_second": round(_verifications(seconds)),
         "commits_per_second": round(_commits(folder, 1, seconds)),
         "rows_per_second": round(_commits(folder, GROUP, seconds)),
+        "requests_per_second": round(requests_per_second(seconds)),
     }
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import resource
+import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -46,6 +47,8 @@ class Load:
         Returns how many transactions the referee has committed so far, if it says so.
     on_progress
         Called with the phase, how many are done, and how many there are.
+    tls
+        How the referee is dialled; None: in the clear.
     """
 
     host: str
@@ -56,6 +59,7 @@ class Load:
     pid: int | None = None
     commits: Callable[[], int | None] = lambda: None
     on_progress: Callable[[str, int, int], None] = lambda phase, done, all_of_them: None
+    tls: ssl.SSLContext | None = None
 
 
 @dataclass
@@ -105,7 +109,7 @@ async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int,
     allow_descriptors(load.connections)
     measured, open_ = Measured(), min(load.connections, max(1, count))
     idle: asyncio.Queue[Connection] = asyncio.Queue()
-    everyone = [await Connection.to(load.host, load.port) for _ in range(open_)]
+    everyone = [await Connection.to(load.host, load.port, tls=load.tls) for _ in range(open_)]
     for connection in everyone:
         idle.put_nowait(connection)
     committed = await asyncio.to_thread(load.commits)
@@ -123,7 +127,7 @@ async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int,
                 # The same request again changes nothing if the first one has come.
                 measured.rejected["connection lost"] += 1
                 await asyncio.sleep(random.uniform(0.5, 1.5))
-                connection = await Connection.to(load.host, load.port)
+                connection = await Connection.to(load.host, load.port, tls=load.tls)
                 everyone.append(connection)
                 continue
             measured.latencies.append(time.perf_counter() - start)

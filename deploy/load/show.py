@@ -69,7 +69,8 @@ def result(document: dict[str, Any]) -> None:
         )
     console.print(
         f"this machine: {machine['cores']} cores, each {machine['verify_per_second']:,} signature checks a second; "
-        f"{machine['commits_per_second']:,} commits, or {machine['rows_per_second']:,} rows in groups"
+        f"{machine['commits_per_second']:,} commits, or {machine['rows_per_second']:,} rows in groups; "
+        f"{machine['requests_per_second']:,} requests over loopback that ask nothing"
     )
     if machine["load_average"] > _BUSY * machine["cores"]:
         console.print(f"it was busy (load average {machine['load_average']:g}): these figures say little of it")

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,11 +18,13 @@ import yaml
 from common.core.errors import BadInput, RunFailed
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
+from common.service.tls import context_for
 from deploy.checking import checked
 from deploy.load.connection import Answer, Connection, request
 from deploy.load.deployment import Target, started
 from deploy.load.idle import poll_idly
 from deploy.load.light import LightAgent
+from deploy.load.loops import faster
 from deploy.load.machine import limits
 from deploy.load.phases import SCHEDULES, Load, Measured, allow_descriptors, cpu_of, phase
 from deploy.processes import Party
@@ -131,18 +132,9 @@ def load_test(options: Options, watch: Watch, target: Target | None = None, keep
         machine = limits(folder)
         chosen = options.scenario()
         here = target or opened.enter_context(started(chosen, folder, options.database))
-        with asyncio.Runner(loop_factory=_loops()) as runner:
+        with asyncio.Runner(loop_factory=faster()) as runner:
             document = runner.run(_Test(options, chosen, here, watch).carry(folder / "run"))
     return {**document, "machine": machine, "options": {**options.__dict__, "database": bool(options.database)}}
-
-
-def _loops() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes the faster event loops, where they are installed."""
-    if find_spec("uvloop") is None:
-        return None
-    import uvloop
-
-    return uvloop.new_event_loop
 
 
 class _Test:
@@ -156,13 +148,14 @@ class _Test:
         self._name = f"{parts.hostname}:{parts.port}"
         self._load = Load(
             str(parts.hostname),
-            int(parts.port or 80),
+            int(parts.port or (443 if parts.scheme == "https" else 80)),
             options.schedule,
             options.rate,
             options.connections,
             None if target.process is None else target.process.process.pid,
             self._commits,
             watch,
+            context_for(target.url, party="referee", shows=False),
         )
         self._run = f"load-{time.time_ns() % 10**12}"
         self._agents: list[LightAgent] = []
@@ -209,6 +202,7 @@ class _Test:
             finished.participants,
             finished.reports,
             finished.checkpoints,
+            finished.vouchers,
         )
         stored = sum(report.answered for _, raw in finished.reports for report in unpack_reports(raw))
         watch("audit", 0, stored)
@@ -252,7 +246,9 @@ class _Test:
         if enrolled.rejected:
             raise RunFailed(f"idle agents were not enrolled: {dict(enrolled.rejected)}")
         load = self._load
-        found = await poll_idly(agents, load.host, load.port, self._options.idle_seconds, load.pid, self._name)
+        found = await poll_idly(
+            agents, load.host, load.port, self._options.idle_seconds, load.pid, self._name, load.tls
+        )
         return found.document()
 
     def _commits(self) -> int | None:
@@ -263,6 +259,7 @@ class _Test:
                 headers={"Authorization": f"Bearer {self._target.operator}"},
                 trust_env=False,
                 timeout=30.0,
+                verify=self._load.tls or True,
             )
         except httpx.TransportError:
             return None
@@ -279,7 +276,7 @@ class _Test:
         ]
 
     async def _first_question(self) -> None:
-        connection = await Connection.to(self._load.host, self._load.port)
+        connection = await Connection.to(self._load.host, self._load.port, tls=self._load.tls)
         until = time.perf_counter() + PATIENCE
         try:
             while (answer := await connection.request(self._poll(self._agents[0]))).status != 200:
@@ -291,7 +288,7 @@ class _Test:
 
     async def _ask_again(self, agents: list[LightAgent]) -> None:
         """Poll once more for those that were told to come again: of several processes some hear of a question later."""
-        connection = await Connection.to(self._load.host, self._load.port)
+        connection = await Connection.to(self._load.host, self._load.port, tls=self._load.tls)
         until = time.perf_counter() + PATIENCE
         try:
             for agent in agents:

@@ -1,16 +1,20 @@
 """Make a virtual environment with Tandem in it, editable: ``install.py FOLDER EXTRA,...``.
 
-By uv, which installs the same constraints in a tenth of the time: the one on the PATH, or one from the package index;
-by pip where it cannot be had or fails. Standard library only: this runs before anything is installed.
+By uv, which installs the same constraints in a tenth of the time and takes no file whose SHA-256 is not among them: the
+one on the PATH, or one from the package index, whose file is compared, too. By pip where it cannot be had or fails: pip
+compares files only where the project itself has a digest, which an editable one cannot have. Standard library only:
+this runs before anything is installed.
 """
 
 from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 CONSTRAINTS = "constraints.txt"
@@ -55,11 +59,26 @@ def settings(configuration: str) -> dict[str, str]:
     return found
 
 
+def pinned(constraints: str) -> dict[str, str]:
+    """Return what constraints say of each package, digests included: ``name==version --hash=...``."""
+    lines = constraints.replace("\\\n", " ").splitlines()
+    return {line.partition("==")[0]: " ".join(line.split()) for line in lines if line and not line.startswith("#")}
+
+
+def versions(constraints: str) -> str:
+    """Return constraints without digests, a line a package."""
+    return "".join(re.sub(r" --hash=\S+", "", line) + "\n" for line in pinned(constraints).values())
+
+
 def find_uv(pip: list[str], folder: Path) -> str | None:
     """Return the path of a uv: the one on the PATH, or one put into the environment by pip; None if there is none."""
     found = shutil.which("uv")
-    if found is None and _succeeds([*pip, "install", "--quiet", "--quiet", "--constraint", CONSTRAINTS, "uv"]):
-        found = shutil.which("uv", path=str(folder / "bin"))
+    if found is None:
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
+            wanted.write(pinned(Path(CONSTRAINTS).read_text())["uv"].replace(" --hash", " \\\n --hash"))
+            wanted.flush()
+            if _succeeds([*pip, "install", "--quiet", "--quiet", "--require-hashes", "--requirement", wanted.name]):
+                found = shutil.which("uv", path=str(folder / "bin"))
     return found
 
 
@@ -77,8 +96,13 @@ def install(folder: Path, extras: str) -> None:
         environment["UV_CONSTRAINT"] = f"{CONSTRAINTS} {environment.get('UV_CONSTRAINT', '')}".strip()
         if _succeeds([uv, "pip", "install", "--quiet", "--python", python, *what], environment):
             return
-    sys.stderr.write("uv cannot be had or failed: pip installs instead, which takes a minute or two ...\n")
-    subprocess.run([*pip, "install", "--quiet", "--quiet", "--constraint", CONSTRAINTS, *what], check=True)
+    sys.stderr.write(
+        "uv cannot be had or failed: pip installs instead, which takes a minute or two and compares no digests ...\n"
+    )
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
+        wanted.write(versions(Path(CONSTRAINTS).read_text()))
+        wanted.flush()
+        subprocess.run([*pip, "install", "--quiet", "--quiet", "--constraint", wanted.name, *what], check=True)
 
 
 def _succeeds(command: list[str], environment: dict[str, str] | None = None) -> bool:

@@ -10,8 +10,8 @@ from common.core.errors import AuditFailed
 from common.wire.messages import RUN, Configuration
 from referee.audit.place import Place
 from referee.collection.batches import AnyBatch, form_batch
-from referee.collection.order import commitment
 from referee.collection.roster import Roster, participants_root
+from referee.runs.ordering import Given, checked
 from referee.state.values import Cohort, Part
 
 
@@ -26,8 +26,6 @@ class Agents:
         Counts and root of the list of participants, as the transcript signs them.
     raw
         The list itself (:meth:`referee.collection.roster.Roster.encode`).
-    seeds
-        The seed of each order, by its first agent, as published when the run ended.
     place
         Where the audit stands.
 
@@ -36,43 +34,62 @@ class Agents:
     individuals, hosts
         How many individuals were enrolled when the run began, and for how many people each host says that it speaks,
         the largest first.
+    choosers
+        Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
+    roster
+        Everybody who was enrolled when the run began.
     others
         How many agents of the run's orders other runs are said to have asked, by their names.
 
     Raises
     ------
     AuditFailed
-        If an agent has several numbers, owners or places, the list is another one than was signed, or a seed is not the
-        one committed to.
+        If an agent has several numbers, owners or places, or the list is another one than was signed.
     """
 
-    def __init__(
-        self, configuration: Configuration, listed: dict[str, Any], raw: bytes, seeds: dict[str, str], place: Place
-    ) -> None:
+    def __init__(self, configuration: Configuration, listed: dict[str, Any], raw: bytes, place: Place) -> None:
         self._place = place
         self._run = configuration.run
         self.others: dict[str, int] = {}
+        self.choosers: tuple[str, ...] = ()
         place.words = "the list of participants"
-        self._roster = Roster.decode(raw)
-        found = {"count": len(self._roster), "agents": self._roster.agents, "root": participants_root(raw)}
+        self.roster = Roster.decode(raw)
+        found = {"count": len(self.roster), "agents": self.roster.agents, "root": participants_root(raw)}
         if found != listed:
             raise AuditFailed(f"the list of participants is not the one that was signed: {listed} against {found}")
-        speaks = self._roster.speaks_for()
+        speaks = self.roster.speaks_for()
         self.individuals = int((speaks == 1).sum())
         self.hosts = tuple(sorted((int(people) for people in speaks[speaks > 1]), reverse=True))
         place.words = "the numbers of agents"
         self._check_numbers(configuration)
-        place.words = "the order of agents"
         self._cohorts: dict[int, Cohort] = {}
+
+    def open(self, configuration: Configuration, seeds: dict[str, str], given: Given) -> None:
+        """Take in the orders, before anybody is asked.
+
+        Parameters
+        ----------
+        seeds
+            The seed of each order that was used, by its first agent, as published when the run ended.
+        given
+            What others than the referee have given to them.
+
+        Raises
+        ------
+        AuditFailed
+            If a seed is not the one committed to.
+        """
+        self._place.words = "the order of agents"
         for promised in configuration.order:
-            seed = seeds[str(promised.first)]
-            if commitment(seed) != promised.sha256:
-                raise AuditFailed(f"the seed of the order of agents {promised.first}... is not the one committed to")
+            published, seed = seeds.get(str(promised.first)), ""
+            if published is not None:
+                seed, by = checked(promised, published, given)
+                self.choosers = tuple(sorted({*self.choosers, by}))
             self._cohorts[promised.first] = Cohort(promised.first, promised.agents, seed, promised.used)
 
     def _check_numbers(self, configuration: Configuration) -> None:
         orders = sorted(configuration.order, key=lambda promised: promised.first)
-        limits = [*(p.first for p in orders[1:]), self._roster.agents]
+        limits = [*(p.first for p in orders[1:]), self.roster.agents]
         for promised, limit in zip(orders, limits, strict=True):
             if promised.first + promised.agents > limit:
                 raise AuditFailed(f"agents {promised.first}... are in two orders, or not enrolled")
@@ -110,8 +127,10 @@ class Agents:
         """
         for part in parts:
             self._use(part)
+            if not self._cohorts[part.cohort].seed:
+                raise self._place.failed("agents were asked in an order whose seed was not published")
         asked = sum(p.stop - p.start for p in parts)
         left = sum(c.agents - c.used for c in self._cohorts.values())
         if asked > wanted or (asked < wanted and left > 0):
             raise self._place.failed(f"{wanted} agents were to be asked, {asked} were")
-        return form_batch(parts, self._cohorts.__getitem__, self._roster)
+        return form_batch(parts, self._cohorts.__getitem__, self.roster)

@@ -4,7 +4,7 @@ Checked: the hash chain and the referee's signature of every entry; the committe
 signature, its assignment and that nobody answered twice; the counts and roots of every batch; the curator's signature
 on its terms and each release, and that its ledger only ever grew; the protocol's questions, message pattern and result,
 by replay; the privacy cost, from the declared events; the result document and the scenario's file; that checkpoints,
-witnesses and the receipts that one has speak of this very transcript.
+witnesses and the receipts that one has speak of this very transcript; for which participants an issuer vouches.
 
 What no audit can see: reports that the referee threw away before it signed anything about them, and whether the keys
 that the transcript names belong to whom one thinks (compare them with keys known from elsewhere).
@@ -21,16 +21,21 @@ from common.privacy.certificate import Certificate
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import parse_resolved
 from common.statistics.intervals import Estimate
+from common.wire.beacon import ROUND
 from common.wire.identity import Signed
 from common.wire.messages import Configuration, Terms
 from common.wire.receipts import Kept
 from common.wire.transcript import Entry, read, split
+from common.wire.vouching import IssuerKey
 from referee.audit.agents import Agents
-from referee.audit.ending import check_cost, check_files, check_result, worst_case
+from referee.audit.ending import check_cost, check_files, check_result, moved_by_liars, worst_case
 from referee.audit.history import History, check_history
 from referee.audit.place import Place
 from referee.audit.replay import Replay
+from referee.audit.vouching import Vouchers, Vouching
+from referee.runs.beacon import check_beacon
 from referee.runs.operations import check_terms
+from referee.runs.ordering import ALL, BOTH, Given
 from referee.runs.results import promises
 from referee.state.runfolder import read_file
 
@@ -55,13 +60,25 @@ class Audit:
         Whether the referee's and the curator's keys were known from elsewhere.
     individuals, hosts
         Who was enrolled when the run began: how many individuals, and for how many people each host says that it
-        speaks, the largest first. The referee alone says that they are people.
+        speaks, the largest first.
+    vouching
+        Who says that they are people.
+    choosers
+        Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
+    secret_order
+        Whether nobody was to know them before: people are real, or the curator has given a share.
     missing, worst_case
         Of the question that fewest answered, the share of those who were asked whose answers are not there; and what
         is known of the answer's loss were they as far from the others as can be
         (:func:`referee.audit.ending.worst_case`).
+    misbehaved
+        Why the curator's last release, which ended the run, is none that the run takes; empty where it is one.
+    liars
+        What is known of the loss were shares of the answers lies (:func:`referee.audit.ending.moved_by_liars`).
     history
         When the run began and ended, and who has seen that.
+    real
+        Whether people are real.
     """
 
     entries: int
@@ -76,9 +93,15 @@ class Audit:
     pinned: tuple[bool, bool] = field(default=(False, False), compare=False)
     individuals: int = 0
     hosts: tuple[int, ...] = ()
+    choosers: tuple[str, ...] = ()
+    secret_order: bool = False
     missing: float = 0.0
+    misbehaved: str = ""
     worst_case: Estimate | None = None
+    liars: dict[float, Estimate] = field(default_factory=dict)
     history: History = field(default_factory=History, compare=False)
+    vouching: Vouching = field(default_factory=Vouching, compare=False)
+    real: bool = False
 
 
 def audit(
@@ -89,6 +112,8 @@ def audit(
     strict: bool = False,
     receipts: Sequence[Signed] = (),
     seen: Sequence[Kept] = (),
+    shown: Sequence[Kept] = (),
+    issuers: Sequence[IssuerKey] = (),
 ) -> Audit:
     """Audit a run folder.
 
@@ -102,11 +127,17 @@ def audit(
         The curator's key as known from elsewhere; by default the one that signed the terms.
     strict
         Whether to fail where one of these keys is not given: whoever writes a folder from end to end has keys for it;
-        and where a witness that the transcript names has not seen its end.
+        where a witness that the transcript names has not seen its end; where somebody alone may have chosen the order
+        in which real people were asked; and where real people have answered for whom none of the ``issuers`` vouches.
     receipts
         That agents hold of this run (:func:`referee.audit.history.receipts_at`): each report must be there.
     seen
         What a witness shows of this run that was asked itself: it must be of this transcript.
+    shown
+        Checkpoints that agents keep (:func:`referee.audit.history.checkpoints_at`): of this run, they must be of this
+        transcript.
+    issuers
+        Public keys of issuers as known from elsewhere.
 
     Raises
     ------
@@ -123,11 +154,22 @@ def audit(
         )
     place = Place("the configuration")
     with place.named_in_failures():
-        found = _audit(folder, entries, (referee_key, curator_key), place, (receipts, seen))
+        found = _audit(folder, entries, (referee_key, curator_key), place, (receipts, seen, shown), issuers)
     if strict and found.history.unseen:
         raise AuditFailed(
             f"the run was to be witnessed by {found.history.unseen[0][:16]}..., and nothing here shows that this "
             "witness has seen the transcript to its end: ask it (--witness URL)"
+        )
+    if strict and found.choosers not in ((), (BOTH,), (ALL,)) and found.secret_order:
+        raise AuditFailed(
+            f"the order in which agents were asked was chosen by {' and by '.join(found.choosers)}: a strict audit "
+            f"takes one by {BOTH} alone, with a beacon or without. Of an order that was there before this run, audit "
+            "the run that began it"
+        )
+    if strict and found.real and found.vouching.strangers:
+        raise AuditFailed(
+            f"{found.vouching.strangers:,} answers are of people for whom no issuer vouches that is known from "
+            "elsewhere (--issuer FILE): that there are such people is the word of the referee, or of their host"
         )
     return found
 
@@ -137,7 +179,8 @@ def _audit(
     entries: list[Entry],
     known: tuple[str | None, str | None],
     place: Place,
-    told: tuple[Sequence[Signed], Sequence[Kept]],
+    told: tuple[Sequence[Signed], Sequence[Kept], Sequence[Kept]],
+    issuers: Sequence[IssuerKey],
 ) -> Audit:
     first, last = entries[0], entries[-1]
     _check_kinds([entry.kind for entry in entries])
@@ -145,10 +188,14 @@ def _audit(
     if configuration.referee != first.body["referee"]:
         raise AuditFailed("the configuration names another referee than the transcript")
     chosen = parse_resolved(configuration.scenario)
-    listed = read_file(folder, "participants")
-    agents = Agents(configuration, first.body["participants"], listed, last.body["order"], place)
+    agents = Agents(configuration, first.body["participants"], read_file(folder, "participants"), place)
+    said = first.body.get("vouchers")
+    shown = read_file(folder, "vouchers") if said is not None and said["count"] else b""
+    vouchers = Vouchers(agents.roster, said, shown, issuers, place)
     place.words = "the curator's terms"
     terms, curator = _terms(entries, configuration, known[1])
+    given = _given(entries, configuration, terms, curator)
+    agents.open(configuration, last.body["order"], given)
     published = last.body["result"]
     replay = Replay(
         configuration,
@@ -181,9 +228,15 @@ def _audit(
         pinned=(known[0] is not None, known[1] is not None or terms is None),
         individuals=agents.individuals,
         hosts=agents.hosts,
+        choosers=agents.choosers,
+        secret_order=given.text is not None or chosen.people == "real",
         missing=replay.missing,
+        misbehaved=replay.misbehaved,
         worst_case=worst_case(None if outcome is None else outcome.estimate, replay.missing),
+        liars=moved_by_liars(outcome),
         history=history,
+        vouching=vouchers.found(replay.answers_of),
+        real=chosen.people == "real",
     )
 
 
@@ -191,7 +244,8 @@ def _check_kinds(kinds: list[str]) -> None:
     if kinds[0] != "configuration" or kinds[-1] != "result":
         raise AuditFailed(f"a finished run goes from configuration to result, found {kinds[0]} to {kinds[-1]}")
     for number, kind in enumerate(kinds[1:-1], start=2):
-        if kind not in (("terms",) if number == 2 else ("operation", "question", "answers")):
+        due = ("terms",) if number == 2 else ("operation", "question", "answers", *(("beacon",) if number == 3 else ()))
+        if kind not in due:
             raise AuditFailed(f"transcript line {number}: a {kind!r} does not belong here")
 
 
@@ -206,3 +260,19 @@ def _terms(
     if curator_key not in (None, signed.key):
         raise AuditFailed(f"another curator signed the terms: {signed.key[:16]}...")
     return check_terms(signed, configuration), signed.key
+
+
+def _given(entries: list[Entry], configuration: Configuration, terms: Terms | None, curator: str | None) -> Given:
+    """Return what others than the referee have given to the order: with a beacon, before anything else was asked.
+
+    A run that ended before its beacon was there has asked nobody.
+    """
+    entry = next((each for each in entries[2:3] if each.kind == "beacon"), None)
+    if (entry is not None) != bool(configuration.beacon) and (entry is not None or len(entries) > 3):
+        raise AuditFailed("the run's configuration names a beacon, and the transcript has another one or none")
+    if entry is None or terms is None or curator is None:
+        return Given(None if terms is None else terms.share)
+    given = check_beacon(entry.body, configuration, terms, curator)
+    if not Kept.parse(entry.body["words"]).said().covers(entries[:ROUND]):
+        raise AuditFailed("the beacon's words are about another beginning of the run")
+    return given

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
-from scipy.integrate import quad
 from scipy.special import gammaln, log_ndtr, logsumexp
 
 from common.core import canonical
@@ -276,6 +275,8 @@ def _series(s: float, u: float, k: int) -> float:
 
 
 def _integral(s: float, u: float, k: int) -> float:
+    from scipy.integrate import quad  # here, since few runs need it, and it takes a fifth of a second to load
+
     def integrand(z: float) -> float:
         x = u * z - u * u / 2.0
         log_r = math.log1p(s * math.expm1(x)) if x < 30.0 else x + math.log(s)

@@ -84,6 +84,22 @@ def worst_case(estimate: Estimate | None, missing: float) -> Estimate | None:
     return estimate.model_copy(update={"low": low, "high": min(1.0, high)})
 
 
+SHARES = (0.01, 0.05, 0.1)
+"""The shares of liars for which an audit says what they could have moved."""
+
+
+def moved_by_liars(outcome: Outcome | None) -> dict[float, Estimate]:
+    """Return what is known of the answer's loss were these shares of the answers lies (:mod:`common.statistics.liars`).
+
+    By :data:`SHARES`, and the one that the scenario assumes; nothing where the answers to one question are not what the
+    estimate is made of.
+    """
+    if outcome is None or outcome.heard is None:
+        return {}
+    heard = outcome.heard
+    return {share: heard.estimate(share) for share in sorted({*SHARES, heard.liars} - {0.0}) if share >= heard.liars}
+
+
 def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
     """Recompute what the declared events cost: at most what the curator promised.
 

@@ -50,6 +50,8 @@ class History:
         What each witness has seen, by its key.
     receipts
         How many receipts were compared with the reports.
+    others
+        Further runs of the referee that a witness has seen, which was asked itself.
     """
 
     entries: int = 0
@@ -58,6 +60,7 @@ class History:
     promised: tuple[str, ...] = ()
     witnesses: dict[str, Sight] = field(default_factory=dict)
     receipts: int = 0
+    others: tuple[str, ...] = ()
 
     @property
     def unseen(self) -> tuple[str, ...]:
@@ -108,12 +111,34 @@ def receipts_at(places: Iterable[Path]) -> list[Signed]:
     return found
 
 
+def checkpoints_at(places: Iterable[Path]) -> list[Kept]:
+    """Return the checkpoints in files that ``local-agent check`` has left, or in all files of directories.
+
+    Raises
+    ------
+    BadData
+        If a file is none of these, or there is none.
+    """
+    found = []
+    for place in places:
+        files = sorted(place.glob("*.json")) if place.is_dir() else [place]
+        if not files:
+            raise BadData(f"there is no checkpoint in {place}: local-agent check leaves them in an agent's checkpoints")
+        for path in files:
+            try:
+                found.append(Kept.parse(json.loads(path.read_bytes())["checkpoint"]))
+            except (OSError, ValueError, KeyError, TypeError, RecursionError, BadMessage):
+                raise BadData(f"{path} is no checkpoint: it was edited, or is another file") from None
+    return found
+
+
 def check_history(
     folder: Path,
     entries: Sequence[Entry],
     configuration: Configuration,
     receipts: Sequence[Signed],
     seen: Sequence[Kept],
+    shown: Sequence[Kept] = (),
 ) -> History:
     """Check that checkpoints, witnesses and receipts all speak of this transcript.
 
@@ -123,6 +148,8 @@ def check_history(
         Of agents; those of other runs are left out.
     seen
         What a witness shows of the run that was asked itself.
+    shown
+        Checkpoints that the referee has shown to agents; those of other runs are left out.
 
     Raises
     ------
@@ -140,6 +167,9 @@ def check_history(
     for key, sight in _sights(seen).items():
         if key not in sights or sights[key].entries <= sight.entries:
             sights[key] = sight
+    for each in shown:
+        if each.said(configuration.referee).run == configuration.run:
+            _said(each, entries, configuration, "the referee has shown an agent")
     given = [_receipt(signed, configuration) for signed in receipts]
     own = [receipt for receipt in given if receipt.run == configuration.run]  # hosts keep those of all runs together
     if given and not own:

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr, logsumexp
-from scipy.stats import norm
+from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
 Floats = NDArray[np.float64]
 
@@ -41,15 +40,15 @@ def delta_of_choice(mu: float, law: dict[str, Any], epsilon: float) -> float:
     levels = np.linspace(0.0, 1.0, 50_001)
     slope = np.polynomial.polynomial.polyval(levels, k * np.exp(logs - logsumexp(logs)))
     y = np.append(-np.inf, np.linspace(-7.0, 4.0, 1200))
-    x, least = norm.cdf(y), norm.cdf(y - mu)
+    x, least = ndtr(y), ndtr(y - mu)
     z = np.linspace(10.0 + mu, -10.0, 1200)
     found = np.zeros(len(z))
-    for place, (s, t) in enumerate(zip(norm.sf(z), norm.sf(z - mu), strict=True)):
+    for place, (s, t) in enumerate(zip(ndtr(-z), ndtr(mu - z), strict=True)):
         better = np.interp(1.0 - t - least, levels, slope)
         worse = np.interp(1.0 - s - x, levels, slope)
         gained = math.exp(mu * z[place] - mu * mu / 2.0) * better - math.exp(epsilon) * worse
         found[place] = max(0.0, float(gained.max()))
-    return float((found * norm.pdf(z)).sum() * (z[0] - z[1]))
+    return float((found * np.exp(-z * z / 2.0)).sum() / math.sqrt(2.0 * math.pi) * (z[0] - z[1]))
 
 
 def divergence_of_choice(mu: float, law: dict[str, Any], k: int) -> float:

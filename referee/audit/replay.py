@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from common.core.errors import AuditFailed
+import numpy as np
+
+from common.core.errors import AuditFailed, PeerMisbehaved
 from common.privacy.events import Event, NoEvent
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.base import declared_event, findings
@@ -61,8 +63,12 @@ class Replay:
         What the curator declared of its operations, as far as they cost something.
     notes
         What the protocol said of its progress.
+    answers_of
+        How many of the answers came from each participant, by its place in the roster.
     missing
         Of the question that fewest answered: the share of those who were asked whose answers are not there.
+    misbehaved
+        Why the curator's last release, which ended the run, is none that this run takes; empty where it is one.
     """
 
     def __init__(
@@ -85,11 +91,13 @@ class Replay:
         self._lines = len(entries)
         self._read = reports
         self._place = place
-        self.pending = list(entries[2:-1])
+        self.pending = [entry for entry in entries[2:-1] if entry.kind != "beacon"]
         self.reports = self.asked = self.answers = self.operations = 0
         self.events: list[Event] = []
         self.notes: list[Progress] = []
         self.missing = 0.0
+        self.misbehaved = ""
+        self.answers_of = np.zeros(len(agents.roster), dtype=np.int64)
 
     def run(self, *, cut_off: bool) -> Outcome | None:
         """Return how the protocol ends on the transcript's replies; None where the run did not end by itself.
@@ -105,6 +113,11 @@ class Replay:
         try:
             outcome = drive(script, pattern, self._until_cut if cut_off else self._exchange, self._note)
         except _Over:
+            return None
+        except PeerMisbehaved as error:
+            if not cut_off or self.pending:
+                raise
+            self.misbehaved = error.detail
             return None
         if cut_off:
             raise AuditFailed(f"the protocol ends with {outcome.status!r} on these answers, the result hides it")
@@ -147,7 +160,7 @@ class Replay:
         sent = verify(Signed.parse(entry.body["request"]), Perform.KIND, self._configuration.referee)
         if sent != request.wire():
             raise self._place.failed("the request is not the one that the protocol makes here")
-        release = check_release(entry.body, request, self._curator)
+        release = check_release(Signed.parse(entry.body["release"]), request, self._curator)
         self._seen, result = release.ledger.head, release.result
         self.operations += 1
         event = declared_event(result)
@@ -164,7 +177,7 @@ class Replay:
         kind = self._scenario.agents.mechanism.answer_kind(step.query.domain)
         asked = Asked(self._configuration.run, self._digest, number, step.query, kind, lambda: batch)
         reports = checked(unpack_reports(self._read(number)), asked, self._place)
-        answers, root = add_up(asked, self._counted(reports))
+        answers, root = add_up(asked, self._counted(reports, batch))
         claimed = {name: answered.body[name] for name in ("question", "asked", "answered", "root")}
         actual = {
             "question": number,
@@ -179,9 +192,10 @@ class Replay:
             self.missing = max(self.missing, 1.0 - len(answers.values) / answers.asked)
         return answers
 
-    def _counted(self, reports: Iterator[StoredReport]) -> Iterator[StoredReport]:
+    def _counted(self, reports: Iterator[StoredReport], batch: AnyBatch) -> Iterator[StoredReport]:
         for report in reports:
             self.reports += 1
+            self.answers_of[batch.position(report.slot)] += report.answered
             yield report
 
     def _batch(self, entry: Entry, number: int, step: AskAgents) -> AnyBatch:

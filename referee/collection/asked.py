@@ -61,13 +61,18 @@ class Asked:
         mass = isinstance(self.batch, MassBatch) and self.batch.owner(int(self.slots(key)[0])).agents > 1
         return MassAssignment.KIND if mass else Assignment.KIND
 
-    def assignment(self, key: str) -> bytes:
+    def assignment(self, key: str, slots: Indices | range | None = None) -> bytes:
         """Return what a participant is asked in canonical JSON: an :class:`~common.wire.messages.Assignment`.
 
         Of a host, where very many are asked, a :class:`~common.wire.messages.MassAssignment`.
+
+        Parameters
+        ----------
+        slots
+            Those of its agents, if they are known already.
         """
-        roster, slots = self.batch.roster, self.slots(key)
-        if len(slots) == 1 and roster.alone(roster.position(key)):
+        slots = self.slots(key) if slots is None else slots
+        if len(slots) == 1 and self.batch.roster.alone(self.batch.position(int(slots[0]))):
             return self._individual + pack_index(int(slots[0])).encode() + _END
         wire = assign(self.batch, key, self.run, self.digest, self.number, self.query).wire()
         encoded = canonical.encode(wire)
@@ -75,9 +80,9 @@ class Asked:
             self._fingerprints[key] = hashlib.sha256(encoded).hexdigest()
         return encoded
 
-    def fingerprint(self, key: str) -> str:
-        """Return the digest of what a participant is asked."""
-        return self._fingerprints.get(key) or hashlib.sha256(self.assignment(key)).hexdigest()
+    def fingerprint(self, key: str, slots: Indices | range | None = None) -> str:
+        """Return the digest of what a participant is asked; parameters are those of :meth:`assignment`."""
+        return self._fingerprints.get(key) or hashlib.sha256(self.assignment(key, slots)).hexdigest()
 
     @cached_property
     def _individual(self) -> bytes:

@@ -78,10 +78,12 @@ class Batch:
     def _owners(self) -> tuple[Indices, Indices, Indices]:
         """The owner of each slot, slots sorted by owner, and where each owner's slots begin, and the last one's end."""
         firsts = self.roster.firsts
-        owner = np.searchsorted(firsts, self.members, side="right") - 1
+        # Where everybody speaks for one person, that person's number is the place in the list.
+        owner = np.searchsorted(firsts, self.members, side="right") - 1 if self.roster.hosts else self.members
         slots = np.argsort(owner, kind="stable")
-        edges = np.searchsorted(owner[slots], np.arange(len(firsts) + 1))
-        return owner, slots.astype(np.int64), edges.astype(np.int64)
+        edges = np.zeros(len(firsts) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(owner, minlength=len(firsts)), out=edges[1:])
+        return owner, slots.astype(np.int64), edges
 
     def sort(self) -> None:
         """Work out who owns which slots, which everything else here needs: once, before several threads ask."""

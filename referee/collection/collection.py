@@ -42,20 +42,18 @@ from referee.collection.judging import (
     check_configuration,
     closed,
     judge,
-    read,
 )
 from referee.collection.pacing import longest_pause
 from referee.collection.questions import Questions
 from referee.collection.reading import payloads
 from referee.collection.registrar import Registrar
+from referee.collection.signatures import sign_all
 from referee.collection.taking import Taking
 from referee.state.store import Store
 from referee.state.values import Question, StoredReport, Taken
 
 Outcome = TypeVar("Outcome")
 
-GATHER = 0.01
-"""Seconds in which further reports may join the first, before they are counted."""
 REPORTS = 1000
 """Participants a second that a question has further time for: so many individuals can report beside other work."""
 HOSTED = 1_000_000
@@ -63,15 +61,6 @@ HOSTED = 1_000_000
 PATIENCE = 10
 """How many deadlines to wait for the first report of a question before the run fails."""
 _LATER = "nothing can be stored at present, and nothing was acknowledged: say it again"
-REMEMBERED = 4
-"""Questions that are kept in memory: those that are open, and the ones that were asked about last."""
-
-
-class Sent(NamedTuple):
-    """A report as it came: a signed message, and the packed answers of a hosted population (None: an individual)."""
-
-    signed: AnySigned
-    body: bytes | None = None
 
 
 def by_reason(taking: Taking) -> Counter[str]:
@@ -246,7 +235,7 @@ class Collection:
             return [CannotWrite(_LATER) for _ in polls]
 
     def _poll(self, polls: Sequence[AnySigned]) -> list[bytes | TandemError | None]:
-        found: list[bytes | TandemError | None] = []
+        found: list[tuple[str, bytes] | TandemError | None] = []
         verified = payloads(polls, messages.Poll.KIND)
         if any(
             isinstance(said, bytes) and self._roster.position(poll.key) is None
@@ -262,10 +251,14 @@ class Collection:
                 found.append(self.assignment(said(signed, messages.Poll).participant))
             except TandemError as error:
                 found.append(error)
-        return found
+        asked = [each for each in found if isinstance(each, tuple)]
+        signed_ones = iter(self._identity.envelopes(asked, sign_all))
+        return [next(signed_ones) if isinstance(each, tuple) else each for each in found]
 
-    def assignment(self, participant: str) -> bytes | None:
-        """Return the open question for a participant that it has not answered yet, signed, in JSON, if there is one.
+    def assignment(self, participant: str) -> tuple[str, bytes] | None:
+        """Return the open question for a participant that it has not answered yet, if there is one.
+
+        That is the kind of message as which it is asked, and the message in canonical JSON; nobody has signed it.
 
         Raises
         ------
@@ -279,9 +272,10 @@ class Collection:
             taking = self.questions.find(run, number)
             if taking is None or not taking.open or taking.number(position) or position in taking.declined:
                 continue
-            if len(taking.asked.slots(participant)):
+            slots = taking.asked.slots(participant)
+            if len(slots):
                 asked = taking.asked
-                return self._identity.envelope(asked.assignment_kind(participant), asked.assignment(participant))
+                return asked.assignment_kind(participant), asked.assignment(participant, slots)
         return None
 
     def declined(self, run: str) -> dict[str, int]:
@@ -345,35 +339,34 @@ class Collection:
         check_asked(report, key, taking.asked)
         return packed_bytes(report.people, taking.asked.kind)
 
-    def accept(self, sent: Sequence[Sent]) -> list[TandemError | None]:
+    def accept(self, claims: Sequence[Claim | TandemError]) -> list[TandemError | None]:
         """Take reports; those that are acceptable are on disk when this returns.
 
         The same report again is accepted again. A problem says why one is not acceptable; its reason is counted, and
         nothing is changed by it. ``CannotWrite`` for all of them says that the store cannot be used at present.
+
+        Parameters
+        ----------
+        claims
+            What each report claims, or why it is none (:func:`referee.collection.reading.claims`).
         """
         try:
-            return self._accept(sent)
+            return self._accept(claims)
         except (SQLAlchemyError, OSError):
-            return [CannotWrite(_LATER) for _ in sent]
+            return [CannotWrite(_LATER) for _ in claims]
 
-    def _accept(self, sent: Sequence[Sent]) -> list[TandemError | None]:
-        kinds = [messages.Report.KIND if report.body is None else messages.PackedReport.KIND for report in sent]
-        checked: list[bytes | Forged] = [b""] * len(sent)
-        for kind in set(kinds):
-            places = [i for i, found in enumerate(kinds) if found == kind]
-            for i, payload in zip(places, payloads([sent[i].signed for i in places], kind), strict=True):
-                checked[i] = payload
-        outcomes: list[TandemError | None] = [None] * len(sent)
+    def _accept(self, claims: Sequence[Claim | TandemError]) -> list[TandemError | None]:
+        outcomes: list[TandemError | None] = [None] * len(claims)
         fresh: dict[int, Judged] = {}
         with self.questions.lock:
             earlier: dict[tuple[str, int, str], StoredReport] = {}
-            for i, (report, payload) in enumerate(zip(sent, checked, strict=True)):
+            for i, claim in enumerate(claims):
+                if isinstance(claim, TandemError):
+                    outcomes[i] = claim
+                    continue
                 try:
-                    if isinstance(payload, Forged):
-                        raise payload
-                    judged = self._judge(read(report.signed, payload, report.body), earlier)
+                    judged = self._judge(claim, earlier)
                     if judged.new:
-                        claim = judged.claim
                         earlier[claim.report.run, claim.report.question, claim.key] = judged.report
                         fresh[i] = judged
                 except Refusal as refusal:

@@ -23,7 +23,7 @@ from common.core.errors import (
 from common.vocabulary.packing import AnswerKind, count_answers, pack_one, unpack_one
 from common.wire import sealed
 from common.wire.messages import PackedReport, Report
-from common.wire.sealed import AnySigned, report_payload
+from common.wire.sealed import AnySigned, Sealed, report_payload
 from referee.collection.asked import Asked
 from referee.state.values import StoredReport
 
@@ -174,7 +174,7 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
     if not still_open:
         raise Refusal("closed", closed(number))
     slots = check_asked(report, key, asked)
-    fingerprint = asked.fingerprint(key)
+    fingerprint = asked.fingerprint(key, slots)
     if report.assignment != fingerprint:
         problem = ConfigurationMismatch(f"the report answers another assignment than that of question {number}")
         raise Refusal("another assignment", problem)
@@ -182,8 +182,15 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
     answered = 1 if individual else count_answers(body, len(slots), asked.kind)
     report_id, signature = bytes.fromhex(report.report_id), bytes.fromhex(claim.signed.signature)
     accepted = StoredReport(int(slots[0]), individual, report_id, answered, signature, body)
-    as_usual = _payload(accepted, asked, key, fingerprint) == claim.payload
-    return accepted if as_usual else replace(accepted, message=claim.payload)
+    return accepted if _as_usual(claim, accepted, asked, fingerprint) else replace(accepted, message=claim.payload)
+
+
+def _as_usual(claim: Claim, accepted: StoredReport, asked: Asked, fingerprint: str) -> bool:
+    """Tell whether what was signed can be rebuilt from what is stored of it and from its question."""
+    if isinstance(claim.signed, Sealed) and isinstance(claim.report, Report):
+        # It came in canonical JSON with these fields, of which all but the answer were compared with the question.
+        return repr(unpack_one(accepted.body, asked.kind)) == repr(claim.report.answer)
+    return _payload(accepted, asked, claim.key, fingerprint) == claim.payload
 
 
 def asked_slots(key: str, asked: Asked) -> Indices | range:

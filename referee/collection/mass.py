@@ -21,6 +21,9 @@ from referee.collection.order import Order
 from referee.collection.roster import Roster
 from referee.state.values import Cohort, Part, Participant
 
+_PIECE = 1 << 20
+"""Agents of an order of several layers that are worked out at a time."""
+
 
 @dataclass(frozen=True, eq=False)
 class MassBatch:
@@ -101,6 +104,15 @@ def form_mass(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Ro
 
 def _mark(mask: Mask, first: int, order: Order, start: int, stop: int, *, put: bool) -> None:
     """Put the agents at some positions of an order into a mask, or take them out."""
+    if order.network is None:
+        for begin in range(start, stop, _PIECE):
+            agents = first + order.slice(begin, min(_PIECE, stop - begin))
+            bits = np.left_shift(1, 7 - (agents & 7)).astype(np.uint8)
+            if put:
+                np.bitwise_or.at(mask, agents >> 3, bits)
+            else:
+                np.bitwise_and.at(mask, agents >> 3, ~bits)
+        return
     half, keys = order.network
     _mark_compiled(mask, first, np.uint64(order.size), half, keys, start, stop, put)
 

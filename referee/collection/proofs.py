@@ -93,6 +93,7 @@ class Proofs:
             path=listed.tree.path(index),
             kept=reached.kept,
             entry_path=reached.tree.path(listed.entry.index),
+            consistency=_consistency(reached.tree, request.since),
         )
 
     def _list(self, run: str, number: int) -> _Listed:
@@ -126,6 +127,11 @@ class Proofs:
 
     def _entries(self, run: str) -> list[Entry]:
         return [Entry.model_validate_json(line) for line in self._store.entries(run)]
+
+
+def _consistency(tree: Tree, since: int | None) -> tuple[str, ...] | None:
+    """Return the path for whoever has seen a checkpoint; there is none of one that goes further than this."""
+    return None if since is None or since > len(tree) else tree.consistency(since)
 
 
 def _not_yet(run: str, number: int) -> NotFound:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -62,6 +61,8 @@ class Questions:
         self._registrar = registrar
         self.lock = threading.RLock()
         self._arrived = threading.Condition()
+        self._news = 0
+        self._heard = threading.local()
         self._taking: OrderedDict[tuple[str, int], Taking] = OrderedDict()
         self._runs: dict[str, Agreed] = {}
         self.newest = store.last_report()
@@ -161,12 +162,20 @@ class Questions:
     def announce(self) -> None:
         """Wake whoever waits for reports."""
         with self._arrived:
+            self._news += 1
             self._arrived.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Sleep until reports arrive, at most that long."""
+        """Sleep until reports arrive that this thread has not waited for yet, at most that long."""
+        heard = getattr(self._heard, "news", 0)
         with self._arrived:
-            arrived = self._arrived.wait(min(seconds, 1.0))
-        if arrived:
-            # Very many individuals report one by one: look at them together, not at all of them for each.
-            time.sleep(GATHER)
+            # What came between the caller's last look and this is no reason to sleep.
+            if self._arrived.wait_for(lambda: self._news != heard, min(seconds, 1.0)):
+                # Very many individuals report one by one: look at them together, not at all of them for each; the last
+                # one of a question keeps nobody waiting.
+                self._arrived.wait_for(self._complete, GATHER)
+            self._heard.news = self._news
+
+    def _complete(self) -> bool:
+        """Tell whether everybody has reported who was asked a question that is still open."""
+        return any(taking is not None and taking.complete for taking in map(self._taking.get, self.open))

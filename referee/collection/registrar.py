@@ -9,17 +9,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from common.core import canonical
 from common.core.errors import CannotWrite, Conflict, Forged, Refused, TandemError, Unauthorized
 from common.service.app import token_hash
 from common.wire import messages
 from common.wire.identity import Identity
 from common.wire.sealed import AnySigned, said
+from common.wire.vouching import IssuerKey
 from referee.collection.reading import payloads
 from referee.collection.roster import Roster
+from referee.collection.signatures import sign_all
+from referee.collection.vouching import announced, shown
 from referee.state.store import Store
 from referee.state.values import Participant
 
@@ -59,10 +62,13 @@ class Registrar:
         Signs what participants are told.
     caps
         How many it admits.
+    issuers
+        Who must vouch for everybody that enrols from now on; by default nobody need.
     """
 
-    def __init__(self, store: Store, identity: Identity, caps: Caps = USUAL) -> None:
+    def __init__(self, store: Store, identity: Identity, caps: Caps = USUAL, issuers: Sequence[IssuerKey] = ()) -> None:
         self.caps = caps
+        self.issuers = tuple(issuers)
         self._store = store
         self._identity = identity
         self._lock = threading.Lock()
@@ -122,6 +128,8 @@ class Registrar:
         Unauthorized
             If the token admits no such participant. A token for individuals admits one agent; how many a host brings is
             its own word, so a host needs the other one.
+        NotVouched
+            If there are issuers and none vouches for it; whoever is enrolled already need not show it again.
         Conflict
             If the key is enrolled with another number of agents.
         Refused
@@ -130,6 +138,7 @@ class Registrar:
             If nothing can be stored at present; for all of them, then.
         """
         outcomes: list[messages.Enrolment | TandemError] = []
+        vouchers: dict[str, bytes] = {}
         for (signed, token), checked in zip(
             requests, payloads([signed for signed, _ in requests], messages.Enrolment.KIND), strict=True
         ):
@@ -138,6 +147,8 @@ class Registrar:
                     raise checked
                 wanted = said(signed, messages.Enrolment)
                 self._admit(wanted.agents, token)
+                if self.issuers and self.roster.position(signed.key) is None:
+                    vouchers.setdefault(signed.key, shown(wanted, signed.key, self.issuers))
                 outcomes.append(wanted)
             except TandemError as error:
                 outcomes.append(error)
@@ -147,13 +158,16 @@ class Registrar:
             if isinstance(wish, messages.Enrolment) and self.roster.position(key) is None:
                 wishes.setdefault(key, wish.agents)
         try:
-            self._number(wishes)
+            self._number(wishes, vouchers)
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in requests]
-        return [
+        found = [
             wish if isinstance(wish, TandemError) else self._confirmation(key, wish.agents)
             for key, wish in zip(keys, outcomes, strict=True)
         ]
+        confirmed = [(messages.Enrolled.KIND, each) for each in found if isinstance(each, bytes)]
+        signed_ones = iter(self._identity.envelopes(confirmed, sign_all))
+        return [next(signed_ones) if isinstance(each, bytes) else each for each in found]
 
     def refresh(self) -> None:
         """Read from the store whom other processes have enrolled.
@@ -166,7 +180,7 @@ class Registrar:
         with self._lock:
             self._enter(self._store.participants(self.roster.agents))
 
-    def _number(self, wishes: dict[str, int]) -> None:
+    def _number(self, wishes: dict[str, int], vouchers: dict[str, bytes]) -> None:
         """Enrol whom nobody has enrolled yet, given how many agents each key brings; leaves out who finds no number."""
         fresh: list[Participant] = []
 
@@ -184,7 +198,7 @@ class Registrar:
 
         if wishes:
             with self._lock:
-                self._store.add_participants(self.roster.agents, choose)
+                self._store.add_participants(self.roster.agents, choose, vouchers)
                 self._enter(fresh)
 
     def _enter(self, participants: Iterable[Participant]) -> None:
@@ -208,6 +222,10 @@ class Registrar:
             return f"at most {self.caps.individuals:,} individuals may enrol here (referee serve --max-individuals)"
         return None
 
+    def vouched(self, agents: int) -> dict[str, Any] | None:
+        """Return what a run's transcript says of who vouches for its first so many agents; None where nobody does."""
+        return announced(self._store.vouchers(agents), self.issuers)
+
     def enrolled(self) -> dict[str, int]:
         """Return how many are enrolled, of each kind, beside the caps."""
         roster = self.roster
@@ -220,6 +238,7 @@ class Registrar:
         }
 
     def _confirmation(self, key: str, agents: int) -> bytes | TandemError:
+        """Return what a participant is told, in canonical JSON, or why it is not enrolled."""
         participant = self.roster.find(key)
         if participant is None:
             enrolled, hosts = self.roster.agents, self.roster.hosts
@@ -229,5 +248,6 @@ class Registrar:
             return Refused(f"a referee numbers at most {messages.MAX_AGENTS} agents, {enrolled} are enrolled already")
         if participant.agents != agents:
             return Conflict(f"this key is enrolled with {participant.agents} agents, not {agents}")
-        reply = messages.Enrolled(participant=participant.key, first=participant.first, agents=participant.agents)
-        return self._identity.envelope(reply.KIND, canonical.encode(reply.wire()))
+        # In canonical JSON, of fields that are valid: this is said by the million.
+        said = f'{{"agents":{agents},"first":{participant.first},"participant":"{key}"}}'
+        return said.encode("ascii")

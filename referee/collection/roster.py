@@ -11,6 +11,7 @@ import numpy as np
 from common.core.arrays import Indices
 from common.core.errors import BadMessage
 from common.wire.merkle import merkle_root
+from common.wire.messages import MAX_AGENTS
 from referee.state.values import Participant
 
 _ENTRY = struct.Struct("<32sQ")
@@ -119,6 +120,8 @@ class Roster:
         roster = cls()
         try:
             for key, agents in _ENTRY.iter_unpack(raw):
+                if agents > MAX_AGENTS:  # the sum of all then fits into 64 bits
+                    raise ValueError(f"no participant has {agents} agents")
                 roster.add(Participant(key.hex(), roster.agents, agents))
         except ValueError as error:
             raise BadMessage(f"the list of participants: {error}") from None

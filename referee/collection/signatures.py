@@ -1,7 +1,7 @@
-"""Signatures of many messages, verified in one call that does not hold the interpreter.
+"""Signatures of many messages, verified or made in one call that does not hold the interpreter.
 
-One call of libsodium takes some 60 microseconds. Python threads that verify one signature each wait for the interpreter
-after each; a compiled loop over a whole group waits once.
+One call of libsodium takes some 60 microseconds. Python threads that verify or make one signature each wait for the
+interpreter after each; a compiled loop over a whole group waits once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def verified(keys: Sequence[bytes], payloads: Sequence[bytes], signatures: Seque
         ends = np.cumsum(np.array([len(payload) for payload in payloads], dtype=np.int64))
         arrays = [np.frombuffer(b"".join(parts), dtype=np.uint8) for parts in (keys, signatures, payloads)]
         key, signature, payload = (array.ctypes.data for array in arrays)
-        loop: Callable[..., None] = _loop if count <= FEW else compiled()
+        loop: Callable[..., None] = _loop if count <= FEW else compiled()[0]
 
         def work(first: int, last: int) -> None:
             before = int(ends[first - 1]) if first else 0
@@ -69,13 +69,49 @@ def _loop(keys: int, signatures: int, payloads: int, ends: AnyArray, good: AnyAr
         start = end
 
 
-_verify: Any = ctypes.CDLL(nacl._sodium.__file__).crypto_sign_verify_detached
+def sign_all(secret: bytes, payloads: Sequence[bytes]) -> list[bytes]:
+    """Return the signature of each payload (Ed25519, deterministic).
+
+    Parameters
+    ----------
+    secret
+        64 bytes: the seed, then the public key.
+    """
+    count = len(payloads)
+    if not count:
+        return []
+    ends = np.cumsum(np.array([len(payload) for payload in payloads], dtype=np.int64))
+    key, joined = (np.frombuffer(raw, dtype=np.uint8) for raw in (secret, b"".join(payloads)))
+    made = np.empty(64 * count, dtype=np.uint8)
+    loop: Callable[..., None] = _sign_loop if count <= FEW else compiled()[1]
+    loop(key.ctypes.data, joined.ctypes.data, ends, made.ctypes.data)
+    raw = made.tobytes()
+    return [raw[at : at + 64] for at in range(0, len(raw), 64)]
+
+
+def _sign_loop(secret: int, payloads: int, ends: AnyArray, made: int) -> None:
+    start = 0
+    for i in range(len(ends)):
+        end = int(ends[i])
+        _sign(made + 64 * i, 0, payloads + start, end - start, secret)
+        start = end
+
+
+_SODIUM = ctypes.CDLL(nacl._sodium.__file__)
+_verify: Any = _SODIUM.crypto_sign_verify_detached
 _verify.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_void_p]
 _verify.restype = ctypes.c_int
+_sign: Any = _SODIUM.crypto_sign_detached
+_sign.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_void_p]
+_sign.restype = ctypes.c_int
 
 
 @cache
-def compiled() -> Callable[..., None]:
-    """Return the loop, compiled at its first use (half a second); a service asks for it before anybody waits."""
-    loop: Callable[..., None] = njit("void(intp, intp, intp, int64[::1], b1[::1])", nogil=True)(_loop)
-    return loop
+def compiled() -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return the loops that verify and sign, compiled at their first use (a second).
+
+    A service asks for them before anybody waits.
+    """
+    verify: Callable[..., None] = njit("void(intp, intp, intp, int64[::1], b1[::1])", nogil=True)(_loop)
+    sign: Callable[..., None] = njit("void(intp, intp, int64[::1], intp)", nogil=True)(_sign_loop)
+    return verify, sign

@@ -11,7 +11,8 @@ from common.planning.plan import plan
 from common.scenario.problems.base import Problem
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.fixed import FixedTest
-from common.statistics.intervals import Estimate, estimate, tally
+from common.statistics.intervals import Estimate, tally
+from common.statistics.liars import RobustTest
 from common.statistics.loss_test import LossTest, Reached, Verdict
 from common.statistics.sequential import SequentialTest
 from common.vocabulary.hypotheses.constant import Constant
@@ -23,6 +24,7 @@ from common.vocabulary.queries.code import CodedQuery, CodeQuery
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Questions, Testing, Together
 from common.vocabulary.tasks import Task
 from common.wire.messages import MAX_LISTED, most_agents, too_many
+from referee.protocols.base import Heard
 
 Script = Generator[AskAgents | Testing, Any, "Finding"]
 P = TypeVar("P", bound=Problem)
@@ -87,12 +89,14 @@ class Finding:
     """What the agents said about a query's mean on T.
 
     ``verdict`` is None if there was no test, or the agents ran out before it could decide; ``asked`` counts agents.
-    ``test`` says how far the test was at its end (:func:`reached_numbers`), for who watches; no result holds it.
+    ``heard`` is what the estimate is made of. ``test`` says how far the test was at its end (:func:`reached_numbers`),
+    for who watches; no result holds either.
     """
 
     verdict: Verdict | None
     estimate: Estimate
     asked: int
+    heard: Heard
     test: dict[str, float] = field(default_factory=dict)
 
 
@@ -120,12 +124,18 @@ def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
             break
         asked += answers.asked
         test.update(*tally(mechanism, answers.values))
-    found = estimate(mechanism, test.total, test.count, 1.0 - scenario.beta, among=rounds)
-    return Finding(test.verdict, found, asked, reached_numbers(test.reached()))
+    heard = Heard(mechanism, test.total, test.count, 1.0 - scenario.beta, rounds, scenario.agents.liars)
+    return Finding(test.verdict, heard.estimate(), asked, heard, reached_numbers(test.reached()))
 
 
 def _open_test(scenario: ResolvedScenario, low: float, high: float, beta: float) -> LossTest:
     mechanism = scenario.agents.value_mechanism
+    if scenario.agents.liars:
+        if scenario.bounds == "paper" or scenario.agents.test == "fixed":
+            raise BadScenario(
+                "agents.liars: only a sequential test bears liars: set agents.test=sequential, bounds=own"
+            )
+        return RobustTest(mechanism, low, high, beta, scenario.agents.liars)
     if scenario.bounds == "paper":
         return FixedTest(mechanism, low, high, beta, size=int(plan(scenario, "paper").answers.value))
     if scenario.agents.test == "fixed":
@@ -175,10 +185,6 @@ def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Qu
 def estimate_mean(query: Query, scenario: ResolvedScenario, count: int, among: int) -> Script:
     """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
     answers = yield AskAgents(query, count)
-    found = estimate(
-        scenario.agents.value_mechanism,
-        *tally(scenario.agents.value_mechanism, answers.values),
-        confidence=1.0 - scenario.beta,
-        among=among,
-    )
-    return Finding(None, found, answers.asked)
+    mechanism = scenario.agents.value_mechanism
+    heard = Heard(mechanism, *tally(mechanism, answers.values), 1.0 - scenario.beta, among, scenario.agents.liars)
+    return Finding(None, heard.estimate(), answers.asked, heard)

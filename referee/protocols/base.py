@@ -12,12 +12,15 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.core.values import Value
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
+from common.statistics.liars import robust
 from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.patterns import Pattern
 from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
 
@@ -50,6 +53,9 @@ class Outcome:
     judged, gap
         Of a protocol that judges several candidates: each of them, and by how much the answer's loss may exceed the
         least. All intervals and the gap hold together with the estimate's confidence.
+    heard
+        What the estimate is made of, where that is counted: no result holds it, an audit sees from it what liars could
+        have moved.
     """
 
     status: Literal["done", "exhausted"]
@@ -60,6 +66,7 @@ class Outcome:
     tasks: tuple[Outcome, ...] = ()
     judged: tuple[Judged, ...] = ()
     gap: float | None = None
+    heard: Heard | None = None
 
     @property
     def hypothesis(self) -> Hypothesis:
@@ -79,6 +86,23 @@ class Outcome:
         return replace(self, iterations=iterations, reason=reason)
 
 
+@dataclass(frozen=True)
+class Heard:
+    """What an estimate is made of, as :func:`common.statistics.liars.robust` takes it."""
+
+    mechanism: Mechanism
+    total: float
+    count: int
+    confidence: float
+    among: int
+    liars: float
+
+    def estimate(self, liars: float = 0.0) -> Estimate:
+        """Return the estimate for the share of liars that the scenario assumes, or a larger one."""
+        share = max(self.liars, liars)
+        return robust(self.mechanism, self.total, self.count, self.confidence, self.among, share=share)
+
+
 Step = AskCurator | AskAgents | Together | Progress
 Script = Generator[Step, Any, Outcome]
 
@@ -88,6 +112,8 @@ class Protocol(ABC):
 
     title: ClassVar[str]
     pattern: ClassVar[Pattern]
+    bears_liars: ClassVar[bool] = False
+    """Whether its tests and intervals heed ``agents.liars``."""
     problem: ClassVar[str | None] = None
     """Name of the problem that its scenarios have; None: a hypothesis with a small loss."""
 
@@ -122,7 +148,11 @@ def protocol_of(scenario: ResolvedScenario) -> Protocol:
     ------
     BadInput
         If there is none of that name.
+    BadScenario
+        If the scenario assumes liars, of which this protocol's intervals know nothing.
     """
-    if scenario.alone is None:
-        return PROTOCOLS[scenario.protocol]()
-    return ABLATIONS[f"{scenario.protocol}/{scenario.alone}"]()
+    alone = scenario.alone
+    found = PROTOCOLS[scenario.protocol] if alone is None else ABLATIONS[f"{scenario.protocol}/{alone}"]
+    if scenario.agents.liars and not found.bears_liars:
+        raise BadScenario(f"agents.liars: {scenario.protocol} has no intervals that bear liars: leave it out")
+    return found()

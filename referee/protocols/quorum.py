@@ -12,11 +12,14 @@ import numpy as np
 from common.planning.plan import plan
 from common.planning.problems.base import planned_values
 from common.scenario.resolved import ResolvedScenario
+from common.statistics.liars import liars
 from common.statistics.plausible import implausible
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.mechanisms.base import BitMechanism, LocalRandomizer
-from common.vocabulary.steps import Answers
+from common.vocabulary.operations.learn import Learn
+from common.vocabulary.steps import Answers, AskCurator, Together
 from referee.protocols.base import Outcome, Protocol, Script, Step
+from referee.protocols.learned import check_learned
 
 _SIGMAS = 5.0
 """Standard deviations by which fewer may answer than a scenario's dropout leaves on average."""
@@ -29,6 +32,8 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
     question's or all together: somebody left out answers because of what they say, or many agents lie. The estimate is
     then that nothing is known.
 
+    A hypothesis that the curator's learner cannot have given ends the run (:mod:`referee.protocols.learned`).
+
     A search that ends early asks fewer than were planned: then those count whom it asked, less the scenario's dropout.
 
     Parameters
@@ -37,8 +42,8 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
         As of :meth:`~referee.protocols.base.Protocol.script`.
     """
     script = protocol.script(scenario, public)
-    heard = _Heard(scenario.agents.mechanism)
-    outcome = yield from _counted(script, heard)
+    heard = _Heard(scenario.agents.mechanism, scenario.agents.liars)
+    outcome = yield from _counted(script, heard, scenario)
     asked, answered = heard.asked, heard.answered
     if heard.wrong is not None:
         return _unknown(outcome, heard.wrong)
@@ -55,7 +60,8 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
 class _Heard:
     """What was heard of the agents so far."""
 
-    def __init__(self, mechanism: LocalRandomizer) -> None:
+    def __init__(self, mechanism: LocalRandomizer, liars: float) -> None:
+        self._liars = liars
         self._mechanism = mechanism if isinstance(mechanism, BitMechanism) else None
         self._questions = self._ones = self._bits = 0
         self.asked = self.answered = 0
@@ -75,7 +81,7 @@ class _Heard:
             (f"question {self._questions}", ones, bits),
             (f"the first {self._questions} questions", self._ones, self._bits),
         ):
-            if self.wrong is None and implausible(self._mechanism, found, among):
+            if self.wrong is None and implausible(self._mechanism, found, among, liars(among, self._liars)):
                 low, high = 1.0 - self._mechanism.truth, self._mechanism.truth
                 self.wrong = (
                     f"{found:,} of {among:,} answers to {what} are 1, where honest ones are with a chance of {low:.3f} "
@@ -97,10 +103,11 @@ def _unknown(outcome: Outcome, wrong: str) -> Outcome:
             replace(one, estimate=one.estimate.model_copy(update={"low": 0.0, "high": 1.0})) for one in outcome.judged
         ),
         gap=None if outcome.gap is None else 1.0,
+        heard=None,
     )
 
 
-def _counted(script: Script, counted: _Heard) -> Generator[Step, Any, Outcome]:
+def _counted(script: Script, counted: _Heard, scenario: ResolvedScenario) -> Generator[Step, Any, Outcome]:
     reply = None
     while True:
         try:
@@ -109,9 +116,12 @@ def _counted(script: Script, counted: _Heard) -> Generator[Step, Any, Outcome]:
             outcome: Outcome = end.value
             return outcome
         reply = yield step
-        for heard in reply if isinstance(reply, list) else [reply]:
+        steps = step.steps if isinstance(step, Together) else (step,)
+        for single, heard in zip(steps, reply if isinstance(reply, list) else [reply], strict=True):
             if isinstance(heard, Answers):
                 counted.take(heard)
+            elif isinstance(single, AskCurator) and isinstance(single.operation, Learn):
+                check_learned(scenario, single.operation, heard)
 
 
 def needed(scenario: ResolvedScenario) -> int:

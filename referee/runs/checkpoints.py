@@ -14,8 +14,7 @@ from typing import Protocol
 
 from common.core.errors import CannotWrite, PeerError, TandemError
 from common.wire.identity import Identity, Signed
-from common.wire.receipts import Checkpoint, Kept, signed_checkpoint
-from common.wire.transcript import Entry
+from common.wire.receipts import Checkpoint, Kept, checkpoint_of
 from referee.state.store import Store
 
 log = logging.getLogger("tandem.referee")
@@ -53,6 +52,8 @@ class Checkpoints:
         Who keeps them; none by default.
     clock
         Seconds since 1970.
+    beacon
+        Whether the witnesses' words take part in the orders of runs (:mod:`common.wire.beacon`).
     """
 
     def __init__(
@@ -61,7 +62,10 @@ class Checkpoints:
         identity: Identity,
         witnesses: Sequence[RunWitness] = (),
         clock: Callable[[], float] = time.time,
+        *,
+        beacon: bool = False,
     ) -> None:
+        self.beacon = beacon
         self._store = store
         self._identity = identity
         self._witnesses = tuple(witnesses)
@@ -69,6 +73,7 @@ class Checkpoints:
         self._clock = clock
         self._due: dict[str, float] = {}
         self._settled: set[str] = set()
+        self._hashes: dict[str, list[str]] = {}  # of each run's first entries, which never change
 
     def keys(self) -> list[str]:
         """Return the witnesses' keys.
@@ -148,6 +153,7 @@ class Checkpoints:
     def settle(self, run: str) -> None:
         """Look no more at a run that has ended."""
         self._settled.add(run)
+        self._hashes.pop(run, None)
 
     def _key(self, witness: RunWitness) -> str:
         self.keys()
@@ -157,10 +163,11 @@ class Checkpoints:
         last, kept = self._store.last_entry(run), self._store.last_checkpoint(run)
         if last is not None and kept is not None and kept.said().entries == last.index + 1:
             return kept
-        entries = [Entry.model_validate_json(line) for line in self._store.entries(run)]
+        known = self._hashes.get(run, [])
+        hashes = self._hashes[run] = [*known, *self._store.hashes(run, len(known))]
         now = int(self._clock())
         if kept is not None:
             now = max(now, Checkpoint.parse(kept.checkpoint.message).time)  # a clock that was put back
-        kept = Kept(checkpoint=signed_checkpoint(self._identity, run, configuration, entries, now))
-        self._store.keep_checkpoint(run, len(entries), kept)
+        kept = Kept(checkpoint=checkpoint_of(self._identity, run, configuration, hashes, now))
+        self._store.keep_checkpoint(run, len(hashes), kept)
         return kept

@@ -6,9 +6,9 @@ stored replies to a fresh generator and goes on where it was.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar
 
 from common.core.errors import (
@@ -31,29 +31,33 @@ from common.wire.identity import Identity, Signed
 from common.wire.transcript import Entry, append
 from common.wire.witness import behind
 from referee.collection.collection import Collection
-from referee.collection.order import commitment, public_randomness, simulated
+from referee.collection.order import public_randomness
+from referee.collection.registrar import Registrar
 from referee.collection.room import check_room
-from referee.collection.roster import Roster, participants_root
+from referee.collection.roster import participants_root
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.protocols.quorum import begun
+from referee.runs.beacon import check_beacon, draw
 from referee.runs.checkpoints import Checkpoints
 from referee.runs.operations import check_release, check_terms, operation_request
+from referee.runs.ordering import Given, opened, orders_of, shares_in
+from referee.runs.patience import CURATOR_PATIENCE, answered
 from referee.runs.port import CuratorPort
 from referee.runs.results import result_document, rounds_of
 from referee.state.store import Store
-from referee.state.values import Cohort, Run
+from referee.state.values import Run
 
 T = TypeVar("T")
 
 ENROLMENT_PATIENCE = 300.0
 """Seconds to wait until as many agents are enrolled as a scenario wants."""
 PAUSE = 2.0
-"""Seconds before a curator that cannot write is asked again."""
+"""Seconds before it is looked again whether what a run waits for is there."""
 LOOK = 0.5
 """Seconds between two looks at whether the run is to be cancelled."""
-_TERMS = -1
-"""The step under which the curator's terms are stored: before the protocol's first."""
+_TERMS, _BEACON = -1, -2
+"""The steps under which the curator's terms, and a run's beacon, are stored: before the protocol's first."""
 
 
 class Execution:
@@ -63,10 +67,8 @@ class Execution:
     ----------
     state
         The run as it stands in the store.
-    store, identity, roster, collection
+    store, identity, registrar, collection
         The referee's own.
-    enrolment
-        Says how many are enrolled, beside the caps.
     curator
         How to reach the curator.
     checkpoints
@@ -75,6 +77,8 @@ class Execution:
         How to wait for enrolments and reports.
     patience
         Seconds to wait for enrolments.
+    curator_patience
+        Seconds to wait for one answer of the curator.
     """
 
     def __init__(
@@ -82,15 +86,15 @@ class Execution:
         state: Run,
         store: Store,
         identity: Identity,
-        roster: Roster,
+        registrar: Registrar,
         collection: Collection,
-        enrolment: Callable[[], dict[str, int]],
         curator: CuratorPort,
         checkpoints: Checkpoints,
         wait: Callable[[float], None],
         patience: float,
+        curator_patience: float = CURATOR_PATIENCE,
     ) -> None:
-        self._patience = patience
+        self._patience, self._curator_patience = patience, curator_patience
         self._checkpoints = checkpoints
         self._looked = -LOOK
         self._state = state
@@ -98,12 +102,13 @@ class Execution:
         self._scenario = parse_resolved(state.scenario)
         self._store = store
         self._identity = identity
-        self._roster = roster
+        self._registrar = registrar
+        self._roster = registrar.roster
         self._collection = collection
-        self._enrolment = enrolment
         self._curator = curator
         self._sleep = wait
         self._seen: Head | None = None
+        self._live = False
         self._seconds = {"total": 0.0, "curator": 0.0, "agents": 0.0}
 
     def carry(self, on_progress: Callable[[Progress], None]) -> dict[str, Any]:
@@ -126,7 +131,7 @@ class Execution:
         status: str
         try:
             self._configuration = self.begin(on_progress)
-            self._until_witnessed(lambda: self._checkpoints.make(self._run, self._configuration.fingerprint()))
+            self._until_witnessed(lambda: self._checkpoints.make(self._run, self._fingerprint))
             terms, self._curator_key = self._agree()
             protocol = protocol_of(self._scenario)
             public = public_randomness(self._configuration.scenario, self._configuration.order)
@@ -194,22 +199,17 @@ class Execution:
         witnesses = self._until_witnessed(self._checkpoints.keys)
         self._await_agents(on_progress)
         check_room(self._roster.agents, min(self._wanted, self._available()), self._scenario.agents.mechanism)
-        cohorts = self._store.cohorts()
-        sealed = sum(c.agents for c in cohorts)
+        in_use = self._orders_in_use()
         enrolled = len(self._roster)
         agents = self._roster.before(enrolled)  # who enrols from here on is of the next cohort
         listed = self._roster.encode(enrolled)
-        fresh = agents - sealed
-        cohort = Cohort(sealed, fresh, self._order_seed(), 0) if fresh else None
-        usable = [c for c in (*cohorts, *([cohort] if cohort else [])) if c.used < c.agents]
+        orders = orders_of(self._store.cohorts(), agents, self._public_seed, in_use)
         configuration = messages.Configuration(
             run=self._run,
             referee=self._identity.public,
             scenario=self._state.scenario,
-            order=tuple(
-                messages.OrderCommitment(first=c.first, agents=c.agents, used=c.used, sha256=commitment(c.seed))
-                for c in usable
-            ),
+            order=orders.commitments,
+            beacon=tuple(witnesses) if self._checkpoints.beacon and self._public_seed is None else (),
         )
         body = {
             "referee": self._identity.public,
@@ -218,8 +218,10 @@ class Execution:
         }
         if witnesses:
             body["witnesses"] = witnesses
+        if (vouchers := self._registrar.vouched(agents)) is not None:
+            body["vouchers"] = vouchers
         entry = append(None, "configuration", body, self._identity)
-        self._store.configure(self._run, configuration.wire(), cohort, entry)
+        self._store.configure(self._run, configuration.wire(), orders.fresh, entry, orders.seeds)
         return configuration
 
     def _until_witnessed(self, ask: Callable[[], T]) -> T:
@@ -273,24 +275,65 @@ class Execution:
             self._wait(0.2)
             self._store.check_driving()
 
-    def _order_seed(self) -> str:
-        if self._state.seed is None or self._scenario.people == "real":
-            return secrets.token_hex(32)
-        return simulated(self._state.seed)
+    @cached_property
+    def _fingerprint(self) -> str:
+        """The digest of the configuration of a run that has begun."""
+        return messages.Configuration.parse(self._store.run(self._run).configuration).fingerprint()
+
+    @property
+    def _public_seed(self) -> int | None:
+        return None if self._scenario.people == "real" else self._state.seed
+
+    def _orders_in_use(self) -> set[int]:
+        """Return the first agents of the orders that runs under way may ask, once none of these may change them."""
+        while True:
+            others = [r for r in self._store.unfinished() if r.configuration is not None and r.run != self._run]
+            agreed = [messages.Configuration.parse(other.configuration) for other in others]
+            if all(self._store.reply_entry(c.run, _BEACON if c.beacon else _TERMS) is not None for c in agreed):
+                return {promised.first for configuration in agreed for promised in configuration.order}
+            self._wait(PAUSE)
+            self._store.check_driving()
 
     def _agree(self) -> tuple[messages.Terms, str]:
         """Return the curator's terms and key, asking for them the first time."""
         agreed = self._store.reply_entry(self._run, _TERMS)
         if agreed is None:
             wire = self._configuration.wire()
-            signed = self._patiently(self._curator.open_run, self._identity.sign(messages.Configuration.KIND, wire))
-            self._check_known(signed.key, check_terms(signed, self._configuration))
-            self._record("terms", {"terms": signed.wire()}, _TERMS)
+            asked = self._identity.sign(messages.Configuration.KIND, wire)
+            signed, terms = self._patiently(
+                self._curator.open_run, asked, lambda said: check_terms(said, self._configuration)
+            )
+            self._check_known(signed.key, terms)
+            last = not self._configuration.beacon
+            seeds = shares_in(self._configuration, self._store.cohorts(), Given(terms.share)) if last else None
+            self._record("terms", {"terms": signed.wire()}, _TERMS, seeds)
         else:
             signed = Signed.parse(agreed.body["terms"])
-        terms = check_terms(signed, self._configuration)
+            terms = check_terms(signed, self._configuration)
         self._seen = terms.ledger.head
+        if self._configuration.beacon:
+            self._draw(terms, signed.key)
         return terms, signed.key
+
+    def _draw(self, terms: messages.Terms, key: str) -> None:
+        """Have the run's beacon, and the curator's share, before anybody is asked: the order is made of them."""
+        if self._store.reply_entry(self._run, _BEACON) is not None:
+            return
+        words = self._until_witnessed(lambda: self._checkpoints.make(self._run, self._configuration.fingerprint()))
+
+        def open_share(request: Signed, check: Callable[[Signed], object]) -> Signed:
+            return self._patiently(self._curator.open_share, request, check)[0]
+
+        body = draw(words, self._configuration, terms, self._identity, open_share, key)
+        given = check_beacon(body, self._configuration, terms, key)
+        self._record("beacon", body, _BEACON, shares_in(self._configuration, self._store.cohorts(), given))
+
+    def _given(self, configuration: messages.Configuration, terms: messages.Terms | None) -> Given:
+        """Return what others have given to the run's order."""
+        drawn, agreed = (self._store.reply_entry(self._run, step) for step in (_BEACON, _TERMS))
+        if terms is None or drawn is None or agreed is None:
+            return Given(None if terms is None else terms.share)
+        return check_beacon(drawn.body, configuration, terms, Signed.parse(agreed.body["terms"]).key)
 
     def _check_known(self, key: str, terms: messages.Terms) -> None:
         """Refuse a curator whose ledger has forgotten what it showed in an earlier run."""
@@ -324,15 +367,18 @@ class Execution:
                 "rejected": self._collection.count_rejected(),
             },
             lost=self._lost(),
-            enrolment=self._enrolment(),
+            enrolment=self._registrar.enrolled(),
             seconds=self._seconds,
         )
         last = self._store.last_entry(self._run)
         entry = None
         if last is not None:
-            # Of its own orders alone: a run that goes on may have an order that was not published yet.
-            own = {promised.first for promised in self._promised()}
-            seeds = {str(c.first): c.seed for c in self._store.cohorts() if c.first in own}
+            # Of the orders alone that it used: others, and what nobody was asked in, stay secret.
+            configuration = messages.Configuration.parse(self._store.run(self._run).configuration)
+            used = {part.cohort for question in self._store.questions(self._run) for part in question.parts}
+            given = self._given(configuration, terms)
+            cohorts = [cohort for cohort in self._store.cohorts() if cohort.first in used]
+            seeds = {str(cohort.first): opened(cohort, configuration, given) for cohort in cohorts}
             published = {name: value for name, value in result.items() if name != "seconds"}
             entry = append(last, "result", {"result": published, "order": seeds}, self._identity)
         self._store.finish(self._run, status, result, entry)
@@ -344,17 +390,12 @@ class Execution:
         """Make a checkpoint in passing: a run that witnesses cannot follow is what the audit says of it."""
         if not now and not self._checkpoints.due(self._run):
             return
-        configuration = messages.Configuration.parse(self._store.run(self._run).configuration)
         try:
-            self._checkpoints.in_passing(self._run, configuration.fingerprint())
+            self._checkpoints.in_passing(self._run, self._fingerprint)
         except Refused as error:
             if not now:
                 raise
             self._on_progress(Progress(f"the run's end is not witnessed: {error.detail}", {}))
-
-    def _promised(self) -> tuple[messages.OrderCommitment, ...]:
-        wire = self._store.run(self._run).configuration
-        return () if wire is None else messages.Configuration.parse(wire).order
 
     def _lost(self) -> dict[str, Any]:
         declined = self._collection.declined(self._run)
@@ -379,53 +420,63 @@ class Execution:
         """Have an operation carried out, or find its stored release."""
         if self._seen is None:
             raise AssertionError("terms come before operations")
-        request = operation_request(self._run, self._configuration.fingerprint(), number, step.operation, self._seen)
-        stored = self._store.reply_entry(self._run, number)
+        request = operation_request(self._run, self._fingerprint, number, step.operation, self._seen)
+        stored = self._stored(number)
         if stored is not None:
-            release = check_release(stored.body, request, self._curator_key)
+            release = check_release(Signed.parse(stored.body["release"]), request, self._curator_key)
         else:
             signed = self._identity.sign(request.KIND, request.wire())
-            body = {"request": signed.wire(), "release": self._patiently(self._curator.perform, signed).wire()}
-            release = check_release(body, request, self._curator_key)
-            self._record("operation", body, number)
+
+            def check(said: Signed) -> messages.Release:
+                return check_release(said, request, self._curator_key)
+
+            reply, release = self._patiently(self._curator.perform, signed, check)
+            self._record("operation", {"request": signed.wire(), "release": reply.wire()}, number)
         self._seen = release.ledger.head
         return release.result
+
+    def _stored(self, number: int) -> Entry | None:
+        """Return the entry that holds the reply to a step, if it was given before this process took the run up."""
+        if self._live:
+            return None  # replies are stored in the order of their steps: behind the first one without, none has any
+        found = self._store.reply_entry(self._run, number)
+        self._live = found is None
+        return found
 
     def _acknowledge(self) -> None:
         """Countersign what the curator released last; the run does not depend on it."""
         if self._seen is None:
             return
-        received = messages.Acknowledgement(run=self._run, digest=self._configuration.fingerprint(), seen=self._seen)
+        received = messages.Acknowledgement(run=self._run, digest=self._fingerprint, seen=self._seen)
         try:
             self._curator.acknowledge(self._identity.sign(received.KIND, received.wire()))
         except TandemError as error:
             self._on_progress(Progress(f"the curator's last release is not countersigned: {error.detail}", {}))
 
-    def _patiently(self, ask: Callable[[Signed], Signed], signed: Signed) -> Signed:
-        """Ask the curator, again and again while it cannot store what it must store first."""
-        said = False
-        while True:
-            try:
-                return ask(signed)
-            except CannotWrite as error:
-                if not said:
-                    self._on_progress(Progress(f"the run waits for the curator: {error.detail}", {}))
-                said = True
-                self._heed()
-                time.sleep(PAUSE)
-                self._store.check_driving()
+    def _patiently(
+        self, ask: Callable[[Signed], Signed], signed: Signed, check: Callable[[Signed], T]
+    ) -> tuple[Signed, T]:
+        """Ask the curator as :func:`referee.runs.patience.answered` does."""
+        agreed = self._store.reply_entry(self._run, _TERMS) is not None
+        return answered(
+            ask, signed, check, self._curator_patience, agreed=agreed, look=self._look_up, told=self._on_progress
+        )
+
+    def _look_up(self) -> None:
+        self._heed()
+        self._store.check_driving()
 
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:
         """Ask a batch, or find its stored answers."""
         deadline = self._scenario.agents.deadline
         answers, root = self._collection.ask(self._run, number, step.query, step.count, deadline, self._wait)
-        if self._store.reply_entry(self._run, number) is None:
+        if self._stored(number) is None:
             counts = {"asked": answers.asked, "answered": len(answers.values)}
             self._record("answers", {"question": number, **counts, "root": root}, number)
         return answers
 
-    def _record(self, kind: str, body: dict[str, Any], step: int) -> None:
-        """Append a transcript entry that holds the reply to a step."""
+    def _record(self, kind: str, body: dict[str, Any], step: int, seeds: dict[int, str] | None = None) -> None:
+        """Append a transcript entry that holds the reply to a step, with seeds of orders that follow from it."""
         last = self._store.last_entry(self._run)
-        self._store.add_entry(self._run, append(last, kind, body, self._identity), step)
+        self._store.add_entry(self._run, append(last, kind, body, self._identity), step, seeds)
         self._checkpoint(now=False)

@@ -21,14 +21,15 @@ def operation_request(run: str, digest: str, number: int, operation: Operation[A
     return messages.Perform(run=run, digest=digest, operation_id=str(number), operation=operation.wire(), seen=seen)
 
 
-_CURATORS = (
+CURATORS = (
     "the key of the curator that agreed to this run: another curator answers at its address, or it has lost its key; "
     "start the curator with the state directory of this run"
 )
+"""Whose key signs what the curator says, and what is to be done if another key does."""
 
 
-def check_release(body: dict[str, Any], request: messages.Perform, key: str) -> messages.Release:
-    """Return the release in an operation's transcript entry if the curator signed it for exactly this request.
+def check_release(signed: Signed, request: messages.Perform, key: str) -> messages.Release:
+    """Return the release that a curator has sent if it signed it for exactly this request.
 
     Raises
     ------
@@ -37,7 +38,7 @@ def check_release(body: dict[str, Any], request: messages.Perform, key: str) -> 
     PeerMisbehaved
         If it answers another request, or its ledger does not hold what it showed before.
     """
-    release = messages.Release.parse(verify(Signed.parse(body["release"]), messages.Release.KIND, key, _CURATORS))
+    release = messages.Release.parse(verify(signed, messages.Release.KIND, key, CURATORS))
     expected = (request.run, request.digest, request.operation_id, request.fingerprint())
     if (release.run, release.digest, release.operation_id, release.request) != expected:
         raise PeerMisbehaved(f"the curator's release does not answer operation {request.operation_id}")
@@ -62,6 +63,8 @@ def check_terms(signed: Signed, configuration: messages.Configuration) -> messag
     agreed = parse_resolved(configuration.scenario).curator
     if (terms.n, terms.guarantee) != (agreed.n, agreed.guarantee):
         raise PeerMisbehaved("the curator's terms are not those of the scenario")
+    if (terms.share if configuration.beacon else terms.share_sha256) is not None:
+        raise PeerMisbehaved("the curator's share is open before the run's beacon, or bound to where there is none")
     if not terms.ledger.extends(None):
         raise PeerMisbehaved("the curator's ledger is not shown from its beginning")
     return terms

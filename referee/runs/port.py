@@ -14,6 +14,10 @@ class CuratorPort(Protocol):
         """Agree to a run; the same configuration again gets the same answer."""
         ...
 
+    def open_share(self, signed: Signed) -> Signed:
+        """Open the share of an order that has a beacon; the same beacon again gets the same answer."""
+        ...
+
     def perform(self, signed: Signed) -> Signed:
         """Carry out an operation; the same request again gets the stored release."""
         ...

@@ -12,7 +12,7 @@ from common.service.grouping import Grouped
 from common.wire import messages
 from common.wire.sealed import AnySigned, field, read
 from referee.collection import pacing
-from referee.collection.collection import Sent
+from referee.collection.reading import Sent, claims
 from referee.service.referee import Referee
 
 HOLD = 2.0
@@ -34,7 +34,7 @@ class AgentsEdge:
         self._referee = referee
         self._enrol = Grouped(referee.registrar.enrol, "enrol")
         self._poll = Grouped(referee.collection.poll, "poll")
-        self._report = Grouped(referee.accept, "report")
+        self._report = Grouped(referee.take, "report", claims)
         self._decline = Grouped(referee.collection.decline, "decline")
         self._room = Grouped(referee.collection.room, "packed")
         self._news: asyncio.Event | None = None

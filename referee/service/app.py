@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,6 +20,7 @@ from common.service.app import (
     METRICS,
     Service,
     create_app,
+    handled,
     metrics_response,
     of_requests,
     problem_response,
@@ -26,11 +28,13 @@ from common.service.app import (
     signed_body,
 )
 from common.service.bodies import Admitted, Guarded, Opening
-from common.service.edge import Call, Handler
+from common.service.oblivious.gateway import Gateway
+from common.service.oblivious.places import GATEWAY, SIGNED_KEYS
+from common.service.oblivious.relay import encapsulated_body
 from common.wire import messages
 from common.wire.identity import Signed
 from common.wire.receipts import Kept, Proof, ProofRequest
-from referee.collection.collection import Sent
+from referee.collection.reading import Sent
 from referee.service.agents_edge import AgentsEdge
 from referee.service.metrics import of_groups, of_referee
 from referee.service.readiness import checks
@@ -45,6 +49,11 @@ MAX_KEPT = 1000
 """Checkpoints in one answer, at most."""
 MAX_RUN = 4 << 20
 """Bytes of a request to run a scenario."""
+FOR_AGENTS = re.compile(
+    rb"GET /v1/(?:referee|runs/[0-9a-zA-Z_-]{1,64}/configuration)|POST /v1/(?:enrolments|polls|declines|proofs)"
+    rb"|PUT /v1/reports/[0-9a-f]{32}"
+)
+"""What an individual's agent asks, and so may ask through the gateway: nothing of hosts, operators or monitors."""
 RunName = Annotated[str, Path(pattern=messages.RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
@@ -123,6 +132,7 @@ class RunLine(Value):
 def referee_app(referee: Referee, runner: Runner) -> Service:
     """Return the service of a referee."""
     agents = AgentsEdge(referee)
+    gateway = Gateway(referee.identity, FOR_AGENTS)
 
     async def operators_body(opening: Opening) -> Admitted:
         referee.authorize("operator", opening.token)
@@ -131,10 +141,11 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     app = create_app(
         "Tandem referee",
         "Drives hybrid-model protocols between a curator and many local agents.",
-        limits={**agents.limits, "/v1/runs/": Guarded(MAX_RUN, operators_body)},
-        short=agents.handlers,
+        limits={**agents.limits, **gateway.limits, "/v1/runs/": Guarded(MAX_RUN, operators_body)},
+        short={**agents.handlers, **gateway.handlers},
         checks=checks(referee, runner),
     )
+    gateway.stand_before(app.edge)
 
     @app.exception_handler(SQLAlchemyError)
     async def away(request: Request, error: SQLAlchemyError) -> Response:
@@ -153,7 +164,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     def about() -> About:
         return About(key=referee.identity.public)
 
-    # The edge answers these five before they come here, with the same handlers.
+    # The edge answers these eight before they come here, with the same handlers.
 
     @app.post(
         "/v1/enrolments",
@@ -162,7 +173,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         openapi_extra=signed_body("enrolment"),
     )
     async def enrol(request: Request, token: Token) -> Response:
-        return await _handled(agents.enrol, request)
+        return await handled(agents.enrol, request)
 
     @app.post(
         "/v1/polls",
@@ -172,7 +183,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         openapi_extra=signed_body("poll"),
     )
     async def poll(request: Request) -> Response:
-        return await _handled(agents.poll, request)
+        return await handled(agents.poll, request)
 
     @app.put(
         "/v1/reports/{report_id}",
@@ -181,7 +192,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         openapi_extra=signed_body("report"),
     )
     async def report(report_id: ReportId, request: Request) -> Response:
-        return await _handled(agents.report, request)
+        return await handled(agents.report, request)
 
     @app.post(
         "/v1/declines",
@@ -190,7 +201,19 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         openapi_extra=signed_body("decline"),
     )
     async def decline(request: Request) -> Response:
-        return await _handled(agents.decline, request)
+        return await handled(agents.decline, request)
+
+    @app.post(GATEWAY, summary="Answer an encapsulated request of an agent", openapi_extra=encapsulated_body())
+    async def forwarded(request: Request) -> Response:
+        return await handled(gateway.forwarded, request)
+
+    @app.get(GATEWAY, summary="Keys for encapsulated requests (RFC 9458)", response_class=Response)
+    async def gateway_keys(request: Request) -> Response:
+        return await handled(gateway.keys, request)
+
+    @app.get(SIGNED_KEYS, summary="The same keys, under the referee's signature", response_model=Signed)
+    async def oblivious_keys(request: Request) -> Response:
+        return await handled(gateway.signed, request)
 
     @app.post(
         "/v1/report-batches",
@@ -228,7 +251,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         },
     )
     async def packed(report_id: ReportId, request: Request) -> Response:
-        return await _handled(agents.packed, request, first_line=True)
+        return await handled(agents.packed, request, first_line=True)
 
     @app.post(
         "/v1/proofs",
@@ -255,7 +278,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         ]
 
     @app.get("/v1/runs/{run}", summary="How is a run doing? (operator)")
-    def show(run: RunName, token: Token, after: Annotated[int, Query(ge=0)] = 0) -> RunState:
+    def show(run: RunName, token: Token, after: Annotated[int, Query(ge=0, lt=messages.MAX_PLACE)] = 0) -> RunState:
         operator(token)
         return state(run, after)
 
@@ -286,7 +309,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     def checkpoints(
         run: RunName,
         token: Token,
-        after: Annotated[int, Query(ge=0)] = 0,
+        after: Annotated[int, Query(ge=0, lt=messages.MAX_PLACE)] = 0,
         most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
     ) -> list[Kept]:
         operator(token)
@@ -298,7 +321,10 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         response_class=PlainTextResponse,
     )
     def transcript(
-        run: RunName, token: Token, after: Annotated[int, Query(ge=0)] = 0, most: Annotated[int, Query(ge=0)] = 1 << 31
+        run: RunName,
+        token: Token,
+        after: Annotated[int, Query(ge=0, lt=messages.MAX_PLACE)] = 0,
+        most: Annotated[int, Query(ge=0, le=messages.MAX_PLACE)] = messages.MAX_PLACE,
     ) -> PlainTextResponse:
         operator(token)
         referee.store.run(run)
@@ -328,21 +354,22 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         operator(token)
         return Response(referee.participants(run), media_type="application/octet-stream")
 
+    @app.get(
+        "/v1/runs/{run}/vouchers",
+        summary="What those who were enrolled when a run began have shown of issuers (operator)",
+        response_class=Response,
+        responses={200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}},
+    )
+    def vouchers(run: RunName, token: Token) -> Response:
+        operator(token)
+        return StreamingResponse(referee.vouchers(run), media_type="application/octet-stream")
+
     @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics, operator)", response_class=METRICS)
     def metrics(token: Token) -> Response:
         referee.registrar.may_look(token.credentials if token else "")
-        return metrics_response([*of_requests(app), *of_referee(referee), *of_groups(agents.groups)])
+        return metrics_response([*of_requests(app), *of_referee(referee), *of_groups((*agents.groups, gateway.group))])
 
     return app
-
-
-async def _handled(handler: Handler, request: Request, first_line: bool = False) -> Response:
-    """Answer a request as the edge does."""
-    body = await request.body()
-    line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)
-    reply = await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body))
-    headers = {name.decode(): value.decode() for name, value in reply.headers}
-    return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
 
 
 def _take_each(referee: Referee, raw: bytes) -> BatchOutcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from common.core.errors import PeerUnavailable, PeerUntrusted
+from common.service.bodies import LARGE
 from common.service.client import Client, read_signed_reply
 from common.wire.identity import Identity, Signed
 from common.wire.proof import HEADER, proof
@@ -20,11 +22,34 @@ class CuratorClient(Client):
     """
 
     party = "curator"
+    shows = True
+    may_stall = True
+    most = LARGE
     identity: Identity | None = None
+
+    def meet(self) -> None:
+        """See at once whether the curator can be trusted, if it is there: before a run waits for it.
+
+        Raises
+        ------
+        PeerUntrusted
+            If TLS does not show that it is the curator, or it does not accept our certificate.
+        """
+        if self.url.startswith("https://"):
+            try:
+                self.request("GET", "/v1/health", patience=0.0, timeout=_ONCE)
+            except PeerUntrusted:
+                raise
+            except PeerUnavailable:
+                pass  # the run that asks it waits for it
 
     def open_run(self, signed: Signed) -> Signed:
         """Send a configuration, get terms."""
         return self._put(f"/v1/runs/{signed.message['run']}", signed)
+
+    def open_share(self, signed: Signed) -> Signed:
+        """Send a run's beacon, get the curator's share of its order."""
+        return self._put(f"/v1/runs/{signed.message['run']}/share", signed)
 
     def perform(self, signed: Signed) -> Signed:
         """Send an operation, get its release (asks again while the curator is still at it)."""
@@ -34,11 +59,11 @@ class CuratorClient(Client):
     def acknowledge(self, signed: Signed) -> None:
         """Send what the referee has received; a curator that is away is not asked for long."""
         path = f"/v1/runs/{signed.message['run']}/acknowledgement"
-        body = signed.model_dump_json().encode()
+        body = signed.raw()
         self.request("PUT", path, patience=_ONCE, timeout=_ONCE, content=body, headers=self._announced(path, body))
 
     def _put(self, path: str, signed: Signed) -> Signed:
-        body = signed.model_dump_json().encode()
+        body = signed.raw()
         return read_signed_reply(self.request("PUT", path, content=body, headers=self._announced(path, body)))
 
     def _announced(self, path: str, body: bytes) -> dict[str, str]:

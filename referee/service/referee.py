@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,16 +17,22 @@ from common.service.database import sqlite_url
 from common.vocabulary.steps import Progress, Testing
 from common.wire import messages
 from common.wire.identity import Identity, Signed, verify
-from common.wire.receipts import Kept, Proof, ProofRequest, receipt_for
+from common.wire.receipts import Kept, Proof, ProofRequest, Receipt, receipt_payload
 from common.wire.sealed import AnySigned
 from common.wire.state import durable_key, hold
-from referee.collection.collection import Collection, Sent
+from common.wire.vouching import IssuerKey
+from referee.collection.collection import Collection
+from referee.collection.judging import Claim
 from referee.collection.proofs import Proofs
+from referee.collection.reading import Sent, claims
 from referee.collection.registrar import USUAL, Caps, Registrar
+from referee.collection.signatures import sign_all
+from referee.collection.vouching import packed
 from referee.protocols.base import protocol_of
 from referee.runs import execution
 from referee.runs.checkpoints import Checkpoints, RunWitness
 from referee.runs.execution import Execution
+from referee.runs.patience import CURATOR_PATIENCE
 from referee.runs.port import CuratorPort
 from referee.state.store import Store
 from referee.state.values import Run
@@ -60,6 +66,12 @@ class Referee:
         How many may enrol.
     witnesses
         Who keeps checkpoints of the runs' transcripts; by default nobody.
+    beacon
+        Whether the words of these witnesses take part in the orders in which runs ask agents.
+    curator_patience
+        Seconds for which a run waits for one answer of its curator.
+    issuers
+        Who must vouch for everybody that enrols; by default nobody need.
 
     Raises
     ------
@@ -79,6 +91,9 @@ class Referee:
         key: Path | None = None,
         lease: float = LEASE,
         witnesses: Sequence[RunWitness] = (),
+        beacon: bool = False,
+        curator_patience: float = CURATOR_PATIENCE,
+        issuers: Sequence[IssuerKey] = (),
     ) -> None:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
@@ -91,16 +106,17 @@ class Referee:
                     f"the database is that of referee {owner[:16]}..., this one is {self.identity.public[:16]}...: "
                     f"give its key file with --key"
                 )
+            self._name = durable_key(folder / "process").hex()
             self._opened = opened.pop_all()
         self.folder = folder
-        self._name = durable_key(folder / "process").hex()
         self._began = False
         self.lease = lease
-        self.registrar = Registrar(self.store, self.identity, caps)
+        self.registrar = Registrar(self.store, self.identity, caps, issuers)
         self.collection = Collection(self.store, self.identity, self.registrar, clock, self._name)
-        self.checkpoints = Checkpoints(self.store, self.identity, witnesses)
+        self.checkpoints = Checkpoints(self.store, self.identity, witnesses, beacon=beacon)
         self.proofs = Proofs(self.store, self.collection.questions)
         self._curator = curator
+        self._curator_patience = curator_patience
         self._wait = wait or self.collection.questions.wait
         self._notes: dict[str, list[Progress]] = {}
         self._tests: dict[str, dict[str, float]] = {}
@@ -159,11 +175,19 @@ class Referee:
 
     def accept(self, sent: Sequence[Sent]) -> list[bytes | TandemError]:
         """Take reports; return for each the receipt, signed, in JSON, or why it is not acceptable."""
-        outcomes, now = self.collection.accept(sent), int(time.time())
-        return [
-            receipt_for(self.identity, report.signed, now) if problem is None else problem
-            for report, problem in zip(sent, outcomes, strict=True)
+        return self.take(claims(sent))
+
+    def take(self, claimed: Sequence[Claim | TandemError]) -> list[bytes | TandemError]:
+        """Take reports whose signatures were checked; return for each the receipt, signed, or why there is none."""
+        outcomes, now = self.collection.accept(claimed), int(time.time())
+        taken = [
+            claim.signed
+            for claim, problem in zip(claimed, outcomes, strict=True)
+            if problem is None and isinstance(claim, Claim)
         ]
+        said = [(Receipt.KIND, receipt_payload(signed, now)) for signed in taken]
+        receipts = iter(self.identity.envelopes(said, sign_all))
+        return [next(receipts) if problem is None else problem for problem in outcomes]
 
     def report(self, signed: Signed) -> Signed:
         """Take an individual report; return the receipt."""
@@ -230,6 +254,19 @@ class Referee:
         if count > len(self.registrar.roster):
             self.registrar.refresh()
         return self.registrar.roster.encode(count)
+
+    def vouchers(self, run: str) -> Iterator[bytes]:
+        """Yield, in pieces, what was shown of issuers by those who were enrolled when a run began.
+
+        Raises
+        ------
+        NotFound
+            If there is no such run.
+        """
+        self.store.run(run)
+        first = self.store.first_entry(run)
+        agents = 0 if first is None or "vouchers" not in first.body else int(first.body["participants"]["agents"])
+        return packed(self.store.vouchers(agents))
 
     def kept(self, run: str, after: int = 0, most: int = 1 << 31) -> list[Kept]:
         """Return so many checkpoints of a run after the first ones, oldest first.
@@ -400,10 +437,10 @@ class Referee:
     def _execution(
         self, state: Run, patience: float | None = None, wait: Callable[[float], None] | None = None
     ) -> Execution:
-        parts = (self.store, self.identity, self.registrar.roster, self.collection, self.registrar.enrolled)
+        parts = (self.store, self.identity, self.registrar, self.collection)
         patience = execution.ENROLMENT_PATIENCE if patience is None else patience
         ways = (self._curator, self.checkpoints, wait or self._wait)
-        return Execution(state, *parts, *ways, patience)
+        return Execution(state, *parts, *ways, patience, self._curator_patience)
 
 
 def _or_raise(outcome: T | TandemError) -> T:

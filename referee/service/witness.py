@@ -13,14 +13,15 @@ from fastapi import Path as InPath
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from common.core.errors import CannotWrite, NotFound, Unauthorized
+from common.core.errors import BrokenLedger, CannotWrite, NotFound, Unauthorized
 from common.core.values import Value
 from common.service.app import Service, create_app, read_signed, same, signed_body
 from common.service.readiness import disk
 from common.wire.chain import Extension
 from common.wire.identity import KEY_PATTERN, Identity, Signed
-from common.wire.messages import RUN
-from common.wire.receipts import Checkpoint, Kept
+from common.wire.messages import MAX_PLACE, RUN
+from common.wire.receipts import Checkpoint, Kept, RunSeen
+from common.wire.state import make_folder
 from common.wire.witness import FileWitness
 from referee.state.witness_log import WitnessLog
 
@@ -48,7 +49,7 @@ def witness_app(folder: Path, token: str) -> Service:
     token
         What whoever puts or asks must say; a name belongs to the key that signs its first head.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder, mode=0o700)
     identity = Identity.load_or_create(folder / "identity.key")
     runs = WitnessLog(folder / "runs", identity)
     app = create_app(
@@ -80,13 +81,21 @@ def witness_app(folder: Path, token: str) -> Service:
         signed = await read_signed(request, Extension.KIND)
         try:
             await run_in_threadpool(FileWitness(folder / name).put, signed)
-        except OSError as error:
-            raise CannotWrite(f"the witness cannot write ({error}): make room there; ask again") from None
+        except (OSError, BrokenLedger) as error:
+            raise _cannot_write(error) from None
         return Response(status_code=204)
 
     @app.get("/v1/witness", summary="Who is this witness?")
     def about() -> About:
         return About(key=identity.public)
+
+    @app.get("/v1/runs/{referee}", summary="The runs of a referee that this witness has seen, by name")
+    def known(
+        referee: RefereeKey,
+        after: Annotated[str, Query(max_length=64)] = "",
+        most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
+    ) -> list[RunSeen]:
+        return runs.runs(referee, after, most)
 
     @app.get(
         "/v1/runs/{referee}/{run}",
@@ -96,7 +105,7 @@ def witness_app(folder: Path, token: str) -> Service:
     def seen(
         referee: RefereeKey,
         run: RunName,
-        after: Annotated[int, Query(ge=0)] = 0,
+        after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
         most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
     ) -> Response:
         lines = runs.kept(referee, run, after, most)
@@ -113,7 +122,14 @@ def witness_app(folder: Path, token: str) -> Service:
         signed = await read_signed(request, Checkpoint.KIND)
         try:
             return await run_in_threadpool(runs.keep, referee, run, signed)
-        except OSError as error:
-            raise CannotWrite(f"the witness cannot write ({error}): make room there; ask again") from None
+        except (OSError, BrokenLedger) as error:
+            raise _cannot_write(error) from None
 
     return app
+
+
+def _cannot_write(error: OSError | BrokenLedger) -> CannotWrite:
+    """Return what whoever asks is told; a damaged file is waited for like a full disk, since it can be put back."""
+    if isinstance(error, BrokenLedger):
+        return CannotWrite(error.detail)
+    return CannotWrite(f"the witness cannot write ({error}): make room there; ask again")

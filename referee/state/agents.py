@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -32,7 +33,12 @@ class AgentQueries(Tables):
 
     # Participants ---------------------------------------------------------------------------------------------------
 
-    def add_participants(self, begin: int, choose: Callable[[Iterable[Participant]], Sequence[Participant]]) -> None:
+    def add_participants(
+        self,
+        begin: int,
+        choose: Callable[[Iterable[Participant]], Sequence[Participant]],
+        vouchers: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> None:
         """Record participants, in one transaction that no other process has at the same time.
 
         Parameters
@@ -42,15 +48,28 @@ class AgentQueries(Tables):
         choose
             Called with those who were recorded since, from ``begin`` on; returns who is to be recorded after them.
             Whoever has not seen all others cannot record anybody: the first number would be taken.
+        vouchers
+            What those who show something of an issuer have shown, by their keys.
         """
         with self._alone(ENROLLING) as connection:
-            rows = [(p.first, bytes.fromhex(p.key), p.agents) for p in choose(self._participants(connection, begin))]
+            chosen = choose(self._participants(connection, begin))
+            rows = [(p.first, bytes.fromhex(p.key), p.agents) for p in chosen]
             self._insert_all(connection, "participants", ("first", "key", "agents"), rows)
+            shown = [(p.first, vouchers[p.key]) for p in chosen if p.key in vouchers]
+            self._insert_all(connection, "vouchers", ("first", "voucher"), shown)
 
     def participants(self, begin: int = 0) -> Iterator[Participant]:
         """Go through those from an agent number on, in the order of their numbers."""
         with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
             yield from self._participants(connection, begin)
+
+    def vouchers(self, end: int) -> Iterator[tuple[int, bytes]]:
+        """Go through what participants below an agent number have shown of issuers, in the order of their numbers."""
+        table = self._table("vouchers")
+        wanted = select(table.c.first, table.c.voucher).where(table.c.first < end).order_by(table.c.first)
+        with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
+            for first, voucher in connection.execute(wanted):
+                yield int(first), bytes(voucher)
 
     def _participants(self, connection: Connection, begin: int) -> Iterator[Participant]:
         table = self._table("participants")

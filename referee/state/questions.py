@@ -44,7 +44,8 @@ class QuestionQueries(Tables):
                 next_ones = (cohorts.c.first == part.cohort) & (cohorts.c.used == part.start)
                 if connection.execute(update(cohorts).where(next_ones).values(used=part.stop)).rowcount != 1:
                     raise AssertionError("agents are taken that another question has, or not the next ones")
-            connection.execute(self._insert_entry(question.run, entry, None))
+            fence = self._insert_entry(connection, question.run, entry, None)
+        self._appended(question.run, entry, fence)
 
     def question(self, run: str, number: int) -> Question | None:
         """Return a question of a run."""

@@ -5,6 +5,7 @@ RUN/result.json     the result document
 RUN/transcript.jsonl
 RUN/checkpoints.jsonl   how far the transcript went when, signed, with the words of witnesses
 RUN/participants    everybody who was enrolled: key and number of agents (:class:`referee.collection.roster.Roster`)
+RUN/vouchers        what they have shown of issuers (:mod:`referee.collection.vouching`); absent where nobody has
 RUN/reports/7.reports   the reports on question 7, as they were signed
 """
 
@@ -69,6 +70,7 @@ def write_run(
     participants: bytes,
     reports: Iterable[tuple[int, bytes]],
     checkpoints: Iterable[Kept] = (),
+    vouchers: bytes = b"",
 ) -> None:
     """Write a run folder."""
     (folder / "reports").mkdir(parents=True, exist_ok=True)
@@ -76,6 +78,8 @@ def write_run(
     write_durably(folder / "transcript.jsonl", transcript.encode())
     write_durably(folder / "checkpoints.jsonl", b"".join(canonical.encode(k.wire()) + b"\n" for k in checkpoints))
     write_durably(folder / "participants", participants)
+    if vouchers:
+        write_durably(folder / "vouchers", vouchers)
     for question, raw in reports:
         write_durably(folder / "reports" / f"{question}.reports", raw)
     write_result(folder, result)

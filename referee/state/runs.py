@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from common.core.errors import Conflict, NotFound
@@ -95,10 +96,21 @@ class RunQueries(Tables):
             connection.execute(update(runs).where(runs.c.run == run).values(status=status, result=json.dumps(result)))
             connection.execute(update(questions).where(questions.c.run == run).values(open=False))
             if entry is not None:
-                connection.execute(self._insert_entry(run, entry, None))
+                self._insert_entry(connection, run, entry, None)
+        self._newest.pop(run, None)
 
-    def configure(self, run: str, configuration: dict[str, Any], cohort: Cohort | None, entry: Entry) -> None:
-        """Fix a run's configuration, its new cohort and its first transcript entry, all or nothing."""
+    def configure(
+        self,
+        run: str,
+        configuration: dict[str, Any],
+        cohort: Cohort | None,
+        entry: Entry,
+        seeds: Mapping[int, str] | None = None,
+    ) -> None:
+        """Fix a run's configuration, its new cohort, others' new seeds and its first transcript entry, all or nothing.
+
+        ``seeds`` are by the first agents of their orders.
+        """
         with self._driving() as connection:
             if cohort is not None:
                 connection.execute(
@@ -106,19 +118,33 @@ class RunQueries(Tables):
                         first=cohort.first, agents=cohort.agents, seed=cohort.seed, used=cohort.used
                     )
                 )
+            self._reseed(connection, seeds)
             runs = self._table("runs")
             connection.execute(update(runs).where(runs.c.run == run).values(configuration=json.dumps(configuration)))
             connection.execute(
                 update(runs).where(runs.c.run == run, runs.c.status == "waiting").values(status="running")
             )
-            connection.execute(self._insert_entry(run, entry, None))
+            fence = self._insert_entry(connection, run, entry, None)
+        self._appended(run, entry, fence)
 
     # Transcript -----------------------------------------------------------------------------------------------------
 
-    def add_entry(self, run: str, entry: Entry, step: int | None = None) -> None:
-        """Append an entry to a run's transcript; ``step`` marks it as the reply to that step of the protocol."""
+    def add_entry(
+        self, run: str, entry: Entry, step: int | None = None, seeds: Mapping[int, str] | None = None
+    ) -> None:
+        """Append an entry to a run's transcript; ``step`` marks it as the reply to that step of the protocol.
+
+        With it come new seeds of orders, by their first agents, all or nothing.
+        """
         with self._driving() as connection:
-            connection.execute(self._insert_entry(run, entry, step))
+            fence = self._insert_entry(connection, run, entry, step)
+            self._reseed(connection, seeds)
+        self._appended(run, entry, fence)
+
+    def _reseed(self, connection: Connection, seeds: Mapping[int, str] | None) -> None:
+        cohorts = self._table("cohorts")
+        for first, seed in (seeds or {}).items():
+            connection.execute(update(cohorts).where(cohorts.c.first == first).values(seed=seed))
 
     def entries(self, run: str) -> list[str]:
         """Return the transcript's lines."""
@@ -127,8 +153,18 @@ class RunQueries(Tables):
             query = select(table.c.line).where(table.c.run == run).order_by(table.c.index)
             return list(connection.execute(query).scalars())
 
+    def hashes(self, run: str, after: int) -> list[str]:
+        """Return the hashes of a transcript's entries behind the first ``after``, in order."""
+        table = self._table("entries")
+        query = select(table.c.line).where(table.c.run == run, table.c.index >= after).order_by(table.c.index)
+        with self._engine.connect() as connection:
+            return [json.loads(line)["hash"] for line in connection.execute(query).scalars()]
+
     def last_entry(self, run: str) -> Entry | None:
         """Return the newest entry of a run's transcript."""
+        fence, entry = self._newest.get(run, (None, None))
+        if fence is not None and fence == self.fence:
+            return entry
         table = self._table("entries")
         with self._engine.connect() as connection:
             query = select(table.c.line).where(table.c.run == run).order_by(table.c.index.desc()).limit(1)
@@ -144,10 +180,14 @@ class RunQueries(Tables):
 
     def reply_entry(self, run: str, step: int) -> Entry | None:
         """Return the entry that holds the reply to a step of the protocol, if it was given already."""
-        table = self._table("entries")
+        query = self._once("reply", self._reply)
         with self._engine.connect() as connection:
-            line = connection.execute(select(table.c.line).where(table.c.run == run, table.c.step == step)).scalar()
+            line = connection.execute(query, {"of": run, "at": step}).scalar()
         return None if line is None else Entry.parse(json.loads(line))
+
+    def _reply(self) -> Select[Any]:
+        table = self._table("entries")
+        return select(table.c.line).where(table.c.run == bindparam("of"), table.c.step == bindparam("at"))
 
     def heads(self, curator: str) -> list[tuple[str, Head]]:
         """Return the last head of its ledger that a curator has shown in each run, by run."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, insert, select, text, update
+from sqlalchemy import Connection, Select, Table, insert, select, text, update
 
 from common.core.errors import Superseded
 from common.service.database import alone, count_commits, database_bytes, open_tables
 from common.wire.transcript import Entry
 from referee.state import migrations
+
+Kind = TypeVar("Kind")
 
 ENROLLING, REPORTING, LEASING = 1, 2, 3
 """Turns (:func:`common.service.database.alone`): participants, reports and the lease are each written by one process
@@ -41,6 +43,8 @@ class Tables:
         self._engine, self._tables = open_tables(url, migrations.__name__)
         self.fence: int | None = None
         self.commits = count_commits(self._engine)
+        self._kept: dict[str, Any] = {}
+        self._newest: dict[str, tuple[int, Entry]] = {}
 
     def bytes(self) -> int:
         """Return how many bytes the database takes on disk."""
@@ -52,6 +56,13 @@ class Tables:
 
     def _table(self, name: str) -> Table:
         return self._tables[name]
+
+    def _once(self, name: str, make: Callable[[], Kind]) -> Kind:
+        """Return a statement that is made once and then kept: to make one takes longer than to carry it out."""
+        found = self._kept.get(name)
+        if found is None:
+            found = self._kept[name] = make()
+        return found
 
     # Transactions ---------------------------------------------------------------------------------------------------
 
@@ -71,16 +82,18 @@ class Tables:
         Superseded
             If it does not: nothing is written then.
         """
-        leases = self._table("leases")
         with self._engine.begin() as connection:
             if turn != LEASING or connection.dialect.name == "sqlite":
                 alone(connection, turn)
             # The shared lock on the row lets nobody take the lease before this transaction has ended.
-            held = select(leases.c.token).where(leases.c.name == DRIVER).with_for_update(read=True)
-            if connection.execute(held).scalar() != self.fence:
+            if connection.execute(self._once("held", self._held)).scalar() != self.fence:
                 self.fence = None
             self.check_driving()
             yield connection
+
+    def _held(self) -> Select[Any]:
+        leases = self._table("leases")
+        return select(leases.c.token).where(leases.c.name == DRIVER).with_for_update(read=True)
 
     def check_driving(self) -> None:
         """Stop a driver that waits for others, if it has learned that it does not drive any more.
@@ -134,7 +147,13 @@ class Tables:
             tuple(list(column) for column in zip(*rows, strict=True)),
         )
 
-    def _insert_entry(self, run: str, entry: Entry, step: int | None) -> Any:
-        return insert(self._table("entries")).values(
-            run=run, index=entry.index, step=step, kind=entry.kind, line=entry.line()
-        )
+    def _insert_entry(self, connection: Connection, run: str, entry: Entry, step: int | None) -> int | None:
+        """Append an entry to a run's transcript; returns the token under which it was, for :meth:`_appended`."""
+        row = {"run": run, "index": entry.index, "step": step, "kind": entry.kind, "line": entry.line()}
+        connection.execute(self._once("entry", lambda: insert(self._table("entries"))), row)
+        return self.fence  # until the transaction has ended, nobody takes the lease
+
+    def _appended(self, run: str, entry: Entry, fence: int | None) -> None:
+        """Remember the newest entry of a run, which is on disk: under one token nobody else appends any."""
+        if fence is not None:
+            self._newest[run] = fence, entry

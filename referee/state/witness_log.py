@@ -11,11 +11,12 @@ from itertools import islice
 from pathlib import Path
 
 from common.core import canonical
-from common.core.errors import BadMessage, BrokenLedger, RolledBack
+from common.core.errors import BadMessage, BrokenLedger, Forged, RolledBack
 from common.wire.chain import START
 from common.wire.identity import KEY_PATTERN, Identity, Signed, verify
 from common.wire.messages import run_name
-from common.wire.receipts import Checkpoint, Kept, Witnessed
+from common.wire.receipts import Checkpoint, Kept, RunSeen, Witnessed
+from common.wire.state import make_folder, sync_folder
 
 _TAIL = 1 << 14
 """Bytes at a file's end in which its last line is: a line is at most some 2,000 bytes long."""
@@ -53,7 +54,7 @@ class WitnessLog:
         if said.run != run:
             raise BadMessage(f"this is a checkpoint of run {said.run!r}, not of {run!r}")
         path = self._path(referee, run)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path.parent, mode=0o700)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -61,7 +62,7 @@ class WitnessLog:
             begin = file.seek(max(0, end - _TAIL))
             tail = file.read()
             whole = tail.rfind(b"\n") + 1
-            last = _last(tail[:whole], path)
+            last = self._last(tail[:whole], path)
             if last is not None:
                 known = Checkpoint.parse(last.checkpoint.message)
                 if _same(known, said):
@@ -78,6 +79,8 @@ class WitnessLog:
             file.write(canonical.encode(Kept(checkpoint=signed, witnessed=(word,)).wire()) + b"\n")
             file.flush()
             os.fsync(file.fileno())
+            if last is None:
+                sync_folder(path.parent)
         return word
 
     def kept(self, referee: str, run: str, after: int, most: int) -> list[bytes]:
@@ -91,6 +94,25 @@ class WitnessLog:
         with path.open("rb") as file:
             return [line for line in islice(file, after, after + most) if line.endswith(b"\n")]
 
+    def runs(self, referee: str, after: str, most: int) -> list[RunSeen]:
+        """Return so many of the runs of a referee, those whose names come after one, by name.
+
+        A referee that has tried several beginnings, each with a beacon that it then knew, has left all of them here.
+        """
+        names = sorted(path.stem for path in self._path(referee, "x").parent.glob("*.jsonl"))
+        found = []
+        for name in islice((name for name in names if name > after), most):
+            path = self._path(referee, name)
+            with path.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+                tail = file.read()
+            last = self._last(tail[: tail.rfind(b"\n") + 1], path)
+            if last is not None:
+                word = Witnessed.parse(last.witnessed[0].message)
+                entries = Checkpoint.parse(last.checkpoint.message).entries
+                found.append(RunSeen(run=name, entries=entries, time=word.time))
+        return found
+
     def _word(self, said: Checkpoint, last: Kept | None) -> Signed:
         before = None if last is None else Witnessed.parse(last.witnessed[0].message)
         word = Witnessed(
@@ -101,6 +123,24 @@ class WitnessLog:
         )
         return self._identity.sign(word.KIND, word.wire())
 
+    def _last(self, lines: bytes, path: Path) -> Kept | None:
+        """Return what the last line says, which this witness has signed; None if there is no line."""
+        found = lines.splitlines()
+        if not found:
+            return None
+        try:
+            kept = Kept.parse(canonical.decode(found[-1]))
+            verify(kept.witnessed[0], Witnessed.KIND, self._identity.public)
+            verify(kept.checkpoint, Checkpoint.KIND)
+            if Witnessed.parse(kept.witnessed[0].message).checkpoint == kept.said().fingerprint():
+                return kept
+        except (BadMessage, Forged, IndexError):
+            pass
+        raise BrokenLedger(
+            f"the witness's file {path.parent.name}/{path.name} is not a list of checkpoints: it was edited or "
+            "damaged. Put it back from a copy; until then nothing of this run is witnessed here"
+        )
+
     def _path(self, referee: str, run: str) -> Path:
         if re.fullmatch(KEY_PATTERN, referee) is None:
             raise BadMessage("a referee's key has 64 hexadecimal digits")
@@ -110,15 +150,3 @@ class WitnessLog:
 def _same(known: Checkpoint, said: Checkpoint) -> bool:
     """Tell whether two checkpoints are of the same entries, whenever they were made."""
     return known.model_copy(update={"time": said.time}) == said
-
-
-def _last(lines: bytes, path: Path) -> Kept | None:
-    found = lines.splitlines()
-    return _parsed(found[-1], path) if found else None
-
-
-def _parsed(line: bytes, path: Path) -> Kept:
-    try:
-        return Kept.parse(canonical.decode(line))
-    except BadMessage:
-        raise BrokenLedger(f"the witness's file {path} is not a list of checkpoints: it was edited") from None

@@ -48,6 +48,8 @@ def _said(entry: Entry) -> str:
     if entry.kind == "terms":
         terms = body.get("terms", {}).get("message", {})
         return f"the curator of {terms.get('n')} people agrees"
+    if entry.kind == "beacon":
+        return f"{len(body.get('words', {}).get('witnessed', []))} witnesses take part in the order of agents"
     if entry.kind == "operation":
         message = body.get("request", {}).get("message", {})
         return f"{message.get('operation_id')}: {message.get('operation', {}).get('kind')}"

@@ -26,6 +26,7 @@ from referee.view.face.building import PROMISED, SIMULATED, TRUTHS, lost, over_a
 from referee.view.face.wording import about_a_loss
 from referee.view.intervals import in_words, judged_in_words
 from referee.view.pace import Outlook, Pace
+from referee.view.vouching import vouching_document, vouching_lines
 from referee.view.witnessing import history_lines
 
 _OUT = Console()
@@ -267,15 +268,23 @@ def audit_document(found: Audit) -> dict[str, Any]:
         "certificate": None if found.certificate is None else found.certificate.wire(),
         "other_runs": found.others,
         "pinned": dict(zip(("referee", "curator"), found.pinned, strict=True)),
-        "participants": {"individuals": found.individuals, "hosts": list(found.hosts), "vouched_by": "referee"},
+        "participants": {
+            "individuals": found.individuals,
+            "hosts": list(found.hosts),
+            **vouching_document(found.vouching),
+        },
         "history": {
             "began": found.history.began,
             "ended": found.history.ended,
             "witnesses": {key: asdict(sight) for key, sight in found.history.witnesses.items()},
             "promised": list(found.history.promised),
             "receipts": found.history.receipts,
+            "other_runs_witnessed": list(found.history.others),
         },
+        "liars": {f"{share:g}": could.wire() for share, could in found.liars.items()},
+        "order_chosen_by": list(found.choosers),
         "missing": found.missing,
+        "misbehaved": found.misbehaved,
         "worst_case": None if found.worst_case is None else found.worst_case.wire(),
         "not_covered": list(UNSIGNED),
     }
@@ -284,7 +293,7 @@ def audit_document(found: Audit) -> dict[str, Any]:
 def _remaining(found: Audit) -> Iterator[str]:
     """Yield what the signatures do not show: whether participants are people, and what those who kept silent think."""
     people = sum(found.hosts) + found.individuals
-    parts = []
+    parts, vouching = [], found.vouching
     if found.hosts:
         most = found.hosts[0] / people
         several = f"{len(found.hosts):,} hosts" if len(found.hosts) > 1 else "a host"
@@ -293,8 +302,14 @@ def _remaining(found: Audit) -> Iterator[str]:
     if found.individuals:
         parts.append(f"{found.individuals:,} individuals")
     if parts:
-        yield f"enrolled: {' and '.join(parts)}; that they are people is the word of the referee, and of each host"
+        word = "" if vouching.issuers else "; that they are people is the word of the referee, and of each host"
+        yield f"enrolled: {' and '.join(parts)}{word}"
+    yield from vouching_lines(vouching)
+    if found.choosers:
+        yield f"the order in which agents were asked was chosen by {' and by '.join(found.choosers)}"
     yield from history_lines(found.history)
+    if found.misbehaved:
+        yield f"the run ended by the curator, which signed what this run does not take: {found.misbehaved}"
     if found.missing > 0.0:
         line = f"answers of up to {found.missing:.1%} of those whom a question asked are not there"
         if found.worst_case is not None:
@@ -303,6 +318,9 @@ def _remaining(found: Audit) -> Iterator[str]:
                 f"{found.worst_case.high:.4f}]"
             )
         yield line
+    if found.liars:
+        told = [f"{share:.0%}: [{could.low:.4f}, {could.high:.4f}]" for share, could in found.liars.items()]
+        yield f"were a share of the answers lies, whatever they say, the loss is in {', '.join(told)}"
 
 
 def audit_lines(found: Audit) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from common.service.witness_client import WitnessClient
 from common.wire.messages import Configuration
@@ -14,9 +15,19 @@ from common.wire.transcript import read, split
 from referee.audit.history import History
 from referee.state.runfolder import read_file
 
+NAMED = 5
+"""How many other runs are named, at most."""
 
-def seen_by(url: str, folder: Path) -> list[Kept]:
-    """Ask a witness for all that it has seen of the run in a folder.
+
+class Seen(NamedTuple):
+    """What a witness has seen of a run, and of which other runs of the same referee it has seen something."""
+
+    kept: list[Kept]
+    others: tuple[str, ...]
+
+
+def seen_by(url: str, folder: Path) -> Seen:
+    """Ask a witness for all that it has seen of the run in a folder, and which others of this referee it has seen.
 
     Raises
     ------
@@ -28,7 +39,11 @@ def seen_by(url: str, folder: Path) -> list[Kept]:
     first = read(split(read_file(folder, "transcript.jsonl")))[0]
     configuration = Configuration.parse(first.body["configuration"])
     with closing(WitnessClient(url, patience=10.0)) as witness:
-        return witness.kept(configuration.referee, configuration.run)
+        others = (seen.run for seen in witness.runs(configuration.referee))
+        return Seen(
+            witness.kept(configuration.referee, configuration.run),
+            tuple(run for run in others if run != configuration.run),
+        )
 
 
 def history_lines(history: History) -> Iterator[str]:
@@ -43,6 +58,13 @@ def history_lines(history: History) -> Iterator[str]:
         yield f"witness {key[:16]}... was to see it, and nothing here shows that it saw the end: ask it (--witness URL)"
     if not history.witnesses and not history.promised:
         yield "no witness has seen this history: the referee could show others another one"
+    if history.others:
+        names, rest = ", ".join(history.others[:NAMED]), len(history.others) - NAMED
+        more = f" and {rest:,} more" if rest > 0 else ""
+        yield (
+            f"the witness has seen {len(history.others):,} other runs of this referee ({names}{more}): one that was "
+            "given up because somebody did not like its order would be among them"
+        )
     if history.receipts:
         what = "receipt: its report is" if history.receipts == 1 else "receipts: their reports are all"
         yield f"compared with {history.receipts:,} {what} there"

@@ -286,7 +286,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """
         check_is_fitted(self, "hypothesis_")
         left = self._finished
-        parts = left.transcript, left.participants, left.reports, left.checkpoints
+        parts = left.transcript, left.participants, left.reports, left.checkpoints, left.vouchers
         write_run(Path(folder), self._scenario, self.result_, *parts)
         return Path(folder)
 

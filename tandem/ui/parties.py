@@ -111,7 +111,7 @@ class _Telling:
         query = ""
         for asking, found in groupby(self._entries, lambda entry: entry.kind in ("question", "answers")):
             if not asking:
-                yield from (tell[entry.kind](entry) for entry in found)
+                yield from (tell[entry.kind](entry) for entry in found if entry.kind != "beacon")
                 continue
             batches: dict[str, list[Entry]] = {}
             for entry in found:

@@ -100,5 +100,5 @@ def test_without_the_libraries_it_says_what_to_install(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", absent)
-    with pytest.raises(SystemExit, match=r"pip install --constraint constraints.txt 'tandem-hybrid\[compare\]'"):
+    with pytest.raises(SystemExit, match=r"uv pip install --constraint constraints.txt --editable '.\[compare\]'"):
         rivals()

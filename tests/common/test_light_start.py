@@ -50,6 +50,13 @@ app(sys.argv[1:], standalone_mode=False)
 print(json.dumps(sorted(sys.modules)))
 """
 
+RELAYED = """
+import json, sys
+from local_agent.client import RelayedClient
+RelayedClient("http://127.0.0.1:1", "0" * 64).close()
+print(json.dumps(sorted(sys.modules)))
+"""
+
 
 def python(code: str, *arguments: str, **environment: str) -> str:
     """Run code in a process of its own, and return the last line that it says."""
@@ -134,6 +141,14 @@ def test_an_agent_answers_a_real_question_without_loading_more_than_it_needs(tmp
     assert finished.result["agents"]["answered"] == 600
     modules = json.loads(said[0])
     assert "local_agent.agent" in modules
+    assert not tops(modules) & HEAVY
+    assert not [name for name in modules if NOT_AN_AGENTS & set(name.split("."))]
+
+
+@pytest.mark.slow
+def test_a_relay_is_asked_without_loading_more_than_its_cryptography():
+    modules = json.loads(python(RELAYED))
+    assert "pyhpke" in modules
     assert not tops(modules) & HEAVY
     assert not [name for name in modules if NOT_AN_AGENTS & set(name.split("."))]
 

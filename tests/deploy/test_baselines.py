@@ -13,6 +13,7 @@ def ignore(text, numbers):
     """Nobody watches."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "loss"), thinned([pytest.param("agents-once", 0.1), pytest.param("agents-only", 0.31)], 1)
 )
@@ -27,6 +28,7 @@ def test_agents_alone_get_as_many_agents_as_the_hybrid_run_asked(name, loss, tmp
     assert found[name]["loss_on_target"] < loss
 
 
+@pytest.mark.slow
 def test_a_run_that_asked_nobody_has_its_baselines_all_the_same(tmp_path):
     chosen = tiny("baselines=[agents-once]")
     found = run_baselines(chosen, {"agents": {"asked": 0}}, 1, tmp_path, Attempts(ignore), ignore)

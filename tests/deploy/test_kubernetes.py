@@ -14,6 +14,8 @@ from typer.main import get_command
 from curator.cli import app as curator_app
 from referee.cli import app as referee_app
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
 DOCUMENTS: list[dict[str, Any]] = [

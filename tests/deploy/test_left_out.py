@@ -31,6 +31,7 @@ def no_room_for_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(console, "_width", 400)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_room_for_baselines")
 def test_a_baseline_without_room_is_left_out_with_a_word_and_the_run_gives_its_answer(tmp_path: Path) -> None:
     folder = tmp_path / "run"
@@ -65,6 +66,7 @@ def test_a_truth_that_cannot_be_found_out_is_left_out_with_a_word(tmp_path: Path
     assert "loss_on_target" not in completed["truth"]
 
 
+@pytest.mark.slow
 def test_an_answer_is_on_disk_before_anything_is_compared_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def run(tmp_path_factory) -> tuple[list[str], set[str]]:
     return text.getvalue().splitlines(), private(state, chosen)
 
 
+@pytest.mark.slow
 def test_every_line_of_a_run_is_json_and_names_it(run):
     lines = [json.loads(line) for line in run[0]]
     ours = [line for line in lines if line["logger"].startswith("tandem")]
@@ -93,6 +94,7 @@ def test_no_line_holds_anything_private(run):
     assert [found for line in lines if (found := leaks(line, secrets))] == []
 
 
+@pytest.mark.slow
 def test_a_leak_would_be_found(run):
     """The test above can fail: a line with one feature, one key or one row is caught."""
     _, secrets = run

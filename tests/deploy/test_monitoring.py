@@ -19,6 +19,8 @@ from referee.service.runner import Runner
 from tests.curator.service.requests import LEARN, request
 from tests.support import TOKEN, Bench, served
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "monitoring"
 LINE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^{}]*)\})? (?P<value>-?(?:[\d.e+-]+|\+?Inf))")

@@ -35,6 +35,7 @@ def ran(tmp_path, folder, **changes):
 LIFETIME = {**TREE["curator"], "lifetime": {"epsilon": 200.0, "delta": 0.05}}
 
 
+@pytest.mark.slow
 def test_a_new_folder_is_no_new_budget(tmp_path):
     first = ran(tmp_path, "one")
     assert first["privacy"]["all_runs"] == {"runs": 1, "epsilon": 90.0, "delta": 0.01}
@@ -52,6 +53,7 @@ def test_processes_charge_the_same_ledger(tmp_path):
     assert finished.result["privacy"]["all_runs"]["runs"] == 2
 
 
+@pytest.mark.slow
 def test_estimators_charge_the_same_people_from_fit_to_fit():
     features, y = square(300, 1)
     # Without a population chance decides who is the curator's: two halves overlap.

@@ -43,6 +43,7 @@ def test_a_run_is_audited_and_costs_what_it_says(tmp_path, name, alone):
     assert (result["agents"]["asked"] == 0) == (alone == "curator")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", thinned(ABOUT, 2))
 def test_a_referee_that_dies_while_agents_are_asked_goes_on_as_if_it_had_not(tmp_path, name):
     """Also between two messages of one step: nothing is released, charged or answered twice."""

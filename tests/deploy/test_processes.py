@@ -135,8 +135,10 @@ PLANS: dict[str, tuple[tuple[str, Callable[[Path], bool]], ...]] = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(PLANS))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if len(PLANS[name]) > 2 else pytest.mark.thorough) for name in PLANS],
+)
 def test_processes_that_are_killed_lead_to_the_result_of_one_process(tmp_path, slow, expected, name):
     state = tmp_path / "state"
     killer = Killer(state, *PLANS[name])
@@ -177,12 +179,14 @@ def test_a_whole_deployment_that_dies_is_taken_up_by_the_next(tmp_path, slow, ex
 
     parties: dict[str, Party] = {}
 
-    def dies(self: Remote, scenario: ResolvedScenario, seed: int, run: str, on_progress: Any) -> Finished:
+    def dies(
+        self: Remote, scenario: ResolvedScenario, seed: int, run: str, on_progress: Any, look: Any = None
+    ) -> Finished:
         wanted = {"scenario": public(scenario), "seed": seed}
         self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
         until(lambda: learning(3)(state))
         for party in parties.values():
-            party._stopping = True
+            party.let_die(for_good=True)
             party.process.kill()
         raise PowerCut
 
@@ -219,7 +223,7 @@ def test_a_party_that_dies_is_started_again_until_it_is_stopped(tmp_path):
     lively.wait_for("up")
     first = lively.process
     os.kill(first.pid, signal.SIGKILL)
-    until(lambda: len(lively._lines) == 2)
+    until(lambda: len(lively.said) == 2)
     second = lively.process
     assert second.pid != first.pid
     lively.stop()

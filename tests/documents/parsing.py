@@ -18,12 +18,13 @@ from typer.testing import CliRunner
 from common.scenario import loading
 from curator.cli import app as curator
 from deploy.checking import checked
+from issuer.cli import app as issuer
 from local_agent.cli import app as local_agent
 from referee.cli import app as referee
 from tandem.cli import app as tandem
 from tests.documents.reading import ROOT
 
-APPS = {"referee": referee, "curator": curator, "local-agent": local_agent, "tandem": tandem}
+APPS = {"referee": referee, "curator": curator, "local-agent": local_agent, "issuer": issuer, "tandem": tandem}
 
 
 class _Understood(Exception):

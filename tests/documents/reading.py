@@ -16,8 +16,9 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = (
-    "referee", "curator", "local-agent", "tandem", "make", "docker", "docker-compose", "python", "python3", "pip", "uv",
-    "pytest", "ruff", "mypy", "git", "export", "cd", "ls", "cp", "mkdir", "cat", "curl", "kill", "ray", "kubectl", "jq",
+    "referee", "curator", "local-agent", "issuer", "tandem", "make", "docker", "docker-compose", "python", "python3",
+    "pip", "uv", "pytest", "ruff", "mypy", "git", "export", "cd", "ls", "cp", "mkdir", "cat", "curl", "kill", "ray",
+    "kubectl", "jq",
 )  # fmt: skip
 """What may begin a command; a path to one of them, as ``.venv/bin/referee``, is one of them."""
 _WORD = r"(?:[\w./-]*/)?(?:" + "|".join(PROGRAMS) + ")"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import table
+from tests.documents import table, unrun
 from tests.documents.jobs import Job, Step
 from tests.documents.reading import Block, blocks, commands, pages, tokens
 from tests.documents.running import Clone, Done, wait_for
@@ -97,7 +97,7 @@ def carry_out_alone(job: Job, clone: Clone) -> None:
 def compare(step: Step, done: Done) -> None:
     """Find every line that a document prints as this command's output in what it printed now."""
     shown = [line for printed in PRINTED if printed.text == step.command for line in printed.shows]
-    for start, command in table.SHOWN.items():
+    for start, command in unrun.SHOWN.items():
         if command == step.command:
             shown += [line for block in _blocks(start) for line in block.lines if line.strip()]
     lines = [" ".join(tokens(line)) for line in done.output.splitlines()]

@@ -13,7 +13,7 @@ import pytest
 from common.scenario.sections import CuratorSection
 from tests.documents.reading import ROOT, pages
 
-SOURCES = ("common", "curator", "local_agent", "referee", "deploy", "tandem", "scenarios")
+SOURCES = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem", "scenarios")
 TREES = (*SOURCES, "benchmarks", "tests", "docs", "examples")
 _TREE = "|".join(TREES)
 PATH = re.compile(rf"(?<![\w./-])(?:\.\./)?(?:{_TREE})/[\w./-]*\w/?")
@@ -28,7 +28,7 @@ GROUP = re.compile(
 """A group of entry points, which is no module."""
 GIVEN = {
     "benchmarks.NAME", "benchmarks/results/figureN.jsonl", "benchmarks/results/figureN.svg", "common.x",
-    "figureN.svg", "two_coins.py", "docs/pictures/house",
+    "figureN.svg", "two_coins.py", "docs/pictures/house", "issuer.json",
 }  # fmt: skip
 """What stands for a choice of the reader's, and files that a run writes."""
 
@@ -112,6 +112,7 @@ def test_what_a_document_names_exists(page: Path) -> None:
     assert [target for target in links(page) if not (page.parent / target).exists()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", [*SOURCES, "benchmarks", "examples"])
 def test_what_a_docstring_or_comment_names_exists(package: str) -> None:
     found = {}

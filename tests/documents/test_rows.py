@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import table
+from tests.documents import table, unrun
 from tests.documents.parsing import examples, named_only, options, understood
 from tests.documents.reading import ROOT, Block, Printed, blocks, commands, mentions, of_page, pages
 
 PRINTED = commands()
 RUN = {step.command for job in (*table.QUICK, *table.SLOW) for step in job.steps}
-ROWS = {*RUN, *table.PARSED, *table.IN_CI, *table.CONTAINERS, *table.EXTRAS, *table.NAMES}
+ROWS = {*RUN, *unrun.PARSED, *unrun.IN_CI, *unrun.CONTAINERS, *unrun.EXTRAS, *unrun.NAMES}
 LONG = re.compile(r"\b(hours?|minutes?)\b")
 
 
 def without_a_row(printed: list[Printed]) -> list[str]:
-    known = {command for documents in table.NO_CODE.values() for command in documents}
+    known = {command for documents in unrun.NO_CODE.values() for command in documents}
     return [
         str(found)
         for found in printed
@@ -32,12 +32,12 @@ def _is_drawing(found: Printed, known: set[str]) -> bool:
 
 
 def without_a_kind(found: list[Block]) -> list[str]:
-    starts = (*table.SHOWN, *table.RECORDS)
+    starts = (*unrun.SHOWN, *unrun.RECORDS)
     return [
         str(block)
         for block in found
         if block.kind == "unknown"
-        and not block.text.strip().startswith((*starts, *table.NO_CODE.get(block.document, ())))
+        and not block.text.strip().startswith((*starts, *unrun.NO_CODE.get(block.document, ())))
     ]
 
 
@@ -78,12 +78,12 @@ def test_code_of_an_unknown_kind_is_noticed(tmp_path: Path, text: str) -> None:
 def test_no_row_is_dead() -> None:
     assert {printed.text for printed in PRINTED} >= ROWS
     found = [block.text.strip() for page in pages() for block in blocks(page)]
-    for start in (*table.SHOWN, *table.RECORDS, *(start for starts in table.NO_CODE.values() for start in starts)):
+    for start in (*unrun.SHOWN, *unrun.RECORDS, *(start for starts in unrun.NO_CODE.values() for start in starts)):
         assert any(text.startswith(start) for text in found), start
-    assert set(table.SHOWN.values()) <= RUN
+    assert set(unrun.SHOWN.values()) <= RUN
 
 
-@pytest.mark.parametrize("command", table.PARSED)
+@pytest.mark.parametrize("command", unrun.PARSED)
 def test_what_takes_long_says_so_where_it_is_printed(command: str) -> None:
     for printed in PRINTED:
         if printed.text == command and not printed.document.startswith("Makefile"):
@@ -96,12 +96,12 @@ def _marked(command: str) -> object:
     return pytest.param(command, marks=pytest.mark.slow if long else ())
 
 
-@pytest.mark.parametrize("command", [_marked(command) for command in sorted({*RUN, *table.PARSED, *table.EXTRAS})])
+@pytest.mark.parametrize("command", [_marked(command) for command in sorted({*RUN, *unrun.PARSED, *unrun.EXTRAS})])
 def test_every_command_would_be_understood(command: str) -> None:
     program = next(word for word in command.split() if "=" not in word).rpartition("/")[2]
     if program in ("referee", "curator", "local-agent", "tandem", "pip") or command.startswith("python -m benchmarks"):
         text = command.removesuffix(" &")
-        for name, value in table.PARSED.get(command, {}).items():
+        for name, value in unrun.PARSED.get(command, {}).items():
             text = text.replace(name, value)
         if "[--table N]" not in text and "FILE.yaml" not in text:
             understood(text)
@@ -132,11 +132,11 @@ def test_the_tables_of_benchmarks_name_all_of_them_and_nothing_else() -> None:
 
 def test_continuous_integration_runs_what_is_said_to_be_run_there() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
-    assert set(table.IN_CI) <= set(lines)
+    assert set(unrun.IN_CI) <= set(lines)
 
 
-@pytest.mark.parametrize("start", table.RECORDS)
+@pytest.mark.parametrize("start", unrun.RECORDS)
 def test_what_is_taken_from_a_record_stands_in_it(start: str) -> None:
     (block,) = (b for page in pages() for b in blocks(page) if b.text.strip().startswith(start))
-    record = (ROOT / table.RECORDS[start]).read_text().splitlines()
+    record = (ROOT / unrun.RECORDS[start]).read_text().splitlines()
     assert {" ".join(line.split()) for line in block.lines} <= {" ".join(line.split()) for line in record}

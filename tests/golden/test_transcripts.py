@@ -56,13 +56,19 @@ class _CountedKeys:
     def generate(self) -> Ed25519PrivateKey:
         return Ed25519PrivateKey.from_private_bytes(next(self._numbers).to_bytes(32, "big"))
 
+    def durable(self, path: Path) -> bytes:
+        if not path.exists():
+            path.write_bytes(next(self._numbers).to_bytes(32, "big"))
+        return path.read_bytes()
+
 
 @contextmanager
 def counted() -> Iterator[None]:
     """Let keys and ids come from counters."""
-    numbers = count(1)
+    numbers, keys = count(1), _CountedKeys()
     with (
-        patch.object(identity, "Ed25519PrivateKey", _CountedKeys()),
+        patch.object(identity, "Ed25519PrivateKey", keys),
+        patch.object(identity, "durable_key", keys.durable),
         patch.object(secrets, "token_hex", lambda size: next(numbers).to_bytes(size, "big").hex()),
     ):
         yield

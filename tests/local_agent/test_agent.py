@@ -188,7 +188,7 @@ def test_nothing_is_left_of_a_lifetime_budget_that_is_smaller_than_what_was_spen
         agreed = configuration()
         first.answer(assignment(agreed), seal(REFEREE, agreed))
     stored = json.loads((tmp_path / agent_module.ANSWERED).read_bytes())
-    del stored["lifetime"]
+    del stored["lifetime"], stored[agent_module.SEAL]
     (tmp_path / agent_module.ANSWERED).write_text(json.dumps(stored))
     with closing(Agent(PERSON, replace(POLICY, epsilon=stored["epsilon"] / 2), tmp_path)) as later:
         assert f"of the lifetime budget {stored['epsilon'] / 2:g}; 0 is left" in later.spent

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import local_agent.answered as answered_module
 import local_agent.population as population_module
 from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused
 from common.numerics.randomness import RandomSource
@@ -98,7 +99,7 @@ def test_a_crash_at_any_write_leads_to_the_same_answers(tmp_path, monkeypatch, w
     undisturbed = whole.answer(asked, ITS)[1]
     whole.close()
 
-    people, calls, real = opened(tmp_path / "cut"), [], population_module.write_durably  # type: ignore[attr-defined]
+    people, calls, real = opened(tmp_path / "cut"), [], answered_module.write_durably  # type: ignore[attr-defined]
 
     def dying(*arguments: Any, **named: Any) -> None:
         calls.append(1)
@@ -108,7 +109,7 @@ def test_a_crash_at_any_write_leads_to_the_same_answers(tmp_path, monkeypatch, w
         if len(calls) == when:
             raise Crash
 
-    monkeypatch.setattr(population_module, "write_durably", dying)
+    monkeypatch.setattr(answered_module, "write_durably", dying)
     with pytest.raises(Crash):
         people.answer(asked, ITS)
     monkeypatch.undo()
@@ -125,14 +126,14 @@ def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path, monkeyp
     A referee that knows of the crash may try any number of other questions for the same people: all are refused.
     """
     asked = assignment(AGREED, range(20), range(20))
-    people, real = opened(tmp_path), population_module.write_durably  # type: ignore[attr-defined]
+    people, real = opened(tmp_path), answered_module.write_durably  # type: ignore[attr-defined]
 
     def dying(path: Path, *arguments: Any, **named: Any) -> None:
         if path.suffix == ".report":
             raise Crash
         real(path, *arguments, **named)
 
-    monkeypatch.setattr(population_module, "write_durably", dying)
+    monkeypatch.setattr(answered_module, "write_durably", dying)
     with pytest.raises(Crash):
         people.answer(asked, ITS)
     monkeypatch.undo()

@@ -97,3 +97,28 @@ def test_what_is_no_receipt_is_said_so(tmp_path, content):
     (tmp_path / "some.json").write_bytes(content)
     with pytest.raises(BadData, match="is no receipt"):
         read(tmp_path / "some.json")
+
+
+def test_a_configuration_that_was_changed_on_its_way_is_not_kept_and_nothing_is_declined(tmp_path):
+    """It would not verify, for this question and all later ones of the run: the agents would be lost."""
+
+    class Spoiling(Lying):
+        left = 1
+
+        def configuration(self, run: str) -> Signed:
+            found: Signed = self._bench.referee.configuration(run)
+            self.left, spoilt = 0, self.left
+            return changed(found) if spoilt else found
+
+    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION)) as bench:
+        bench.host = Host(bench.population, Spoiling(bench, lambda receipt: receipt), bench.referee.identity.public)
+
+        def asked_first() -> None:
+            with pytest.raises(Forged):
+                bench.host.step()
+            assert not bench.host.declined
+
+        bench.meanwhile(asked_first)
+        result = bench.run()
+    assert result["agents"]["answered"] == 600
+    assert result["lost"] == {"silent": 0, "declined": {}}

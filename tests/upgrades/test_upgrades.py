@@ -29,6 +29,7 @@ from referee.state.store import Store
 from tests.support import tiny
 
 ARCHIVE = Path(__file__).with_name("v0.2.0.tar.xz")
+pytestmark = pytest.mark.slow
 SMALL = ("agents.count=150", "agents.batch=50", "curator.n=60", "curator.rounds=1")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,26 +65,42 @@ def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | No
         number in another spelling (``1.0`` for ``1``), a label is undeclared, or no row is left. Messages name files,
         lines and columns, never what a field holds.
     """
-    features: list[Singles] = []
-    labels: list[Labels] = []
-    numbers: list[Indices] = []
+    read = (pieces(data / file, source.layout, source.columns) for file in source.files)
+    found = kept(chain.from_iterable(read), source, seen)
+    if not len(found.records):
+        raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")
+    return found
+
+
+def kept(read: Iterable[Piece], source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
+    """Filter and encode rows that have been read, as :func:`numbered`; it may be that none is left.
+
+    Parameters
+    ----------
+    read
+        All rows, in order, with the columns of the source.
+    source
+        How they become records.
+    seen
+        Called with the rows that are kept.
+    """
+    features: list[Singles] = [np.empty((0, source.dimension), dtype=np.float32)]
+    labels: list[Labels] = [np.empty(0, dtype=np.int8)]
+    numbers: list[Indices] = [np.empty(0, dtype=np.int64)]
     passed = 0
     chances = _Chances(source.selection)
-    for file in source.files:
-        for piece in pieces(data / file, source.layout, source.columns):
-            for column, values in source.where.items():
-                _spelled_as_listed(piece, column, values, source.layout.missing)
-            kept = piece.frame.select(polars.all_horizontal(_filters(source))).to_series().to_numpy()
-            rows = np.flatnonzero(kept & chances.select(piece, source.layout.missing))
-            chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
-            features.append(encode_piece(chosen, source))
-            labels.append(_labels(chosen, source.label, source.layout.missing))
-            if seen is not None:
-                seen(chosen)
-            numbers.append(passed + rows)
-            passed += len(kept)
-    if not sum(map(len, labels)):
-        raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")
+    for piece in read:
+        for column, values in source.where.items():
+            _spelled_as_listed(piece, column, values, source.layout.missing)
+        fit = piece.frame.select(polars.all_horizontal(_filters(source))).to_series().to_numpy()
+        rows = np.flatnonzero(fit & chances.select(piece, source.layout.missing))
+        chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
+        features.append(encode_piece(chosen, source))
+        labels.append(_labels(chosen, source.label, source.layout.missing))
+        if seen is not None:
+            seen(chosen)
+        numbers.append(passed + rows)
+        passed += len(fit)
     return Numbered(Records(np.concatenate(features), np.concatenate(labels)).check(), np.concatenate(numbers))
 
 

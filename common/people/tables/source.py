@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 from posixpath import normpath
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from common.core.values import Value
 
@@ -216,15 +216,34 @@ class TableSource(Value):
         If given, longer feature vectors are shortened to this L2 norm.
     selection
         Keep only volunteers, or only people never asked.
+    contributed
+        In the place of ``files``: each row is what a person gave the curator for this run (``curator contribute``).
     """
 
-    files: Tokens = Field(min_length=1)
+    files: Tokens = ()
     layout: Layout = Layout()
     label: Label
     features: tuple[Feature, ...] = Field(min_length=1)
     where: dict[str, Tokens] = Field(default_factory=dict)
     norm: float | None = Field(default=None, gt=0)
     selection: Selection | None = None
+    contributed: bool = False
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave ``contributed`` out of tables of files, whose digests stay what they were before there was any."""
+        wire: dict[str, Any] = write(self)
+        if not self.contributed:
+            del wire["contributed"]
+        return wire
+
+    @model_validator(mode="after")
+    def _from_somewhere(self) -> Self:
+        if bool(self.files) == self.contributed:
+            raise ValueError("give either files, or contributed: true")
+        if self.contributed and self.selection is not None:
+            raise ValueError("selection chooses among the rows of files: leave it out where people contribute")
+        return self
 
     @field_validator("files")
     @classmethod

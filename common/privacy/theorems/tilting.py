@@ -29,7 +29,6 @@ from functools import cache, cached_property, partial
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.signal import lfilter
 
 from common.core.arrays import Floats
 from common.numerics.bisection import between
@@ -86,6 +85,8 @@ class Composed:
     @cached_property
     def _tails(self) -> tuple[Floats, Floats, float]:
         """Return, from each loss on, the mass and the mass times e^{this loss - loss}, with their relative error."""
+        from scipy.signal import lfilter  # here, since it takes a quarter of a second to load
+
         exponents = self.log_scale - self.tilt * self.losses
         weighed = self.masses * np.exp(np.clip(exponents, -745.0, 700.0))
         step = float(self.losses[1] - self.losses[0])

@@ -13,6 +13,7 @@ from common.core.registry import Vocabulary
 from common.core.values import Value
 from common.privacy.events import Event
 from common.privacy.guarantee import Protected
+from common.vocabulary.hypotheses.base import Hypothesis, ordinary_kinds
 from common.vocabulary.open_values import left_open, may_be_open
 
 V = TypeVar("V", bound="OpenSettings")
@@ -98,6 +99,13 @@ class LearnerSettings(OpenSettings):
         tv_bound
             Upper bound s on the total variation between mu and mu' of neighbouring samples (1/(kappa n) at most).
         """
+
+    def can_give(self, hypothesis: Hypothesis) -> bool:
+        """Tell whether the learner can have released a hypothesis: whether it is of the class that it chooses from.
+
+        By default the class is every kind that all parties accept, and those of ``by_choice``.
+        """
+        return hypothesis.kind in ordinary_kinds() | self.by_choice
 
     @property
     def shown_features(self) -> int | None:

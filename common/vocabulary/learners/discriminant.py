@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from common.privacy.events import Event, Gaussian
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
 from common.vocabulary.open_values import FromPlan
 
@@ -44,6 +46,10 @@ class DiscriminantSettings(OpenDiscriminant, LearnerSettings):
     """Settled settings of the discriminant."""
 
     mu: Mu
+
+    def can_give(self, hypothesis: Hypothesis) -> bool:
+        """Tell whether a hypothesis is a half-space."""
+        return isinstance(hypothesis, Linear)
 
     def event(self, tv_bound: float) -> Event:
         """One mu-GDP release from the sample itself."""

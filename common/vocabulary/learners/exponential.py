@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from common.privacy.events import Event, SubsampledRelease
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.linear import GREATEST
+from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
 from common.vocabulary.open_values import FromPlan
 
@@ -56,6 +60,13 @@ class ExponentialSettings(OpenExponential, LearnerSettings):
 
     draws: Draws
     epsilon: Epsilon
+
+    def can_give(self, hypothesis: Hypothesis) -> bool:
+        """Tell whether a hypothesis is one of the finite class: a stump on the grid, or a conjunction of so many."""
+        if self.hypotheses == "stumps":
+            grid = np.linspace(self.low, self.high, self.cells)
+            return isinstance(hypothesis, Stump) and bool(np.any(grid == hypothesis.threshold))
+        return isinstance(hypothesis, Conjunction) and len(hypothesis.features) == self.literals
 
     def event(self, tv_bound: float) -> Event:
         """One epsilon-DP release from m independent draws."""

@@ -9,6 +9,9 @@ from pydantic import Field, model_validator
 from common.core.errors import BadInput
 from common.privacy.events import Event, Release
 from common.privacy.theorems.klnrs import Rule, rates
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
 from common.vocabulary.open_values import FromPlan
 
@@ -55,6 +58,10 @@ class ParitySettings(OpenParity, LearnerSettings):
         except BadInput as error:
             raise ValueError(error.detail) from None
         return self
+
+    def can_give(self, hypothesis: Hypothesis) -> bool:
+        """Tell whether a hypothesis is a parity, or the constant -1, which is said where there is no answer."""
+        return isinstance(hypothesis, Parity) or hypothesis == Constant(label=-1)
 
     def event(self, tv_bound: float) -> Event:
         """One pure release from the sample itself: no draws, so no amplification either."""

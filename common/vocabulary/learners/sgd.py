@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from common.privacy.events import Event, NonPrivate, SubsampledSteps
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
 from common.vocabulary.open_values import FromPlan
 
@@ -72,6 +74,10 @@ class SgdSettings(OpenSgd, LearnerSettings):
 
     steps: Steps
     noise: Noise
+
+    def can_give(self, hypothesis: Hypothesis) -> bool:
+        """Tell whether a hypothesis is a half-space."""
+        return isinstance(hypothesis, Linear)
 
     def event(self, tv_bound: float) -> Event:
         """R subsampled Gaussian steps of ratio u = 2 L / sigma = 2 / noise (replace-one neighbours)."""

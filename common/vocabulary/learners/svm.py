@@ -7,6 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from common.privacy.events import Event, NonPrivate
+from common.vocabulary.hypotheses.base import Hypothesis
+from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import SETTINGS, LearnerSettings
 
 
@@ -33,6 +35,10 @@ class SvmSettings(LearnerSettings):
     penalty: float = Field(default=100.0, gt=0, le=1e6)
     intercept: float = Field(default=1.0, ge=0)
     until: Literal["separated", "minimum"] = "separated"
+
+    def can_give(self, hypothesis: Hypothesis) -> bool:
+        """Tell whether a hypothesis is a half-space."""
+        return isinstance(hypothesis, Linear)
 
     def event(self, tv_bound: float) -> Event:
         """No guarantee at all."""

@@ -20,7 +20,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from common.core.arrays import Floats
 
@@ -102,5 +101,7 @@ def _excess(distances: Floats, b: Floats, radius: float) -> float:
     low = high
     while length(low) <= radius:
         low, high = 0.5 * low, low
+    from scipy.optimize import brentq  # here, since it takes a fifth of a second to load, and one learner needs it
+
     # 1/||w|| is nearly straight in nu.
     return float(brentq(lambda excess: 1.0 / length(excess) - 1.0 / radius, low, high, xtol=5e-324, rtol=2.0**-50))

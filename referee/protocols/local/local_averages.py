@@ -48,6 +48,7 @@ class LocalAverages(Protocol):
 
     title = "Local averages"
     pattern = pattern_of("local-averages")
+    bears_liars = True
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -67,7 +68,7 @@ class LocalAverages(Protocol):
         yield Progress("averages are in", {"round": 1, "rounds": 1, "asked": answers.asked})
         hypothesis = discriminant(*averages(query, answers, scenario.agents.value_mechanism))
         found = yield from estimate_mean(LossQuery(hypothesis=hypothesis), scenario, count - learning, 1)
-        return Outcome("exhausted", 1, hypothesis, found.estimate, "every question was asked once")
+        return Outcome("exhausted", 1, hypothesis, found.estimate, "every question was asked once", heard=found.heard)
 
 
 def averages(query: MomentQuery, answers: Answers, mechanism: Mechanism) -> tuple[Floats, Floats]:

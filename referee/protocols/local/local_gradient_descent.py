@@ -41,6 +41,7 @@ class LocalGradientDescent(Protocol):
 
     title = "Local gradient descent"
     pattern = pattern_of("local-gradient-descent")
+    bears_liars = True
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -69,7 +70,8 @@ class LocalGradientDescent(Protocol):
             yield Progress(f"step {step}", {"round": step, "rounds": steps})
         hypothesis = _linear(total)
         found = yield from estimate_mean(LossQuery(hypothesis=hypothesis), scenario, count - learning, 1)
-        return Outcome("exhausted", steps, hypothesis, found.estimate, f"all {steps} steps were used")
+        reason = f"all {steps} steps were used"
+        return Outcome("exhausted", steps, hypothesis, found.estimate, reason, heard=found.heard)
 
 
 def _gradient(iterate: Floats, bound: float, count: int, mechanism: Mechanism) -> Generator[AskAgents, Answers, Floats]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
@@ -25,6 +27,7 @@ class LearnAndTest(Protocol):
 
     title = "Learn and test"
     pattern = pattern_of("learn-and-test")
+    bears_liars = True
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -39,4 +42,5 @@ class LearnAndTest(Protocol):
         found = yield from estimate_mean(loss, scenario, wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         reason = f"{found.asked:,} agents tested what the curator learned"
-        return Outcome("done" if found.asked == wanted else "exhausted", 1, hypothesis, found.estimate, reason)
+        status: Literal["done", "exhausted"] = "done" if found.asked == wanted else "exhausted"
+        return Outcome(status, 1, hypothesis, found.estimate, reason, heard=found.heard)

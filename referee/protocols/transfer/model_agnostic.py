@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from typing import Literal
 
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.scenario.resolved import ResolvedScenario
@@ -30,6 +31,7 @@ class ModelAgnosticProtocol(Protocol):
 
     title = "Model-agnostic private learning"
     pattern = pattern_of("model-agnostic")
+    bears_liars = True
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -63,7 +65,8 @@ class ModelAgnosticProtocol(Protocol):
         words = f"{told:,} of {queries:,} {points} were labelled, {found.asked:,} agents tested the student"
         if labelled.protects == "labels":
             words += "; the curator protects labels only, not features"
-        return Outcome("done" if found.asked == wanted else "exhausted", 1, hypothesis, found.estimate, words)
+        status: Literal["done", "exhausted"] = "done" if found.asked == wanted else "exhausted"
+        return Outcome(status, 1, hypothesis, found.estimate, words, heard=found.heard)
 
 
 def _labels(learner: ModelAgnosticSettings) -> Collection[int]:

@@ -36,6 +36,7 @@ class SubsampleTestReweigh(Protocol):
 
     title = "Subsample-Test-Reweigh"
     pattern = pattern_of("subsample-test-reweigh")
+    bears_liars = True
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -68,11 +69,11 @@ def run_rounds(scenario: ResolvedScenario, task: Task | None, first: int, last: 
         yield Progress(f"round {t}", told)
         if best is None or found.estimate.high < least:
             least = found.estimate.high
-            best = Outcome("exhausted", t, hypothesis, found.estimate, f"all {rounds} rounds were used")
+            reason = f"all {rounds} rounds were used"
+            best = Outcome("exhausted", t, hypothesis, found.estimate, reason, heard=found.heard)
         if found.verdict == "below":
-            return Outcome(
-                "done", t, hypothesis, found.estimate, f"the loss on T is shown to be below the level after round {t}"
-            )
+            reason = f"the loss on T is shown to be below the level after round {t}"
+            return Outcome("done", t, hypothesis, found.estimate, reason, heard=found.heard)
         if seeks and found.verdict is None:
             return best.ended(t, f"all agents were asked by round {t}{_of_first(best, t)}")
         if t < last:

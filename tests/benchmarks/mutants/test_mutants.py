@@ -180,6 +180,8 @@ def test_the_command_catches_a_mutant_in_a_copy_and_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "FILES", 1)
+    # The command makes way for others; this process would for the rest of its tests, and whatever they start.
+    monkeypatch.setattr("os.nice", lambda step: 0)
     target = next(target.path for target in targets() if target.path.name == "klnrs.py")
     before = target.read_bytes()
     asked = ["--only", "klnrs.py:.*tanh", "--count", "1", "--trusted", "--json", "--output", str(tmp_path / "r.jsonl")]

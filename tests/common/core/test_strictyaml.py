@@ -16,6 +16,14 @@ def test_a_key_given_twice_is_refused(text):
         strictyaml.load(text)
 
 
+@pytest.mark.parametrize("text", [f"a: {'9' * 5000}", "a: 2001-13-01", "a: 2001-01-01 25:00:00"])
+def test_a_value_that_is_none_is_no_yaml(text, tmp_path):
+    with pytest.raises(yaml.YAMLError):
+        strictyaml.load(text)
+    with pytest.raises(BadScenario, match="not a YAML value"):
+        loading.load("ball", [text.replace(": ", "=", 1)])
+
+
 def test_a_merge_may_be_overridden():
     assert strictyaml.load("a: &m {b: 1, c: 2}\nd: {<<: *m, b: 3}\n") == {"a": {"b": 1, "c": 2}, "d": {"b": 3, "c": 2}}
     assert strictyaml.load("") is None

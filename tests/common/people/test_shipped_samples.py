@@ -23,7 +23,8 @@ def real(name: str) -> Scenario | None:
 
 
 REAL = [name for name in shipped() if real(name) is not None]
-QUICK = ("domain-adaptation",)
+SLOW = ("adult-biased", "domain-adaptation")
+"""One of groups of people, one of two domains; the others take minutes."""
 
 
 def test_these_are_the_scenarios_with_tables():
@@ -73,7 +74,7 @@ def _another(texts: list[str], row: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in REAL]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else pytest.mark.thorough) for name in REAL]
 )
 def test_a_changed_field_changes_one_record_of_each_side_in_its_slot(name, tmp_path):
     if not SHELF.is_dir():

@@ -85,12 +85,12 @@ def test_appendix_d() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.slow),
         pytest.param({"curator__learner": {**SGD, "steps": "plan"}}, marks=pytest.mark.slow),
-        pytest.param({"curator__n": 3_000_000, "curator__rounds": 20}, marks=pytest.mark.slow),
+        pytest.param({"curator__n": 3_000_000, "curator__rounds": 20}, marks=pytest.mark.thorough),
         pytest.param(
             {"curator__n": 300_000_000, "curator__rounds": 20, "curator__learner": {**SGD, "steps": "plan"}},
-            marks=pytest.mark.slow,
+            marks=pytest.mark.thorough,
         ),
         pytest.param(
             {"hypotheses": 1000, "curator__learner": EXPONENTIAL, "agents__dropout": 0.2}, marks=pytest.mark.slow
@@ -115,7 +115,7 @@ def test_nothing_is_left_open_and_the_privacy_holds(bounds: str, changes: dict[s
         assert not [text for text in violations(resolved) if text.startswith("privacy")]
 
 
-@pytest.mark.slow  # the search composes privacy losses of twenty kinds of events: over a minute
+@pytest.mark.thorough  # the search composes privacy losses of twenty kinds of events: over a minute
 def test_what_is_given_is_kept() -> None:
     given = make(curator__n=3_000_000, curator__rounds=20, curator__eta=0.3, curator__kappa=0.05, agents__count=7)
     resolved = resolve(given)

@@ -32,7 +32,9 @@ def light(*changes: str) -> Scenario:
 
 
 @pytest.mark.slow  # searches for the least noise
-@pytest.mark.parametrize("changes", [[], ["portfolio.raking=true"], ["curator.rounds=2"]])
+@pytest.mark.parametrize(
+    "changes", [[], ["portfolio.raking=true"], pytest.param(["curator.rounds=2"], marks=pytest.mark.thorough)]
+)
 def test_the_models_and_the_counts_together_fit_the_budget(changes):
     """A call after raking may see a record twice as often as one before it: planning must not think it is the first."""
     chosen = resolve(light(*changes))
@@ -155,6 +157,7 @@ def test_agents_who_tell_labels_and_learn_alone_leave_some_to_recalibrate() -> N
         load("portfolio", ["portfolio.labels=0.7", "portfolio.alone=0.3"])
 
 
+@pytest.mark.slow
 def test_groups_of_features_that_nobody_has_are_refused_before_anything_is_spent():
     """Their counts are asked of the curator only after agents have answered."""
     with pytest.raises(BadScenario, match=r"portfolio.groups: feature 8 .* records have 8, from 0 to 7"):

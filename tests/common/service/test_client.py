@@ -12,6 +12,7 @@ import pytest
 from common.core.errors import (
     BadInput,
     BudgetExceeded,
+    CannotWrite,
     NotFound,
     PeerMisbehaved,
     PeerUnavailable,
@@ -54,6 +55,19 @@ def test_it_repeats_until_it_is_answered():
     client = talking(away, busy, running, running, away, httpx.Response(200, json={"a": 1}))
     assert client.document("GET", "/x") == {"a": 1}
     client.close()
+
+
+def test_agents_wait_for_a_referee_that_cannot_store_anything_and_others_are_told_of_it():
+    """A database that was away for a moment ended the agent that enrolled then."""
+    full = CannotWrite("no space left")
+    client = talking(problem(full), problem(full), httpx.Response(200, json={"a": 1}), kind=RefereeClient)
+    assert client.document("GET", "/x") == {"a": 1}
+    client.close()
+    for kind in (Client, RefereeClient):
+        client = talking(problem(full), patience=0.02, kind=kind)
+        with pytest.raises(CannotWrite, match="no space left"):
+            client.request("GET", "/x")
+        client.close()
 
 
 @pytest.mark.parametrize("reply", [httpx.ConnectError("refused"), httpx.ReadTimeout(""), httpx.Response(503, json={})])

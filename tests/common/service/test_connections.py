@@ -50,6 +50,7 @@ def closed(connection: socket.socket, seconds: float = 30.0) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent",
     [b"", b"GET /v1/he", b"PUT /v1/polls HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"],
@@ -118,6 +119,7 @@ def test_what_no_client_sends_closes_the_connection(head):
         assert healthy(address)
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_is_not_kept():
     with served(app(), Limits(50, stalled=0.3)) as address, connect(address) as deaf:
         deaf.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -130,6 +132,7 @@ def test_an_answer_that_nobody_reads_is_not_kept():
         assert healthy(address)
 
 
+@pytest.mark.slow
 def test_a_slow_reader_gets_all_of_it():
     with served(app(), Limits(50, stalled=0.3)) as address, connect(address) as slow:
         slow.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

@@ -27,6 +27,7 @@ TABLES = {
         "entries",
         "identity",
         "leases",
+        "vouchers",
         "rejections",
         "checkpoints",
     },

@@ -9,11 +9,12 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from common.core.errors import Unauthorized
 from common.service import bodies as module
 from common.service.bodies import LARGE, SMALL, TINY, Admitted, Bodies, Guarded, Opening
-from common.service.edge import Call, Edge, Reply
+from common.service.edge import Call, Edge, Reply, fault, problem
 
 Parts = list[tuple[bytes, bool]]
 
@@ -132,3 +133,14 @@ def test_a_first_line_says_what_may_follow(parts, length, status, body):
     assert found[0] == status
     assert body is None or found[1] == body
     assert set(behind.bodies.unfinished.values()) == {0}
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(24, "Too many open files"), OperationalError("INSERT", {}, Exception("full"))]
+)
+def test_no_descriptor_is_a_503_with_the_time_to_ask_again(error):
+    refused = fault("GET", "/lacking", error)
+    reply = problem(refused)
+    assert (reply.status, dict(reply.headers)[b"retry-after"]) == (503, b"2")
+    assert b"Too many" not in reply.body
+    assert fault("GET", "/bug", KeyError("a record")).status == 500

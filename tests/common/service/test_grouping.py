@@ -75,3 +75,42 @@ async def test_too_many_are_told_to_come_again(monkeypatch):
 async def test_a_group_is_taken_at_once(size):
     grouped: Grouped[int, int] = Grouped(lambda items: [len(items)] * len(items), "sizes")
     assert [await grouped(n) for n in range(size)] == [1] * size
+
+
+@pytest.mark.asyncio
+async def test_a_group_is_checked_while_the_one_before_is_worked_on():
+    """The second group's check ends the first one's work: one after the other would wait for ever."""
+    checked = threading.Event()
+
+    def check(items):
+        if 1 not in items:
+            checked.set()
+        return [str(item) for item in items]
+
+    def work(items):
+        if "1" in items:
+            assert checked.wait(60)
+        return [item + "!" for item in items]
+
+    grouped: Grouped[int, str] = Grouped(work, "numbers", check)
+    first = asyncio.ensure_future(grouped(1))
+    await asyncio.sleep(0)
+    rest = [asyncio.ensure_future(grouped(n)) for n in range(2, 50)]
+    assert [await first, *await asyncio.gather(*rest)] == [f"{n}!" for n in range(1, 50)]
+
+
+@pytest.mark.parametrize("where", ["check", "work"])
+@pytest.mark.asyncio
+async def test_what_a_stage_raises_its_group_gets(where):
+    def fails(stage):
+        def run(items):
+            if stage == where and "bad" in items:
+                raise OSError("disk full")
+            return items
+
+        return run
+
+    grouped: Grouped[str, str] = Grouped(fails("work"), "strings", fails("check"))
+    with pytest.raises(OSError, match="disk full"):
+        await grouped("bad")
+    assert await asyncio.gather(*(grouped(f"later {n}") for n in range(3))) == [f"later {n}" for n in range(3)]

@@ -44,6 +44,7 @@ def test_the_ends_are_where_the_mixture_of_bets_reaches_the_bar(outcomes: tuple[
     assert math.log(wealth) == pytest.approx(math.log(2.0 * 4 / 0.1), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcomes", [(0.3, 0.4, 0.3), (0.02, 0.97, 0.01)])
 def test_intervals_hold_at_all_counts_at_once(outcomes: tuple[float, float, float]) -> None:
     """Of 60 sequences at confidence .8, 12 may miss somewhere; 24 would be 3.9 standard deviations more."""

@@ -157,7 +157,7 @@ def judged(losses: tuple[float, ...], seed: int, kind: type[Race] = Race, liar: 
     return race
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("liar", [None, 0, 3])
 @pytest.mark.parametrize("losses", [(0.8, 0.2, 0.2, 0.2), (0.5, 0.5, 0.5, 0.5), (0.95, 0.05, 0.06, 0.5)])
 def test_races_that_compare_keep_what_they_promise(losses, liar):
@@ -173,7 +173,7 @@ def test_races_that_compare_keep_what_they_promise(losses, liar):
     assert kept >= 40
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_race_that_counts_agents_again_and_again_breaks_its_promise():
     losses = (0.8, 0.2, 0.23, 0.2)
     kept = 0

@@ -21,7 +21,7 @@ def test_a_key_is_kept_and_private(tmp_path):
     assert path.stat().st_mode & 0o077 == 0
     assert first.public not in repr(first)
     path.write_bytes(b"short")
-    with pytest.raises(BadInput, match="32-byte private key, found 5"):
+    with pytest.raises(BadInput, match="cut off or damaged"):
         Identity.load_or_create(path)
 
 
@@ -84,3 +84,9 @@ def test_a_root_is_of_these_leaves_in_this_order(leaves, data):
     assert root != merkle_root([*leaves, leaves[-1]])
     if leaves != leaves[::-1]:
         assert root != merkle_root(leaves[::-1])
+
+
+def test_a_number_beyond_all_numbers_breaks_a_transcript_as_any_change_does():
+    line = '{"body":{"x":1e999},"hash":"%s","index":0,"kind":"k","previous":"%s","signature":"%s"}'
+    with pytest.raises(AuditFailed, match="transcript line 1"):
+        read([line % ("0" * 64, "0" * 64, "0" * 128)])

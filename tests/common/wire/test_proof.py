@@ -33,7 +33,17 @@ def test_it_announces_nothing_else(said):
         checked(SAID, *said)
 
 
-@pytest.mark.parametrize("header", ["", "x", SAID + "\n", SAID.upper(), SAID.replace(" ", "  "), SAID[:-1]])
-def test_what_is_no_proof(header):
+SPOILED = {
+    "nothing": "",
+    "a letter": "x",
+    "a line's end": SAID + "\n",
+    "capitals": SAID.upper(),
+    "two spaces": SAID.replace(" ", "  "),
+    "one digit less": SAID[:-1],
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_what_is_no_proof(how):
     with pytest.raises(BadMessage):
-        checked(header, "PUT", "/a", 4, None)
+        checked(SPOILED[how], "PUT", "/a", 4, None)

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from common.core.errors import BadInput
-from common.wire.state import claim, durable_secret, hold, write_durably
+from common.wire.state import claim, durable_secret, hold, make_folder, write_durably
+from local_agent.journal import Journal
 
 
 def test_a_cut_off_write_leaves_the_old_content(tmp_path, monkeypatch):
@@ -64,3 +65,39 @@ def test_a_secret_is_drawn_once(tmp_path):
     assert (first == durable_secret(tmp_path / "secret").words(4)).all()
     assert (first != durable_secret(tmp_path / "other").words(4)).any()
     assert not durable_secret(tmp_path / "secret").simulated
+
+
+def _synced(monkeypatch) -> list[str]:
+    """Return the names of what is synchronised from here on, as it is."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return synced
+
+
+@pytest.mark.parametrize("opened", [lambda place: hold(place).close(), lambda place: claim(place, {}), make_folder])
+def test_a_power_cut_does_not_take_a_folder_that_was_made(tmp_path, monkeypatch, opened):
+    synced = _synced(monkeypatch)
+    opened(tmp_path / "made" / "below" / "state")
+    made = tmp_path / "made"
+    assert {str(tmp_path), str(made), str(made / "below"), str(made / "below" / "state")} <= set(synced)
+
+
+def test_a_folder_that_exists_is_synchronised_again_since_its_maker_may_have_been_cut_off(tmp_path, monkeypatch):
+    (tmp_path / "state").mkdir()
+    synced = _synced(monkeypatch)
+    hold(tmp_path / "state").close()
+    assert {str(tmp_path), str(tmp_path / "state")} <= set(synced)  # and so may whoever put a file into it
+
+
+def test_a_new_file_is_in_its_folder_before_anybody_relies_on_it(tmp_path, monkeypatch):
+    synced = _synced(monkeypatch)
+    Journal(tmp_path).write("asked")
+    assert synced == [str(tmp_path / "log.jsonl"), str(tmp_path)]
+    Journal(tmp_path).write("answered")
+    assert synced[2:] == [str(tmp_path / "log.jsonl")]

@@ -117,6 +117,7 @@ class TestContract:
         learned, _ = learn(learner)
         assert isinstance(learned, Hypothesis)
         assert parse_hypothesis(learned.wire()) == learned
+        assert learner.can_give(learned)
 
     def test_the_same_source_gives_the_same_answer(self, learner):
         first, _ = learn(learner)

@@ -60,6 +60,7 @@ def people(count: int, bits: bool) -> Records:
 LOOKING_AT_ALL_PUBLIC = ("cnvx", "ncnvx", "chosen")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "public"),
     [

@@ -116,6 +116,7 @@ def test_eight_features_and_a_label_take_sixteen_bytes():
     np.testing.assert_array_equal(FixedRows(codes, GRID).block(0, N).labels, people().labels)
 
 
+@pytest.mark.slow
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(1, 9))
 @settings(max_examples=60)
 @example(-5e-324, 32767.0, 1)
@@ -197,6 +198,7 @@ def test_sums_that_single_precision_cannot_tell_from_the_threshold_are_taken_exa
             assert wrong[0] == int(total > threshold) ^ (codes[row, 0] & 1)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1 << 30), st.integers(1, 40))
 @settings(max_examples=40)
 def test_integer_mistakes_are_those_of_exact_arithmetic(seed, d):

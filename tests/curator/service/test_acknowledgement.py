@@ -72,7 +72,7 @@ class Away:
     """A curator that nobody reaches once all is released."""
 
     def __init__(self, curator: Curator) -> None:
-        self.open_run, self.perform = curator.open_run, curator.perform
+        self.open_run, self.open_share, self.perform = curator.open_run, curator.open_share, curator.perform
 
     def acknowledge(self, signed: Signed) -> None:
         raise PeerUnavailable("nobody answers")

@@ -12,7 +12,7 @@ import pytest
 from common.core.errors import CannotWrite
 from common.service.client import Client
 from curator.service.app import curator_app
-from referee.runs import execution
+from referee.runs import patience
 from tests.curator.service.requests import LEARN, ledger, request
 from tests.support import served
 
@@ -56,7 +56,7 @@ def test_over_http_it_is_a_503_with_the_time_to_ask_again(bench):
 
 def test_the_run_waits_and_ends_as_it_would_have(tmp_path, monkeypatch, undisturbed, bench):
     """Every write of the ledger fails three times before the disk takes it: charges, results and the opening."""
-    monkeypatch.setattr(execution, "PAUSE", 0.0)
+    monkeypatch.setattr(patience, "PAUSE", 0.0)
     chain = bench.curator._ledger.journal.chain
     real, said = chain.append, []
     failed: list[tuple[str, int]] = []

@@ -328,6 +328,7 @@ def test_its_state_is_bound_to_policy_and_seed(tmp_path):
     open_curator(tiny(), tmp_path, None, None).close()
 
 
+@pytest.mark.slow
 def test_releases_of_real_people_leave_at_a_public_time_and_those_of_simulated_ones_at_once(tmp_path, monkeypatch):
     for unit in (1 / 16, None):
         clock = Clock()

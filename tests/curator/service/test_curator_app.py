@@ -78,15 +78,15 @@ def test_a_running_operation_says_ask_again(bench, client, monkeypatch):
     """202 while it runs; the release once it is there; the work is done once."""
     monkeypatch.setattr(app, "PROMPT", 0.02)
     entered, leave, calls = threading.Event(), threading.Event(), []
-    real = bench.curator.perform
+    real = bench.curator.perform_admitted
 
-    def slow(signed):
+    def slow(*admitted):
         calls.append(1)
         entered.set()
         assert leave.wait(30)
-        return real(signed)
+        return real(*admitted)
 
-    monkeypatch.setattr(bench.curator, "perform", slow)
+    monkeypatch.setattr(bench.curator, "perform_admitted", slow)
     assert put(client, perform(bench)).status_code == 202
     assert entered.wait(30)
     assert put(client, perform(bench)).status_code == 202

@@ -69,6 +69,16 @@ def _statement(statement: str) -> Callable[[Path, Path], None]:
     return edit
 
 
+def without_bodies(folder: Path, older: Path) -> None:
+    """A table of the same columns, in which nothing stands where each entry's body was."""
+    with sqlite3.connect(folder / LEDGER) as connection:
+        connection.executescript(
+            "CREATE TABLE other AS SELECT position, kind, NULL AS body, hash FROM entries;"
+            "DROP TABLE entries; ALTER TABLE other RENAME TO entries;"
+        )
+    connection.close()
+
+
 ATTACKS: dict[str, Callable[[Path, Path], None]] = {
     "an older copy": older_copy,
     "deleted": deleted,
@@ -78,6 +88,7 @@ ATTACKS: dict[str, Callable[[Path, Path], None]] = {
     "one row edited out": _statement("DELETE FROM entries WHERE position = 2"),
     "all rows edited out": _statement("DELETE FROM entries"),
     "a cost edited": _statement("UPDATE entries SET body = replace(body, '300', '1') WHERE kind = 'charge'"),
+    "all bodies edited out": without_bodies,
     "the head forgotten": lambda folder, older: (folder / "head.json").unlink(),
     "the head of before": lambda folder, older: (folder / "head.json").write_bytes(b"{}"),
 }

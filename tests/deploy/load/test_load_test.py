@@ -15,7 +15,7 @@ from common.core.errors import BadInput
 from common.scenario import loading
 from common.scenario.loading import load
 from deploy.checking import checked
-from deploy.load import phases, testing
+from deploy.load import loops, phases
 from deploy.load.connection import request
 from deploy.load.deployment import started
 from deploy.load.light import LightAgent
@@ -44,6 +44,7 @@ def test_what_is_acknowledged_is_stored_and_counted(kind, request):
         assert phase["rejected"] == {}
         assert phase["requests"] == (302 if name == "audit" else 300)
     assert found["machine"]["verify_per_second"] > 0
+    assert found["machine"]["requests_per_second"] > 0
     assert found["machine"]["commits_per_second"] > 0
     assert found["peak_memory_bytes"] > 0
     assert found["database_bytes_per_report"] > 100
@@ -95,9 +96,9 @@ def test_a_deployment_elsewhere_is_loaded_whose_curator_serves_the_printed_scena
 
 
 def test_the_faster_loop_is_used_where_it_is_installed(monkeypatch):
-    assert testing._loops() is not None
-    monkeypatch.setattr(testing, "find_spec", lambda name: None)
-    assert testing._loops() is None
+    assert loops.faster() is not None
+    monkeypatch.setattr(loops, "find_spec", lambda name: None)
+    assert loops.faster() is None
 
 
 @pytest.mark.parametrize(

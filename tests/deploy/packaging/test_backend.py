@@ -66,9 +66,10 @@ def ours() -> set[str]:
 
 
 def test_all_packages_of_the_checkout_are_known():
-    assert {"common", "curator", "deploy", "local_agent", "referee", "scenarios", ROOT} <= ours()
+    assert {"common", "curator", "deploy", "issuer", "local_agent", "referee", "scenarios", ROOT} <= ours()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", sorted(ours()))
 def test_no_string_names_a_module_of_ours(package):
     """It would be wrong in a wheel: such names are derived from ``__name__``."""

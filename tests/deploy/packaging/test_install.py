@@ -27,6 +27,7 @@ def configured(tmp_path: Path, text: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_indexes_links_and_constraints_of_pip_are_passed_on(tmp_path):
     text = (
         "[global]\nindex-url = https://one.invalid/simple\nfind-links = /a /b\nconstraint = /c.txt\n"
@@ -41,6 +42,7 @@ def test_indexes_links_and_constraints_of_pip_are_passed_on(tmp_path):
     assert found["UV_CONSTRAINT"] == "/c.txt"
 
 
+@pytest.mark.slow
 def test_the_environment_is_stronger_than_the_section_of_install_and_that_than_the_global_one(tmp_path):
     text = "[install]\nindex-url = https://two.invalid\n[global]\nindex-url = https://one.invalid\ntimeout = 3\n"
     found = settings(configured(tmp_path, text))

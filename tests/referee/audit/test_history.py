@@ -28,7 +28,7 @@ from local_agent.host import Host
 from local_agent.policy import Policy
 from local_agent.receipts import Held, held
 from referee.audit.audit import audit
-from referee.audit.history import check_history, receipts_at
+from referee.audit.history import check_history, checkpoints_at, receipts_at
 from referee.cli import app
 from referee.runs.checkpoints import Checkpoints
 from referee.service.app import referee_app
@@ -194,8 +194,9 @@ def test_a_run_that_was_cut_short_and_called_failed_is_found_by_the_witness(watc
         seen = witness.kept(watched.referee, "run")
 
     configuration = Configuration.parse(cut[0].body["configuration"])
+    last = seen[-1:]  # a slow run has had a checkpoint of three entries as well, which would be another history
     with pytest.raises(AuditFailed, match="here it is cut short"):
-        check_history(run, cut, configuration, (), seen)
+        check_history(run, cut, configuration, (), last)
     assert check_history(run, cut, configuration, (), ()).unseen == (watched.witness_key,)
 
 
@@ -299,6 +300,41 @@ def test_an_agent_checks_over_http_that_its_report_is_counted(watched):
         with closing(Remote(address, TOKEN)) as remote:
             page = remote._page("run", 0)
         assert page == kept_of(watched.run)
+
+
+def test_an_agent_that_checks_again_finds_a_referee_that_shows_another_history(watched, run, tmp_path, monkeypatch):
+    """The first check leaves the checkpoint; the second one is shown a fork that holds the report as well."""
+    state = Path(shutil.copytree(watched.state, tmp_path / "agent"))
+    with (
+        Bench(watched.bench_folder, watched.chosen, individuals=1) as bench,
+        served(referee_app(bench.referee, Runner(bench.referee))) as address,
+    ):
+        arguments = ["check", "--referee", address, "--state", str(state)]
+        for _ in range(2):  # of the same history, as often as one likes
+            done = CliRunner().invoke(agent_command, arguments)
+            assert done.exit_code == 0, done.output
+        (kept,) = (state / "checkpoints").glob("*.json")
+        assert audit(run, shown=checkpoints_at([kept])).entries == len(entries_of(run))
+
+        forked(run, watched.identity)
+        fork = entries_of(run)
+        said = kept_of(watched.run)[-1].said()
+        twin = signed_checkpoint(watched.identity, "run", said.configuration, fork, said.time)
+        write_checkpoint(run, watched.identity, fork, said.time)
+        monkeypatch.setattr(bench.referee.store, "entries", lambda name: [entry.line() for entry in fork])
+        monkeypatch.setattr(bench.referee.store, "last_checkpoint", lambda name: Kept(checkpoint=twin))
+        bench.referee.proofs._reached.clear()
+        done = CliRunner().invoke(agent_command, arguments)
+    assert done.exit_code == 1
+    assert "question 1 of run run: another history (the referee has shown" in done.output
+    assert {path.name for path in (state / "checkpoints").glob("*.json")} == {"run.json", "run.other.json"}
+    code, output = audited(run, "--checkpoint", str(kept))
+    assert code == 1
+    assert "the referee has shown an agent a transcript of" in output
+    assert audited(run, "--checkpoint", str(state / "checkpoints" / "run.other.json"))[0] == 0
+    code, output = audited(run, "--checkpoint", str(tmp_path / "agent" / "receipts"))
+    assert code == 1
+    assert "is no checkpoint" in output
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
     ),
     "adds to the result": ("extra", swap_result(extra=1)),
     "publishes another order": ("not the one committed to", edit("result", 0, _set("order", "0", "another seed"))),
-    "publishes no order": ("not what an honest", edit("result", 0, _set("order", {}))),
+    "publishes no order": ("whose seed was not published", edit("result", 0, _set("order", {}))),
     "signs another list of participants": (
         "not the one that was signed",
         edit("configuration", 0, _set("participants", "root", "0" * 64)),
@@ -248,7 +248,7 @@ def test_a_run_that_no_curator_agreed_to_costs_nothing(tmp_path):
 
             raise PeerUnavailable("nobody answers")
 
-        perform = acknowledge = open_run
+        open_share = perform = acknowledge = open_run
 
     with Bench(tmp_path / "state", curator=lambda curator: Refuses()) as bench:
         assert bench.run()["status"] == "failed"

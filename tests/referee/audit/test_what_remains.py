@@ -14,7 +14,7 @@ from deploy.load.light import LightAgent
 from referee.audit.audit import audit
 from referee.audit.ending import worst_case
 from referee.cli import app
-from referee.collection.collection import Sent
+from referee.collection.reading import Sent, claims
 from referee.protocols import quorum
 from tests.referee.audit.signing import identity_of
 from tests.support import TOKEN, Bench, leave_folder, tiny
@@ -89,7 +89,7 @@ def without_ones(folder: Path) -> Path:
                 asked = bench.referee.poll(Signed.model_validate_json(agent.poll()))
                 report = Signed.model_validate_json(agent.answer(asked.model_dump_json().encode()))
                 if not report.message["answer"]:
-                    assert bench.referee.collection.accept([Sent(report)]) == [None]
+                    assert bench.referee.collection.accept(claims([Sent(report)])) == [None]
 
         bench.meanwhile(answer)
         setattr(bench.host, "step", lambda: False)  # noqa: B010 - they are left out as well

@@ -30,7 +30,7 @@ def read_in_a_run(tmp_path, monkeypatch, rounds: int) -> tuple[int, int]:
 def test_a_question_is_read_a_few_times_however_many_there_are(tmp_path, monkeypatch):
     asked, read = read_in_a_run(tmp_path, monkeypatch, 8)
     assert asked >= 5
-    assert read <= 2 * asked  # once to take answers, once for the run folder
+    assert read <= 3 * asked  # once to take answers, once at the end for the orders in use, once for the run folder
 
 
 def test_open_questions_are_found_without_going_through_the_others(tmp_path):

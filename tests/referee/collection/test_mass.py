@@ -142,7 +142,7 @@ def test_hosts_and_individuals_are_asked_beside_each_other(tmp_path):
     with Bench(tmp_path / "state", chosen, individuals=250) as bench:
         from common.wire.identity import Signed
         from deploy.load.light import LightAgent
-        from referee.collection.collection import Sent
+        from referee.collection.reading import Sent, claims
 
         agents = [LightAgent.fresh() for _ in range(50)]
         for agent in agents[:20]:
@@ -159,7 +159,7 @@ def test_hosts_and_individuals_are_asked_beside_each_other(tmp_path):
             for agent in agents:
                 asked = bench.referee.poll(Signed.model_validate_json(agent.poll()))
                 report = agent.answer(asked.model_dump_json().encode())
-                assert bench.referee.collection.accept([Sent(Signed.model_validate_json(report))]) == [None]
+                assert bench.referee.collection.accept(claims([Sent(Signed.model_validate_json(report))])) == [None]
 
         bench.meanwhile(all_answer)
         result = bench.run()

@@ -55,7 +55,7 @@ def test_as_a_file_it_is_the_same_again_and_any_change_has_another_root():
     assert len(roots) == 2 + len(range(0, len(raw), 7))
 
 
-@pytest.mark.parametrize("raw", [b"\0" * 39, bytes(40), b"\1" * 80])
+@pytest.mark.parametrize("raw", [b"\0" * 39, bytes(40), b"\1" * 80, b"\1" * 40, b"\1" * 32 + b"\xff" * 8])
 def test_a_file_that_is_no_list_is_refused(raw):
     with pytest.raises(BadMessage, match="list of participants"):
         Roster.decode(raw)

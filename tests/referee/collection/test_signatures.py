@@ -9,7 +9,7 @@ from common.core.errors import Forged
 from common.wire.identity import Identity, covered
 from referee.collection import signatures
 from referee.collection.reading import payloads
-from referee.collection.signatures import FEW, verified
+from referee.collection.signatures import FEW, sign_all, verified
 
 PEOPLE = [Identity.create() for _ in range(5)]
 
@@ -32,6 +32,15 @@ def test_each_of_a_group_is_judged_by_itself(size):
             (keys, said, [*signed[:wrong], bytes(64), *signed[wrong + 1 :]]),
         ):
             assert np.flatnonzero(~verified(*forged)).tolist() == [wrong]
+
+
+@pytest.mark.parametrize("size", [0, 1, FEW, FEW + 1, 100])
+def test_signatures_of_a_group_are_those_that_are_made_one_by_one(size):
+    """Also of empty messages, and with the kinds of several messages."""
+    said = [("ab"[i % 2], b"%d" % i * (i % 4)) for i in range(size)]
+    found = PEOPLE[0].envelopes(said, sign_all)
+    assert found == [PEOPLE[0].envelope(kind, payload) for kind, payload in said]
+    assert sign_all(bytes(64), [b""] * size) == [sign_all(bytes(64), [b""])[0]] * size
 
 
 def test_a_group_that_several_cores_share_is_judged_alike(monkeypatch):

@@ -113,6 +113,7 @@ def test_all_of_this_is_the_operators(bench):
             stranger.runs()
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path):
     def call(*arguments: str) -> str:
         ended = CliRunner().invoke(app, [*arguments], env={"TANDEM_OPERATOR_TOKEN": TOKEN})

@@ -169,6 +169,9 @@ class Liar:
             return self.curator._directory.identity.sign("terms", message)
         return Identity.create().sign("perform", terms.message) if self.what == "no terms" else terms
 
+    def open_share(self, signed: Any) -> Any:
+        return self.curator.open_share(signed)
+
     def perform(self, signed: Any) -> Any:
         release = self.curator.perform(signed)
         identity = self.curator._directory.identity

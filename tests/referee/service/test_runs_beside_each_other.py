@@ -10,54 +10,28 @@ from typing import Any
 
 import pytest
 
-from common.core.errors import AuditFailed
+from common.core.errors import AuditFailed, BadPlugin
+from common.core.registry import Registry
 from common.wire import messages
 from common.wire.identity import Identity
 from common.wire.transcript import Entry
-from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from referee.audit.agents import Agents
 from referee.audit.audit import audit
 from referee.audit.place import Place
 from referee.collection.roster import Roster
-from referee.service.runner import Runner
+from referee.service.runner import Runner, learn_words
 from referee.state.values import Cohort, Part, Participant
 from tests.referee.service.test_referee import until
-from tests.support import TOKEN, Bench, leave_folder, seal, tiny
+from tests.support import TOKEN, Bench, Curators, leave_folder, seal, tiny
 
 SLOW = ("agents.count=1200", "agents.batch=600", "agents.deadline=100000")
 QUICK = ("agents.count=1200", "agents.batch=400")
 
 
-class Curators:
-    """A curator for each run: one curator has a budget for one run."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.of: dict[str, Curator] = {}
-
-    def _find(self, run: str) -> Curator:
-        if run not in self.of:
-            self.of[run] = open_curator(tiny(), self._folder / run, 1, None)
-        return self.of[run]
-
-    def open_run(self, signed: Any) -> Any:
-        return self._find(signed.message["run"]).open_run(signed)
-
-    def perform(self, signed: Any) -> Any:
-        return self._find(signed.message["run"]).perform(signed)
-
-    def acknowledge(self, signed: Any) -> None:
-        self._find(signed.message["run"]).acknowledge(signed)
-
-    def close(self) -> None:
-        for curator in self.of.values():
-            curator.close()
-
-
 @pytest.fixture
 def curators(tmp_path: Path) -> Iterator[Curators]:
-    made = Curators(tmp_path / "curators")
+    made = Curators(tmp_path / "curators", lambda folder: open_curator(tiny(), folder, 1, None))
     yield made
     made.close()
 
@@ -211,7 +185,7 @@ def order_of(agents: int, used: int) -> Any:
     found = Agents.__new__(Agents)
     found._place, found._run, found.others = Place("here"), "mine", {}
     found._cohorts = {0: Cohort(0, agents, "seed", used)}
-    found._roster = Roster([Participant("0" * 64, 0, agents)])
+    found.roster = Roster([Participant("0" * 64, 0, agents)])
     return found
 
 
@@ -250,3 +224,16 @@ def test_an_audit_accepts_agents_that_other_runs_are_said_to_have_asked():
         agents.take((), 5)  # there are 80 left
     agents.pass_over([("other", Part(0, 20, 100))])
     assert len(agents.take((), 5).members) == 0
+
+
+def test_what_a_scenario_may_name_is_loaded_before_the_first_run(monkeypatch):
+    loaded: list[str] = []
+    monkeypatch.setattr(Registry, "names", lambda self: loaded.append(self.noun) or [])
+    learn_words()
+    assert {"protocol", "problem", "distribution", "learner", "mechanism"} <= set(loaded)
+
+
+def test_a_plug_in_that_is_broken_keeps_no_referee_from_starting(monkeypatch, caplog):
+    monkeypatch.setattr(Registry, "names", lambda self: (_ for _ in ()).throw(BadPlugin("broken: mend it")))
+    learn_words()
+    assert "broken: mend it" in caplog.text

@@ -18,7 +18,7 @@ from common.wire import messages
 from common.wire.identity import Identity, Signed
 from deploy.load.light import LightAgent
 from referee.audit.audit import audit
-from referee.collection.collection import Sent
+from referee.collection.reading import Sent, claims
 from referee.service.referee import Referee
 from tests import support
 from tests.support import TOKEN, Bench, leave_folder, seal, tiny
@@ -64,10 +64,10 @@ def test_a_report_to_two_processes_is_one_report_and_another_one_is_refused(peop
         with beside(bench) as second:
             for agent in agents:
                 first, other = sent(agent, bench.referee), sent(agent, second)
-                assert bench.referee.collection.accept([first]) == [None]
+                assert bench.referee.collection.accept(claims([first])) == [None]
                 # The second has not looked since: it finds out when it wants to store.
-                assert second.collection.accept([first, first]) == [None, None]
-                assert isinstance(second.collection.accept([other])[0], AlreadyAnswered)
+                assert second.collection.accept(claims([first, first])) == [None, None]
+                assert isinstance(second.collection.accept(claims([other]))[0], AlreadyAnswered)
             assert second.collection.rejected == {"already-answered": 60}
             second.collection.refresh()
 
@@ -91,7 +91,7 @@ def test_two_processes_at_once_store_one_report_of_each(people):
             def work(i: int) -> None:
                 barrier.wait()
                 for at in range(0, 60, 4):
-                    outcomes[i] += both[i].collection.accept(reports[i][at : at + 4])
+                    outcomes[i] += both[i].collection.accept(claims(reports[i][at : at + 4]))
 
             threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
             for thread in threads:
@@ -118,7 +118,7 @@ def test_what_was_closed_by_the_driver_takes_nothing_anywhere(people):
             report = sent(agents[0], second)
             bench.referee.collection.close("run")
             assert second.collection.questions.find("run", 1).open  # it has not heard of it yet
-            late.extend(second.collection.accept([report]))
+            late.extend(second.collection.accept(claims([report])))
 
     bench.meanwhile(attack)
     result = bench.run()
@@ -133,12 +133,12 @@ def test_a_process_that_missed_reports_cannot_store_any(people, monkeypatch):
     def attack() -> None:
         with beside(bench) as second:
             first, other = sent(agents[0], bench.referee), sent(agents[0], second)
-            assert bench.referee.collection.accept([first]) == [None]
+            assert bench.referee.collection.accept(claims([first])) == [None]
             with monkeypatch.context() as broken:
                 broken.setattr(referee.state.tables, "alone", lambda connection, turn: None)
                 broken.setattr(second.store, "_taken", lambda connection, newest: [])
-                assert isinstance(second.collection.accept([other])[0], CannotWrite)
-            assert isinstance(second.collection.accept([other])[0], AlreadyAnswered)
+                assert isinstance(second.collection.accept(claims([other]))[0], CannotWrite)
+            assert isinstance(second.collection.accept(claims([other]))[0], AlreadyAnswered)
 
     bench.meanwhile(attack)
     assert bench.run()["agents"]["answered"] == 41
@@ -177,7 +177,7 @@ def test_questions_that_the_driver_opens_are_handed_out_by_others(people):
         second.collection.refresh()
         assert announced == [1]
         for agent in agents:
-            assert second.collection.accept([sent(agent, second)]) == [None]
+            assert second.collection.accept(claims([sent(agent, second)])) == [None]
 
     with beside(bench) as second:
         second.collection.questions.on_question = lambda: announced.append(1)
@@ -191,7 +191,7 @@ def test_questions_that_the_driver_opens_are_handed_out_by_others(people):
 
 
 def test_one_process_drives_until_it_is_not_heard_of(tmp_path):
-    with Bench(tmp_path / "state") as bench, beside(bench, lease=3600.0) as second, beside(bench, "third") as third:
+    with Bench(tmp_path / "state") as bench, beside(bench, lease=600.0) as second, beside(bench, "third") as third:
         assert second.drive()
         assert not bench.referee.drive()
         second.store.renew_lease(0.0)

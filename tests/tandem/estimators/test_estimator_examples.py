@@ -11,6 +11,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[3] / "examples" / "estimators"
 
 
+@pytest.mark.slow
 def test_an_adapted_model_is_better_than_the_public_one(capsys):
     runpy.run_path(str(EXAMPLES / "adapt.py"))["main"](1)
     alone, adapted = map(float, re.findall(r"error (\d\.\d+)", capsys.readouterr().out))

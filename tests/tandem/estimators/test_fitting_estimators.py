@@ -33,6 +33,7 @@ def scenario(people: int, agents: int, **changes: Any) -> dict[str, Any]:
     return dict(model._scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_many_agents_repair_and_judge_and_fewer_judge_only():
     many, few = scenario(2000, 6000), scenario(2000, 600)
@@ -41,12 +42,14 @@ def test_many_agents_repair_and_judge_and_fewer_judge_only():
     assert many["alpha"] == 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_a_second_model_is_learned_where_it_can_be_told_apart():
     assert scenario(5000, 100_000)["curator"]["rounds"] == 2
     assert scenario(5000, 100_000, rounds=1)["curator"]["rounds"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_what_a_user_names_is_what_is_run():
     """Without the advice it is what every fit was before there was any."""
@@ -107,6 +110,7 @@ def test_no_protocol_is_unknown_to_its_defaults():
         chosen("hopeful", "agnostic", {}, None)
 
 
+@pytest.mark.slow
 def test_a_fit_shows_its_candidates_and_the_gap_that_it_is_sure_of(tmp_path):
     """The right half is rare in the sample; the population's labels have other shares."""
     everybody = square(20_000, 2)

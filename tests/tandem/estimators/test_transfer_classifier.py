@@ -141,6 +141,7 @@ class TestGuarantee:
             model.fit(X[:20], y[:20])
         assert model.guarantee_ is before
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("record", [[1e300, -1e300], [np.nan, np.nan]])
     def test_everything_public_of_a_fit_is_the_same_for_neighbours(self, record):
         """Bounds, steps, noise, numbers: nothing in the scenario depends on what somebody's record holds."""
@@ -182,6 +183,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSALS)
 def test_what_is_refused_is_a_value_error_and_touches_nothing(case, monkeypatch):
     monkeypatch.setattr("tandem.estimators.base.run", lambda *arguments: pytest.fail("the run began"))

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
-from scipy.stats import chi2
+from scipy.special import gammaincinv  # and not scipy.stats, which takes half a second to load
 
 from common.core.arrays import Floats, Indices, Labels, Singles
 from common.numerics import counter
@@ -46,7 +46,7 @@ class GaussianBall(CloseGaussians):
     @cached_property
     def radius_squared(self) -> float:
         """The squared radius b of the ball."""
-        return float(self.sigma_target**2 * chi2.ppf(self.inside, self.close))
+        return float(self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.inside)))
 
     def draw(self, seed: int, people: Indices) -> Records:
         """Return features of shape (n, d), float32, and labels; both see the same, unrounded x."""

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
-from scipy.stats import chi2
+from scipy.special import gammaincinv  # and not scipy.stats, which takes half a second to load
 
 from common.core.arrays import Indices
 from common.numerics import counter
@@ -55,5 +55,5 @@ class GaussianBalls(GaussianBall):
         normals = np.empty((len(people), self.close))
         counter.fill_normals(self._key(seed), people, normals)
         squared = self._close_sigma**2 * np.square(normals).sum(axis=1)
-        outside = squared > self.sigma_target**2 * chi2.ppf(self.second, self.close)
+        outside = squared > self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.second))
         return Records(np.column_stack([drawn.features, outside.astype(np.float32)]), drawn.labels)

@@ -62,6 +62,7 @@ def test_the_never_asked_are_a_fair_share_of_everybody(folder):
     assert abs(age.mean() - 49.5) < 6 * 17.4 / np.sqrt(len(rows))
 
 
+@pytest.mark.slow
 def test_each_group_volunteers_at_its_public_rate(folder):
     # 6 standard errors in each of the four groups; half of the people are asked.
     everybody = kept(folder, "volunteers", unless=[], unasked=1e-9)
@@ -83,6 +84,7 @@ def test_the_coins_belong_to_the_row_whatever_else_is_filtered(folder):
     assert set(married) == set(rows[spouse])
 
 
+@pytest.mark.slow
 def test_another_seed_chooses_others(folder):
     assert set(kept(folder, "population")[0]) != set(kept(folder, "population", seed=2)[0])
 

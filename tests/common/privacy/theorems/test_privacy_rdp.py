@@ -83,7 +83,7 @@ LONG_INTEGRALS = {(3.0, 8), *((ratio, 64) for ratio in (0.05, 1.0, 3.0))}
 @pytest.mark.parametrize(
     ("ratio", "order"),
     [
-        pytest.param(*case, marks=[pytest.mark.slow] if case in LONG_INTEGRALS else [])
+        pytest.param(*case, marks=[pytest.mark.thorough] if case in LONG_INTEGRALS else [])
         for case in product([0.05, 1.0, 3.0], [2, 8, 64])
     ],
 )

@@ -44,6 +44,7 @@ def altered(folder: Path, **changes) -> None:
     (folder / "result.json").write_text(json.dumps({**result_of(folder), **changes}))
 
 
+@pytest.mark.slow
 def test_rendering_a_finished_folder_again_changes_nothing(finished):
     first = (finished / "report.html").read_bytes()
     done = CliRunner().invoke(app, ["report", str(finished)])

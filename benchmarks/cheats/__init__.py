@@ -1,0 +1,1 @@
+"""Parties that cheat, and what the audit prints about each of them."""

@@ -1,0 +1,320 @@
+"""An authority of one's own and the certificates of all parties, in a directory for each of them to be handed.
+
+A deployment is a closed circle: whoever starts it knows every service in it. So one authority that is made for it, and
+that nobody else trusts, says more than a public one, and needs no name in a public directory.
+
+::
+
+    authority/  ca.pem ca.key                                     stays with whoever runs this
+    curator/    ca.pem server.pem server.key                      of the curator, which admits clients of ca.pem only
+    referee/    ca.pem server.pem server.key client.pem client.key   of the referee, a client of the curator
+    witness/    ca.pem server.pem server.key
+    monitor/    ca.pem client.pem client.key                      of whoever reads the curator's metrics, or probes it
+    public/     ca.pem                                            of agents, hosts, operators: whom they believe
+
+What a certificate may be used for is part of it: a server's is no client's, so no service can pass for the referee
+before the curator. Keys are of P-256, in files that their owner alone reads.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from common.core.errors import BadInput
+from common.wire.state import write_durably
+
+SERVERS = ("curator", "referee", "witness")
+"""Services that show a certificate to whoever dials them."""
+CLIENTS = ("referee", "monitor")
+"""Who shows a certificate to the curator."""
+OWN_NAMES = ("localhost", "127.0.0.1", "::1")
+"""Names under which a service is dialled from its own machine."""
+DAYS = 397
+"""Days for which a party's certificate holds, unless one says otherwise."""
+AUTHORITY_DAYS = 3650
+"""Days for which the authority's holds."""
+SOON = datetime.timedelta(days=30)
+"""A certificate that ends within this time is made anew."""
+SKEW = datetime.timedelta(hours=1)
+"""Certificates begin so long before they are made: clocks differ."""
+
+_SERVER, _CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+
+
+@dataclass(frozen=True)
+class Made:
+    """What became of one certificate.
+
+    Attributes
+    ----------
+    path
+        Of the certificate.
+    fresh
+        Whether it was made now; else it is as it was.
+    ends
+        When it ends (UTC).
+    """
+
+    path: Path
+    fresh: bool
+    ends: datetime.datetime
+
+
+def names_of(hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return under which names each service is dialled: its own, this machine's, and those given.
+
+    Parameters
+    ----------
+    hosts
+        ``NAME`` (for all services) or ``PARTY=NAME``; a name is a host name or an IP address.
+
+    Raises
+    ------
+    BadInput
+        If a party is unknown, or a name is none.
+    """
+    found: dict[str, list[str]] = {party: [party, *OWN_NAMES] for party in SERVERS}
+    for host in hosts:
+        party, given, name = host.rpartition("=")
+        if given and party not in SERVERS:
+            raise BadInput(f"--host takes NAME or PARTY=NAME with a party of {', '.join(SERVERS)}; found {host!r}")
+        _general(name)
+        for wanted in [party] if given else SERVERS:
+            found[wanted].append(name)
+    return {party: tuple(dict.fromkeys(names)) for party, names in found.items()}
+
+
+def make_all(
+    folder: Path, names: Mapping[str, tuple[str, ...]], *, days: int = DAYS, now: datetime.datetime | None = None
+) -> list[Made]:
+    """Make what is missing, has other names, ends soon or is another authority's; leave the rest as it is.
+
+    So the same command again renews, and changes nothing before it is time.
+
+    Parameters
+    ----------
+    folder
+        Where the parties' directories lie, or will.
+    names
+        Of each service, as :func:`names_of` gives them.
+    days
+        For which a new certificate of a party holds, at most as long as the authority.
+    now
+        The present; None asks the clock.
+
+    Raises
+    ------
+    BadInput
+        If there is an authority that cannot be used: its key is gone or another one's, or it has ended.
+    """
+    now = now or datetime.datetime.now(datetime.UTC)
+    authority, key, made = _authority(folder / "authority", now)
+    done = [made]
+    for party in dict.fromkeys((*SERVERS, *CLIENTS)):
+        for kind, usage, parties in (("server", _SERVER, SERVERS), ("client", _CLIENT, CLIENTS)):
+            if party in parties:
+                wanted = names[party] if kind == "server" else (party,)
+                done.append(_leaf(folder / party / f"{kind}.pem", party, wanted, usage, authority, key, days, now))
+    for party in dict.fromkeys((*SERVERS, *CLIENTS, "public")):
+        _hand_on(folder / "authority" / "ca.pem", folder / party / "ca.pem")
+    return done
+
+
+def read(path: Path) -> x509.Certificate:
+    """Read a certificate.
+
+    Raises
+    ------
+    BadInput
+        If the file is none, or cannot be read.
+    """
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no certificate in PEM"
+        raise BadInput(f"the certificate {path} cannot be read: {why}") from None
+
+
+def check_holds(path: Path, whose: str, now: datetime.datetime | None = None) -> None:
+    """Refuse a certificate that does not hold at present.
+
+    Parameters
+    ----------
+    path
+        Of the certificate.
+    whose
+        For the message: ``this curator``, ...
+
+    Raises
+    ------
+    BadInput
+        If it has ended or not begun; says when, and what to do.
+    """
+    now, found = now or datetime.datetime.now(datetime.UTC), read(path)
+    again = "make another (referee certificates DIR), put it there and start again"
+    if now > found.not_valid_after_utc:
+        raise BadInput(f"the certificate of {whose} ({path}) ended on {found.not_valid_after_utc:%Y-%m-%d}: {again}")
+    if now < found.not_valid_before_utc:
+        raise BadInput(
+            f"the certificate of {whose} ({path}) begins on {found.not_valid_before_utc:%Y-%m-%d}: set this machine's "
+            f"clock, or {again}"
+        )
+
+
+# The authority ------------------------------------------------------------------------------------------------------
+
+
+def _authority(folder: Path, now: datetime.datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey, Made]:
+    path = folder / "ca.pem"
+    if path.exists():
+        check_holds(path, "this authority", now)
+        found, key = read(path), _read_key(folder / "ca.key")
+        if found.public_key() != key.public_key():
+            raise BadInput(f"{folder / 'ca.key'} is not the key of {path}: put the right one back, or begin elsewhere")
+        return found, key, Made(path, False, found.not_valid_after_utc)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Tandem authority")])
+    ends = now + datetime.timedelta(days=AUTHORITY_DAYS)
+    usage = _usage(certifies=True)
+    found = (
+        _begun(name, name, key.public_key(), now, ends)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    _keep(path, found, key)
+    return found, key, Made(path, True, ends)
+
+
+def _usage(*, certifies: bool) -> x509.KeyUsage:
+    """Return what a key may be used for: to sign certificates, or else what it says itself."""
+    return x509.KeyUsage(
+        digital_signature=not certifies,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=certifies,
+        crl_sign=certifies,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+# A party's ----------------------------------------------------------------------------------------------------------
+
+
+def _leaf(
+    path: Path,
+    party: str,
+    names: tuple[str, ...],
+    usage: x509.ObjectIdentifier,
+    authority: x509.Certificate,
+    signing: ec.EllipticCurvePrivateKey,
+    days: int,
+    now: datetime.datetime,
+) -> Made:
+    wanted = x509.SubjectAlternativeName([_general(name) for name in names])
+    if _still_good(path, wanted, authority, now):
+        return Made(path, False, read(path).not_valid_after_utc)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, party)])
+    ends = min(now + datetime.timedelta(days=days), authority.not_valid_after_utc)
+    signs = _usage(certifies=False)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
+    found = (
+        _begun(name, authority.subject, key.public_key(), now, ends)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(signs, critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(wanted, critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(issuer, critical=False)
+        .sign(signing, hashes.SHA256())
+    )
+    _keep(path, found, key)
+    return Made(path, True, ends)
+
+
+def _still_good(
+    path: Path, wanted: x509.SubjectAlternativeName, authority: x509.Certificate, now: datetime.datetime
+) -> bool:
+    try:
+        found, key = read(path), _read_key(path.with_suffix(".key"))
+        found.verify_directly_issued_by(authority)
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (BadInput, InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
+        return False
+    return names == wanted and found.public_key() == key.public_key() and now + SOON < found.not_valid_after_utc
+
+
+def _begun(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    now: datetime.datetime,
+    ends: datetime.datetime,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(ends)
+    )
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    labels = name.split(".")
+    letters = all(label and label.replace("-", "").replace("_", "").isalnum() for label in labels)
+    if not (name.isascii() and letters and len(name) <= 253):
+        raise BadInput(f"a host is a name or an IP address, found {name!r}")
+    return x509.DNSName(name)
+
+
+# Files --------------------------------------------------------------------------------------------------------------
+
+
+def _keep(path: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
+    plain = serialization.NoEncryption()
+    raw = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    # The key first: after a crash between the two the next call finds that they do not fit, and begins again.
+    write_durably(path.with_suffix(".key"), raw, mode=0o600)
+    write_durably(path, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
+
+
+def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), None)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no key in PEM, or one with a password"
+        raise BadInput(f"the key {path} cannot be read: {why}") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise BadInput(f"the key {path} is not one that referee certificates has made")
+    return key
+
+
+def _hand_on(source: Path, target: Path) -> None:
+    if not target.exists() or target.read_bytes() != source.read_bytes():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)

@@ -1,0 +1,111 @@
+"""Hybrid public-key encryption (RFC 9180): base mode of DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM.
+
+Whoever knows a public key seals to it with a fresh key of their own; whoever holds the private key opens, and learns
+nothing of who sealed. Both may draw further secrets from what they share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKeyInterface, PyHPKEError
+from pyhpke.context_interface import ContextInterface
+from pyhpke.kem_key import KEMKeyPair
+from pyhpke.keys.x25519_key import X25519Key
+
+from common.core.errors import BadMessage
+
+KEM, KDF, AEAD = KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.AES128_GCM
+"""The suite; the numbers are those of the registries of RFC 9180, section 7."""
+KEY_BYTES = 32
+"""Bytes of a public key, and of the key that a sender encapsulates."""
+TAG_BYTES = 16
+"""Bytes by which what is sealed is longer than the plain text."""
+
+_SUITE = CipherSuite.new(KEM, KDF, AEAD)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What sender and recipient of one message share."""
+
+    _context: ContextInterface
+
+    def export(self, label: bytes, length: int) -> bytes:
+        """Return a further secret of so many bytes (RFC 9180, section 5.3)."""
+        return self._context.export(label, length)
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A message that was sealed: the sender's fresh public key, the ciphertext, and what both sides share."""
+
+    encapsulated: bytes
+    ciphertext: bytes
+    shared: Shared
+
+
+class RecipientKey:
+    """A private key that opens what was sealed to its public half."""
+
+    def __init__(self, private: KEMKeyInterface) -> None:
+        self._private = private
+        self.public = X25519Key(private.raw.public_key()).to_public_bytes()
+
+    def __repr__(self) -> str:
+        return f"RecipientKey({self.public.hex()[:8]}...)"
+
+    @classmethod
+    def derived(cls, material: bytes) -> RecipientKey:
+        """Return the key that follows from at least 32 secret bytes (RFC 9180, section 7.1.3)."""
+        return cls(_SUITE.kem.derive_key_pair(material).private_key)
+
+    @classmethod
+    def of(cls, private: bytes) -> RecipientKey:
+        """Return the key with these 32 private bytes."""
+        return cls(_SUITE.kem.deserialize_private_key(private))
+
+    def open(self, encapsulated: bytes, ciphertext: bytes, info: bytes) -> tuple[bytes, Shared]:
+        """Return the plain text, and what its sender and this key share.
+
+        Parameters
+        ----------
+        info
+            What both must say that the message is for.
+
+        Raises
+        ------
+        BadMessage
+            If it was not sealed to this key, for this, or was changed.
+        """
+        try:
+            context = _SUITE.create_recipient_context(encapsulated, self._private, info=info)
+            return context.open(ciphertext), Shared(context)
+        except (PyHPKEError, ValueError):
+            raise BadMessage("this was not sealed to this key, or it was changed on its way") from None
+
+
+def seal(public: bytes, plain: bytes, info: bytes, *, ephemeral: bytes | None = None) -> Sealed:
+    """Seal a message to a public key of 32 bytes.
+
+    Parameters
+    ----------
+    info
+        What the message is for; the recipient must say the same.
+    ephemeral
+        For the vectors of the RFC: the sender's private key, which is drawn afresh otherwise.
+
+    Raises
+    ------
+    BadMessage
+        If the public key is none, or one of small order.
+    """
+    drawn = X25519PrivateKey.generate() if ephemeral is None else X25519PrivateKey.from_private_bytes(ephemeral)
+    pair = KEMKeyPair(X25519Key(drawn), X25519Key(drawn.public_key()))
+    try:
+        key = _SUITE.kem.deserialize_public_key(public)
+        encapsulated, context = _SUITE.create_sender_context(key, info=info, eks=pair)
+        return Sealed(encapsulated, context.seal(plain), Shared(context))
+    except (PyHPKEError, ValueError):
+        raise BadMessage("this is no public key that anything could be sealed to") from None

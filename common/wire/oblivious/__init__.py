@@ -1,0 +1,1 @@
+"""Oblivious HTTP as bytes: Binary HTTP, key configurations, encapsulated requests and responses."""

@@ -1,0 +1,171 @@
+"""Binary HTTP (RFC 9292): one request or response as bytes, in the known-length form, padded with zeros.
+
+A message may end early where nothing but empty sections would follow, and any number of zero bytes may stand behind it
+(sections 3.7 and 3.8), so a sender can give all messages one length. Trailers are read and dropped: nobody here sends
+any.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from common.core.errors import BadMessage
+
+MAX_FIELDS = 64
+"""Header fields of one message, at most; as many as a connection takes."""
+_REQUEST, _RESPONSE = 0, 1
+"""Framing indicators of the known-length form."""
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+\Z")
+_VALUE = re.compile(rb"(?:[^\x00\n\r\t ](?:[^\x00\n\r]*[^\x00\n\r\t ])?)?\Z")
+"""RFC 9113, section 8.2.1: no zero byte and no line break, and no white space at either end."""
+_WORD = re.compile(rb"[!-~]*\Z")
+
+Fields = tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True)
+class InnerRequest:
+    """A request: control data, header fields (names in lower case), content."""
+
+    method: bytes
+    path: bytes
+    fields: Fields = ()
+    content: bytes = field(default=b"", repr=False)
+    scheme: bytes = b"https"
+    authority: bytes = b""
+
+    def encode(self) -> bytes:
+        """Return it in the known-length form."""
+        control = b"".join(map(_sized, (self.method, self.scheme, self.authority, self.path)))
+        return _integer(_REQUEST) + control + _sections(self.fields, self.content)
+
+    @classmethod
+    def decode(cls, raw: bytes) -> InnerRequest:
+        """Read one.
+
+        Raises
+        ------
+        BadMessage
+            If it is none in the known-length form.
+        """
+        reader = _Reader(raw)
+        reader.framing(_REQUEST)
+        method, scheme, authority, path = (reader.word() for _ in range(4))
+        if not method or not path:
+            raise BadMessage("a binary request has a method and a path")
+        fields, content = reader.sections()
+        return cls(method, path, fields, content, scheme, authority)
+
+
+@dataclass(frozen=True)
+class InnerResponse:
+    """A final response: status in [200, 599], header fields, content."""
+
+    status: int
+    fields: Fields = ()
+    content: bytes = field(default=b"", repr=False)
+
+    def encode(self) -> bytes:
+        """Return it in the known-length form."""
+        return _integer(_RESPONSE) + _integer(self.status) + _sections(self.fields, self.content)
+
+    @classmethod
+    def decode(cls, raw: bytes) -> InnerResponse:
+        """Read one; what was said before the final response (status 100 to 199) is passed over.
+
+        Raises
+        ------
+        BadMessage
+            If it is none in the known-length form.
+        """
+        reader = _Reader(raw)
+        reader.framing(_RESPONSE)
+        status, informational = reader.integer(), 0
+        while 100 <= status <= 199 and informational < MAX_FIELDS:
+            reader.fields()
+            status, informational = reader.integer(), informational + 1
+        if not 200 <= status <= 599:
+            raise BadMessage(f"the status of a final response is from 200 to 599, found {status}")
+        fields, content = reader.sections()
+        return cls(status, fields, content)
+
+
+def padded(message: bytes, multiple: int, overhead: int = 0) -> bytes:
+    """Return a message with zeros behind it, so that with the overhead of what encrypts it fills whole multiples."""
+    return message + bytes(-(len(message) + overhead) % multiple)
+
+
+def _integer(value: int) -> bytes:
+    """Return a variable-length integer (RFC 9000, section 16)."""
+    for power, size in enumerate((1, 2, 4, 8)):
+        if value < 1 << (8 * size - 2):
+            return (value | power << (8 * size - 2)).to_bytes(size, "big")
+    raise ValueError(f"{value} has more than 62 bits")
+
+
+def _sized(part: bytes) -> bytes:
+    return _integer(len(part)) + part
+
+
+def _sections(fields: Fields, content: bytes) -> bytes:
+    header = b"".join(_sized(name) + _sized(value) for name, value in fields)
+    return _sized(header) + _sized(content) + _integer(0)
+
+
+class _Reader:
+    """Reads a message from its beginning; whatever it does not find raises :class:`BadMessage`."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._at = 0
+
+    def framing(self, expected: int) -> None:
+        found = self.integer()
+        if found != expected:
+            raise BadMessage(f"expected a binary message of framing {expected} (known length), found {found}")
+
+    def integer(self) -> int:
+        first = self._take(1)[0]
+        value = first & 0x3F
+        for byte in self._take((1 << (first >> 6)) - 1):
+            value = value << 8 | byte
+        return value
+
+    def word(self) -> bytes:
+        found = self._part()
+        if not _WORD.match(found):
+            raise BadMessage("the control data of a binary message is visible ASCII")
+        return found
+
+    def fields(self) -> Fields:
+        """Read a section of fields; a message that has ended has none left."""
+        inner = _Reader(self._part() if self._at < len(self._raw) else b"")
+        found: list[tuple[bytes, bytes]] = []
+        while inner._at < len(inner._raw):
+            name, value = inner._part(), inner._part()
+            if not _NAME.match(name) or not _VALUE.match(value):
+                raise BadMessage("a binary message has a field that HTTP does not allow")
+            found.append((name, value))
+            if len(found) > MAX_FIELDS:
+                raise BadMessage(f"a binary message has at most {MAX_FIELDS} fields")
+        return tuple(found)
+
+    def sections(self) -> tuple[Fields, bytes]:
+        """Read header, content and trailer, each of which may be cut off where it is empty, and the padding."""
+        fields = self.fields()
+        content = self._part() if self._at < len(self._raw) else b""
+        self.fields()
+        if self._raw.count(0, self._at) != len(self._raw) - self._at:
+            raise BadMessage("nothing but zeros may stand behind a binary message")
+        return fields, content
+
+    def _part(self) -> bytes:
+        return self._take(self.integer())
+
+    def _take(self, count: int) -> bytes:
+        end = self._at + count
+        if end > len(self._raw):
+            raise BadMessage("a binary message ends too early")
+        found, self._at = self._raw[self._at : end], end
+        return found

@@ -1,0 +1,152 @@
+"""The commands by which records come to a curator from their people: ``curator collect``, ``curator contribute``."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from common.core.errors import BadData, BadInput
+from common.service.cli import end_with_stdin, fail_clearly, has_terminal
+from common.service.cli_tls import TlsCa, TlsCert, TlsKey, serving
+
+if TYPE_CHECKING:
+    from curator.contributions.fields import Fields
+    from curator.contributions.messages import Offer
+
+TOKEN = "TANDEM_CONTRIBUTION_TOKEN"  # noqa: S105 - the name of a variable
+"""Environment variable: what contributors must say."""
+
+
+@fail_clearly
+def collect_command(
+    scenario: Annotated[str, typer.Argument(help="YAML file whose source table has contributed: true.")],
+    state: Annotated[Path, typer.Option(help="The curator's state directory; curator serve takes the same.")],
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8002,
+    most: Annotated[
+        int | None, typer.Option(help="Contributions that are kept at most (default: curator.n).", min=1)
+    ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+) -> None:
+    """Collect the records that people give this curator, until it is stopped; curator serve then begins the run.
+
+    The token in TANDEM_CONTRIBUTION_TOKEN admits those who contribute; a hash of it is kept, so that later starts need
+    not give it. Records come sealed (HPKE) and are kept so. Until the run begins everybody can have theirs deleted.
+
+    Example: TANDEM_CONTRIBUTION_TOKEN=... curator collect FILE.yaml --state /srv/curator
+    """
+    from common.planning.plan import resolve
+    from common.scenario import loading
+    from common.service.app import listen, serve
+    from curator.contributions.app import collecting_app
+    from curator.contributions.opening import collecting
+
+    end_with_stdin()
+    tls = serving("curator", tls_cert, tls_key)
+    chosen = resolve(loading.load(scenario, sets))
+    token = os.environ.get(TOKEN) or None
+    if token is not None and len(token) < 8:
+        raise BadInput(f"{TOKEN} must have at least 8 characters")
+    with listen(host, port) as listener, collecting(state.absolute(), chosen, most=most, token=token) as collection:
+        if not collection.has_token:
+            raise BadInput(f"{TOKEN} must be set in the environment at the first start, with at least 8 characters")
+        kept, withdrawn = collection.counts()
+        typer.echo(f"contributors give --curator-key {collection.curator}")
+        typer.echo(f"{kept} of {chosen.curator.n} records are here, {withdrawn} were withdrawn")
+        serve(collecting_app(collection), listener, "curator", tls)
+
+
+@fail_clearly
+def contribute_command(
+    record: Annotated[
+        Path | None, typer.Argument(help='JSON file of your fields by column: {"age": 39, ...}; null: not known.')
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", help="One field, in the place of the file's. Repeatable."),
+    ] = None,
+    to: Annotated[str, typer.Option(help="Address of the curator that collects.")] = "http://127.0.0.1:8002",
+    curator_key: Annotated[
+        str | None,
+        typer.Option(
+            help="The curator's public key, as you have it from the curator: to nobody else the record is sealed. "
+            "Needed once."
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="State directory: your key and receipts (default: contributor, in this user's own)."),
+    ] = None,
+    token: Annotated[str, typer.Option(envvar=TOKEN, help="Contribution token.", show_default=False)] = "",
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="Have the record deleted, which is possible until the run begins.")
+    ] = False,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the curator is away.")] = 60.0,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree beforehand, for scripts.")] = False,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Give your record to a curator that you trust: sealed to its key, once, deletable until its run begins.
+
+    Shows what would be sent, to whom, and what the curator promises, and asks. If something fails, the same command
+    with the same --state sends the same again; the curator takes it once. Exit status 1 if you say no.
+
+    Example: curator contribute me.json --to http://127.0.0.1:8002 --curator-key KEY
+    """
+    from common.wire.state import user_state
+    from curator.contributions.client import CollectorClient
+    from curator.contributions.consent import described
+    from curator.contributions.contributor import Contributor
+
+    folder = (state or user_state() / "contributor").absolute()
+    if withdraw and (record is not None or field):
+        raise typer.BadParameter("--withdraw takes no record")
+    fields = {} if withdraw else _fields(record, field or [])
+    if not (withdraw or yes or has_terminal()):
+        raise BadInput(
+            "nobody can be asked for consent, since there is no terminal: run this on a terminal, or agree beforehand, "
+            "with --yes; nothing was sent"
+        )
+    with closing(CollectorClient(to, patience=patience)) as client:
+        person = Contributor(folder, curator_key)
+        if withdraw:
+            receipt = person.withdraw(client, token)
+            typer.echo(f"contribution {receipt.message['contribution']} is deleted; the receipt is in {folder}")
+            return
+
+        def agree(offer: Offer, texts: Fields) -> bool:
+            typer.echo(described(offer, texts, person.curator, to))
+            return yes or typer.confirm("Give this record?")
+
+        receipt = person.contribute(fields, client, token, agree)
+    typer.echo(f"contribution {receipt.message['contribution']} is kept by the curator; the receipt is in {folder}")
+
+
+def _fields(record: Path | None, given: list[str]) -> dict[str, Any]:
+    """Return the fields of a file, and those that options give."""
+    if record is None and not given:
+        raise typer.BadParameter("give a JSON file with the record, or its fields with --field COLUMN=VALUE")
+    try:
+        tree = {} if record is None else json.loads(record.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        raise BadData(f"{record} cannot be read as JSON") from None
+    if not isinstance(tree, dict):
+        raise BadData(f'{record} must hold the person\'s fields by column, {{"age": 39, ...}}')
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise typer.BadParameter("--field wants COLUMN=VALUE")
+        tree[name] = value
+    return tree
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give an application these commands."""
+    app.command("collect")(collect_command)
+    app.command("contribute")(contribute_command)

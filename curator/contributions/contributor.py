@@ -1,0 +1,161 @@
+"""The person's side: a key and one sealed record in a state directory, which is sent until a receipt is there."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from common.core import canonical
+from common.core.errors import BadInput, BadMessage, ConsentWithheld, Forged
+from common.wire.identity import Identity, Signed, verify
+from common.wire.state import claim, durable_key, write_durably
+from curator.contributions import fields, sealing
+from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
+
+SENT, RECEIPT, FAREWELL = "contribution.json", "receipt.json", "withdrawal-receipt.json"
+"""What leaves this device, and the curator's words about it. The record itself is not kept."""
+
+Agree = Callable[[Offer, fields.Fields], bool]
+"""Shows what would be sent and what is promised, and asks."""
+
+
+class Collector(Protocol):
+    """A curator that collects."""
+
+    def offer(self, curator: str) -> Offer:
+        """Return its offer."""
+
+    def contribute(self, signed: Signed, token: str) -> Signed:
+        """Give a contribution."""
+
+    def withdraw(self, signed: Signed, token: str) -> Signed:
+        """Withdraw one."""
+
+
+class Contributor:
+    """One person who contributes one record to one curator.
+
+    Parameters
+    ----------
+    folder
+        State directory; bound to the curator's key at the first start.
+    curator
+        The curator's key, which must be known from elsewhere; None: as at the first start.
+
+    Raises
+    ------
+    BadInput
+        If the directory belongs to another curator, or no key is known.
+    """
+
+    def __init__(self, folder: Path, curator: str | None) -> None:
+        if curator is None and not (folder / "claim.json").exists():
+            raise BadInput(
+                "give the curator's key with --curator-key, as you know it from the curator itself: a record is sealed "
+                "to nobody else"
+            )
+        self._folder = folder
+        self.curator = str(claim(folder, {"curator": curator})["curator"])
+        self._identity = Identity.load_or_create(folder / "identity.key")
+
+    @property
+    def key(self) -> str:
+        """The person's public key, which names nobody."""
+        return self._identity.public
+
+    def contribute(self, record: Mapping[str, Any], collector: Collector, token: str, agree: Agree) -> Signed:
+        """Give a record, and return the curator's receipt; what was agreed to and sealed is sent again as it was.
+
+        Parameters
+        ----------
+        record
+            The person's fields by column; others than those of the offer's table are not sent.
+        agree
+            Asked before anything is sealed.
+
+        Raises
+        ------
+        Forged
+            If another curator answers.
+        BadData
+            If the record is none that the offer's table describes; names the field.
+        ConsentWithheld
+            If the person does not agree: nothing left this device.
+        BadInput
+            If another record was given from this directory, or it was withdrawn.
+        """
+        if (self._folder / FAREWELL).exists():
+            raise BadInput(
+                f"what was contributed from {self._folder} is withdrawn, and the curator takes nothing more of this "
+                f"key: contribute with a fresh --state"
+            )
+        offer = collector.offer(self.curator)
+        texts = fields.checked(record, offer.table)
+        signed = self._sealed(offer, texts, agree)
+        receipt = self._checked(collector.contribute(signed, token), signed, "kept")
+        write_durably(self._folder / RECEIPT, receipt.raw(), mode=0o600)
+        return receipt
+
+    def withdraw(self, collector: Collector, token: str) -> Signed:
+        """Have what was contributed deleted, and return the curator's receipt.
+
+        Raises
+        ------
+        BadInput
+            If nothing was contributed from this directory.
+        RunBegun
+            If the run has begun: the record stays in it.
+        """
+        if not (self._folder / SENT).exists():
+            raise BadInput(f"nothing was contributed from {self._folder}: name another directory with --state")
+        signed = self._sent()[0]
+        message = Contribution.parse(signed.message)
+        wanted = Withdrawal(curator=message.curator, offer=message.offer, contribution=message.contribution)
+        answer = collector.withdraw(self._identity.sign(wanted.KIND, wanted.wire()), token)
+        receipt = self._checked(answer, signed, "withdrawn")
+        write_durably(self._folder / FAREWELL, receipt.raw(), mode=0o600)
+        return receipt
+
+    def _sealed(self, offer: Offer, texts: fields.Fields, agree: Agree) -> Signed:
+        plaintext = fields.written(texts, offer.table)
+        if (self._folder / SENT).exists():
+            signed, tag = self._sent()
+            if (signed.message["offer"], tag) != (offer.fingerprint(), self._tag(plaintext)):
+                raise BadInput(
+                    f"another record, or to another offer, was contributed from {self._folder}: it can be withdrawn "
+                    f"(--withdraw), not exchanged. To contribute to another run give a fresh --state"
+                )
+            return signed
+        if not agree(offer, texts):
+            raise ConsentWithheld("you said no: nothing was sent")
+        message = sealing.seal(plaintext, offer, self.curator, secrets.token_hex(16), self.key)
+        signed = self._identity.sign(message.KIND, message.wire())
+        # First on disk, then away: each sealing is another, and the curator takes one.
+        kept = {"signed": signed.wire(), "record": self._tag(plaintext)}
+        write_durably(self._folder / SENT, canonical.encode(kept), mode=0o600)
+        return signed
+
+    def _sent(self) -> tuple[Signed, str]:
+        path = self._folder / SENT
+        try:
+            tree = canonical.decode(path.read_bytes())
+            signed = Signed.parse(tree["signed"])
+            verify(signed, Contribution.KIND, self.key)
+            return signed, str(tree["record"])
+        except (BadMessage, Forged, KeyError, TypeError):
+            raise BadInput(f"{path} cannot be read: it was cut off or edited") from None
+
+    def _tag(self, plaintext: bytes) -> str:
+        """Return a keyed digest, by which the same record is known again though it is not kept."""
+        key = durable_key(self._folder / "record.key")
+        return hashlib.blake2b(plaintext, digest_size=32, key=key, person=b"tandem record").hexdigest()
+
+    def _checked(self, receipt: Signed, contribution: Signed, status: str) -> Signed:
+        said = ContributionReceipt.parse(verify(receipt, ContributionReceipt.KIND, self.curator))
+        about = (said.offer, said.contribution, said.contributor, said.status)
+        if about != (contribution.message["offer"], contribution.message["contribution"], self.key, status):
+            raise Forged("the curator's receipt is about another contribution: ask again")
+        return receipt

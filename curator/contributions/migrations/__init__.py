@@ -1,0 +1,1 @@
+"""Schema of the contributions that a curator keeps."""

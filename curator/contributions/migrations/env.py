@@ -1,0 +1,6 @@
+"""Run the migrations on the connection that :func:`common.service.database.upgrade` hands over."""
+
+from alembic import context
+
+context.configure(connection=context.config.attributes["connection"], render_as_batch=True)
+context.run_migrations()

@@ -1,0 +1,1 @@
+"""The versions of the contributions, oldest first."""

@@ -1,0 +1,69 @@
+"""Say what the image is made of, as a CycloneDX document (1.5, JSON): ``sbom.py`` prints it.
+
+It reads deploy/docker/requirements.txt, which pins every library of the image by version and digest, and so needs
+neither the image nor a package index. The document is a function of that file and the project's version alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+import uuid
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+_PIN = re.compile(
+    r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?==(?P<version>[^\s;\\]+)(?: *; *(?P<where>[^\\]*?))? *\\?$", re.M
+)
+
+
+def components(locked: str) -> list[dict[str, Any]]:
+    """Return the libraries that a file of requirements pins, each with its name, version and package URL."""
+    found = []
+    for pin in _PIN.finditer(locked):
+        name = re.sub(r"[-_.]+", "-", pin["name"]).lower()
+        url = f"pkg:pypi/{name}@{pin['version']}"
+        one: dict[str, Any] = {"type": "library", "bom-ref": url, "name": name, "version": pin["version"], "purl": url}
+        if pin["where"]:
+            one["scope"] = "optional"
+            one["properties"] = [{"name": "tandem:only-where", "value": pin["where"].strip()}]
+        found.append(one)
+    return found
+
+
+def document(locked: str, project: dict[str, Any]) -> dict[str, Any]:
+    """Return the whole document."""
+    name, version = project["name"], project["version"]
+    own = f"pkg:pypi/{name}@{version}"
+    parts = components(locked)
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, own + locked)}",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "bom-ref": own,
+                "name": name,
+                "version": version,
+                "purl": own,
+                "licenses": [{"license": {"id": project["license"]}}],
+            }
+        },
+        "components": parts,
+        "dependencies": [{"ref": own, "dependsOn": [part["bom-ref"] for part in parts]}],
+    }
+
+
+def main() -> None:
+    """Print the document."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    locked = (ROOT / "deploy" / "docker" / "requirements.txt").read_text("utf-8")
+    print(json.dumps(document(locked, project), indent=2))  # noqa: T201 - what the command is for
+
+
+if __name__ == "__main__":
+    main()

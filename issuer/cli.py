@@ -1,0 +1,113 @@
+"""``issuer``: the command of whoever vouches for people. It imports what it needs when it is run."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
+from common.service.cli_tls import TlsCert, TlsKey, serving
+
+app = application(
+    "The issuer: vouches that agents are people, without learning which agent is whose. It is none of the others."
+)
+
+State = Annotated[Path, typer.Option(help="The issuer's state directory: keys, and hashes of invitation codes.")]
+
+
+@app.command("serve")
+@fail_clearly
+def serve_command(
+    state: State,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8011,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+) -> None:
+    """Sign blinded tokens for those who were invited, one for each code; what is signed, it cannot see.
+
+    Its public keys are in issuer.json in the state directory: referees (referee serve --issuer) and auditors (referee
+    audit --issuer) are given this file.
+
+    Example: issuer serve --state /var/lib/issuer
+    """
+    from common.service.app import listen, serve
+    from issuer.app import issuer_app
+    from issuer.issuer import Issuer
+
+    end_with_stdin()
+    tls = serving("issuer", tls_cert, tls_key)
+    with listen(host, port) as listener, closing(Issuer(state)) as found:
+        typer.echo(f"issuer {found.public.fingerprint()[:16]}..., public keys in {state / 'issuer.json'}")
+        serve(issuer_app(found, state), listener, "issuer", tls)
+
+
+@app.command("invite")
+@fail_clearly
+def invite_command(
+    state: State,
+    count: Annotated[int, typer.Option(help="How many people to invite.", min=1, max=1_000_000)] = 1,
+) -> None:
+    """Print invitation codes, one a line, each good for one credential; they are not shown again, only hashes are kept.
+
+    Give each person one, by a way that the referee does not see. It works while the issuer serves, too.
+
+    Example: issuer invite --count 500 --state /var/lib/issuer
+    """
+    from issuer.codes import Codes
+
+    with closing(Codes(state)) as codes:
+        for code in codes.invite(count):
+            typer.echo(code)
+
+
+@app.command("grant")
+@fail_clearly
+def grant_command(
+    key: Annotated[str, typer.Argument(help="The host's public key, as local-agent key prints it.")],
+    state: State,
+    name: Annotated[str, typer.Option(help="Whose people they are; audits print it.")],
+    people: Annotated[int, typer.Option(help="For how many people the host may speak, at most.", min=1)],
+) -> None:
+    """Print a grant for a host: that it speaks for at most so many people of a named organisation.
+
+    The host shows it when it enrols (local-agent host --grant FILE).
+
+    Example: issuer grant 4f1d...90 --name "City Hospital" --people 5000 --state /var/lib/issuer > grant.json
+    """
+    import json
+
+    from issuer.issuer import grant
+
+    typer.echo(json.dumps(grant(state, key, name, people).wire()))
+
+
+@app.command("show")
+@fail_clearly
+def show_command(state: State) -> None:
+    """Print the issuer's fingerprint, how many codes it has given out, and how many were used.
+
+    The number of credentials that it has issued bounds how many individuals it vouches for in any audit.
+
+    Example: issuer show --state /var/lib/issuer
+    """
+    from issuer.codes import Codes
+    from issuer.keys import Keys
+
+    keys = Keys(state)
+    with closing(Codes(state)) as codes:
+        made, used = codes.counts()
+    typer.echo(f"issuer {keys.public.fingerprint()}: {made:,} invitation codes, {used:,} credentials issued")
+
+
+def main() -> None:
+    """Run the command."""
+    log_plainly()
+    app()
+
+
+if __name__ == "__main__":
+    main()

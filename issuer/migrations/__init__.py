@@ -1,0 +1,1 @@
+"""The schema of the issuer's database, in versions."""

@@ -1,0 +1,1 @@
+"""The versions of the issuer's database, oldest first."""

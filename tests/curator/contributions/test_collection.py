@@ -1,0 +1,403 @@
+"""Parties that try: somebody in between, another curator, somebody who contributes twice, or withdraws another's."""
+
+from __future__ import annotations
+
+import base64
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from common.core import canonical
+from common.core.errors import (
+    BadData,
+    BadInput,
+    BadMessage,
+    BadScenario,
+    CannotWrite,
+    Conflict,
+    ConsentWithheld,
+    Forged,
+    NotFound,
+    PolicyRefused,
+    RunBegun,
+    Unauthorized,
+)
+from common.scenario.scenario import parse
+from common.wire.identity import Identity, Signed, verify
+from curator.contributions import sealing
+from curator.contributions.collection import Collection
+from curator.contributions.contributor import FAREWELL, RECEIPT, SENT, Contributor
+from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
+from curator.contributions.opening import collecting
+from curator.contributions.store import FILE
+from tests.curator.contributions.given import CONTRIBUTED, PEOPLE, TABLE, TOKEN, Direct, give, person, scenario
+
+ONE, OTHER = {"visits": 12, "plan": "family", "renews": "yes"}, {"visits": 1, "plan": None, "renews": "no"}
+
+
+def agreed(offer, texts):
+    return True
+
+
+def sent(folder) -> Signed:
+    return Signed.parse(canonical.decode((folder / SENT).read_bytes())["signed"])
+
+
+def withdrawal(signed: Signed, identity: Identity, **changes: str) -> Signed:
+    named = {name: signed.message[name] for name in ("curator", "offer", "contribution")}
+    return identity.sign(Withdrawal.KIND, {**named, **changes})
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let no file of this process grow: the operating system refuses as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+# What honest people do ----------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_kept_as_it_was_sealed_and_the_receipt_says_so(tmp_path, collection):
+    give(tmp_path / "me", collection, ONE)
+    receipt = Signed.parse(canonical.decode((tmp_path / "me" / RECEIPT).read_bytes()))
+    said = ContributionReceipt.parse(verify(receipt, ContributionReceipt.KIND, collection.curator))
+    assert (said.status, said.contribution) == ("kept", sent(tmp_path / "me").message["contribution"])
+    assert collection.counts() == (1, 0)
+    for folder in (tmp_path / "me", tmp_path / "curator"):
+        everything = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+        assert b"family" not in everything.replace(collection.offer.raw(), b"")
+
+
+def test_the_same_again_is_the_same_receipt_and_another_one_is_refused(tmp_path, collection):
+    me = give(tmp_path / "me", collection, ONE)
+    way = Direct(collection)
+    again = me.contribute(ONE, way, TOKEN, lambda offer, texts: pytest.fail("asked twice"))
+    assert again.raw() == (tmp_path / "me" / RECEIPT).read_bytes()
+    with pytest.raises(BadInput, match="another record"):
+        me.contribute(OTHER, way, TOKEN, agreed)
+    assert collection.counts() == (1, 0)
+
+
+def test_who_says_no_sends_nothing(tmp_path, collection):
+    way = Direct(collection)
+    with pytest.raises(ConsentWithheld, match="nothing was sent"):
+        person(tmp_path / "me", collection).contribute(ONE, way, TOKEN, lambda offer, texts: False)
+    assert (way.seen, (tmp_path / "me" / SENT).exists()) == ([], False)
+
+
+def test_what_is_withdrawn_is_overwritten_and_stays_withdrawn(tmp_path, collection):
+    me = give(tmp_path / "me", collection, ONE)
+    give(tmp_path / "other", collection, OTHER)
+    mine = sent(tmp_path / "me").message["sealed"].encode()
+    file = tmp_path / "curator" / "contributions" / FILE
+    assert mine in file.read_bytes()
+    way = Direct(collection)
+    first = me.withdraw(way, TOKEN)
+    assert first == me.withdraw(way, TOKEN)
+    assert (tmp_path / "me" / FAREWELL).read_bytes() == first.raw()
+    assert not any(mine[at : at + 40] in file.read_bytes() for at in range(0, len(mine) - 40, 40))
+    assert collection.counts() == (1, 1)
+    with pytest.raises(BadInput, match="is withdrawn"):
+        me.contribute(ONE, way, TOKEN, agreed)
+
+
+def test_a_restarted_curator_makes_the_same_offer_and_remembers_all(tmp_path, collection):
+    me = give(tmp_path / "me", collection, ONE)
+    collection.close()
+    again = Collection(tmp_path / "curator", scenario(tmp_path), collection._identity, most=PEOPLE)
+    assert again.offer == collection.offer
+    assert again.admits(TOKEN)
+    assert me.contribute(ONE, Direct(again), TOKEN, agreed).message["status"] == "kept"
+    assert again.counts() == (1, 0)
+    again.close()
+
+
+def test_a_token_is_kept_as_a_hash_alone(tmp_path, collection):
+    assert collection.admits(TOKEN)
+    assert not collection.admits(TOKEN + "x")
+    assert not collection.admits("")
+    files = [path for path in (tmp_path / "curator").rglob("*") if path.is_file()]
+    assert files
+    assert not any(TOKEN.encode() in path.read_bytes() for path in files)
+
+
+# Somebody in between ------------------------------------------------------------------------------------------------
+
+
+def test_who_carries_it_reads_nothing_of_it(tmp_path, collection):
+    """Also not which of two records it is: both have one length, and every byte of it is pseudorandom."""
+    way = Direct(collection)
+    for place, record in enumerate((ONE, OTHER)):
+        person(tmp_path / str(place), collection).contribute(record, way, TOKEN, agreed)
+    first, second = (base64.b64decode(signed.message["sealed"]) for signed in way.seen)
+    assert len(first) == len(second)
+    assert sum(a == b for a, b in zip(first, second, strict=True)) < len(first) / 8
+    assert first[32:64] != second[32:64]
+
+
+def altered(signed: Signed) -> Signed:
+    raw = bytearray(base64.b64decode(signed.message["sealed"]))
+    raw[40] ^= 1
+    changed = {**signed.message, "sealed": base64.b64encode(bytes(raw)).decode()}
+    return signed.model_copy(update={"message": changed})
+
+
+def test_who_carries_it_cannot_change_it(tmp_path, collection):
+    with pytest.raises(Forged):
+        person(tmp_path / "me", collection).contribute(ONE, Direct(collection, altered), TOKEN, agreed)
+    assert collection.counts() == (0, 0)
+
+
+@pytest.mark.parametrize("change", [lambda signed: signed, altered])
+def test_who_carries_it_cannot_sign_it_as_their_own(tmp_path, collection, change):
+    """Else somebody's record would be in the sample twice, and be charged once."""
+    thief = Identity.create()
+
+    def stolen(signed: Signed) -> Signed:
+        return thief.sign(signed.kind, change(signed).message)
+
+    with pytest.raises(BadMessage, match="cannot be opened"):
+        person(tmp_path / "me", collection).contribute(ONE, Direct(collection, stolen), TOKEN, agreed)
+    assert collection.counts() == (0, 0)
+
+
+def test_a_contribution_is_of_no_use_at_another_curator_or_for_another_scenario(tmp_path, collection):
+    give(tmp_path / "me", collection, ONE)
+    for name, chosen in (("another curator", scenario(tmp_path)), ("another title", scenario(tmp_path, title="x"))):
+        with collecting(tmp_path / name, chosen, token=TOKEN) as other:
+            with pytest.raises(BadMessage, match=r"this is for the offer .* of curator"):
+                other.accept(sent(tmp_path / "me"))
+            assert other.counts() == (0, 0)
+
+
+def test_a_curator_that_reads_its_address_loosely_cannot_open_it_either(tmp_path, collection, monkeypatch):
+    """The seal itself is bound: not only the check before it."""
+    give(tmp_path / "me", collection, ONE)
+    me = Identity.load_or_create(tmp_path / "me" / "identity.key")
+    monkeypatch.setattr(Collection, "_check_address", lambda *arguments: None)
+    with collecting(tmp_path / "another", scenario(tmp_path, title="x"), token=TOKEN) as other:
+        other._private = collection._private  # even one that has got the same key
+        for changes in ({"curator": other.curator}, {"offer": Offer.parse(other.offer.message).fingerprint()}):
+            signed = me.sign(Contribution.KIND, {**sent(tmp_path / "me").message, **changes})
+            with pytest.raises(BadMessage, match="cannot be opened"):
+                other.accept(signed)
+
+
+def test_what_was_withdrawn_cannot_be_brought_back_by_who_has_kept_it(tmp_path, collection):
+    me = give(tmp_path / "me", collection, ONE)
+    kept = sent(tmp_path / "me")
+    me.withdraw(Direct(collection), TOKEN)
+    with pytest.raises(Conflict, match="has withdrawn"):
+        collection.accept(kept)
+    assert collection.counts() == (0, 1)
+
+
+def test_what_is_held_back_on_its_way_can_be_withdrawn_before_it_comes(tmp_path, collection):
+    def held_back(signed: Signed) -> Signed:
+        raise CannotWrite("lost")
+
+    me = person(tmp_path / "me", collection)
+    with pytest.raises(CannotWrite):
+        me.contribute(ONE, Direct(collection, held_back), TOKEN, agreed)
+    with pytest.raises(Unauthorized):
+        me.withdraw(Direct(collection), "")
+    assert me.withdraw(Direct(collection), TOKEN).message["status"] == "withdrawn"
+    with pytest.raises(Conflict, match="has withdrawn"):
+        collection.accept(sent(tmp_path / "me"))
+
+
+def test_a_receipt_of_somebody_else_or_about_something_else_is_not_believed(tmp_path, collection):
+    give(tmp_path / "other", collection, OTHER)
+    another = Signed.parse(canonical.decode((tmp_path / "other" / RECEIPT).read_bytes()))
+    forged = Identity.create().sign(another.kind, another.message)
+
+    class Liar(Direct):
+        answer: Signed
+
+        def contribute(self, signed, token):
+            super().contribute(signed, token)
+            return self.answer
+
+    for answer in (another, forged, collection.offer):
+        way = Liar(collection)
+        way.answer = answer
+        with pytest.raises(Forged):
+            person(tmp_path / "me", collection).contribute(ONE, way, TOKEN, agreed)
+    assert not (tmp_path / "me" / RECEIPT).exists()
+
+
+# People who cheat ---------------------------------------------------------------------------------------------------
+
+
+def test_nobody_contributes_twice_with_one_key(tmp_path, collection):
+    give(tmp_path / "me", collection, ONE)
+    me = Identity.load_or_create(tmp_path / "me" / "identity.key")
+    offer = Offer.parse(collection.offer.message)
+    message = sealing.seal(b"another", offer, collection.curator, "1" * 32, me.public)
+    with pytest.raises(Conflict, match="contributed already"):
+        collection.accept(me.sign(message.KIND, message.wire()))
+
+
+def test_nobody_withdraws_anothers(tmp_path, collection):
+    give(tmp_path / "me", collection, ONE)
+    give(tmp_path / "thief", collection, OTHER)
+    mine = sent(tmp_path / "me")
+    stranger, thief = Identity.create(), Identity.load_or_create(tmp_path / "thief" / "identity.key")
+    me = Identity.load_or_create(tmp_path / "me" / "identity.key")
+    with pytest.raises(Forged, match="another key has signed"):
+        collection.withdraw(withdrawal(mine, stranger), admitted=True)
+    with pytest.raises(Conflict, match="has another name"):
+        collection.withdraw(withdrawal(mine, thief), admitted=True)
+    forged = withdrawal(mine, stranger).model_copy(update={"key": me.public})
+    with pytest.raises(Forged):
+        collection.withdraw(forged, admitted=True)
+    with pytest.raises(BadMessage, match="of curator"):
+        collection.withdraw(withdrawal(mine, me, curator="f" * 64), admitted=True)
+    assert collection.counts() == (2, 0)
+
+
+def test_nobody_takes_the_name_of_anothers_contribution(tmp_path, collection):
+    give(tmp_path / "me", collection, ONE)
+    thief, offer = Identity.create(), Offer.parse(collection.offer.message)
+    name = sent(tmp_path / "me").message["contribution"]
+    message = sealing.seal(b"another", offer, collection.curator, name, thief.public)
+    with pytest.raises(Conflict, match="another contribution has this name"):
+        collection.accept(thief.sign(message.KIND, message.wire()))
+
+
+@pytest.mark.parametrize("plaintext", [b"", b"{}", b'{"plan":"gold","renews":"yes","visits":"999"}'.ljust(256)])
+def test_a_record_of_another_program_is_checked_too_and_leaves_nothing(tmp_path, collection, plaintext):
+    me, offer = Identity.create(), Offer.parse(collection.offer.message)
+    message = sealing.seal(plaintext, offer, collection.curator, "1" * 32, me.public)
+    with pytest.raises(BadData) as refused:
+        collection.accept(me.sign(message.KIND, message.wire()))
+    assert "gold" not in refused.value.detail
+    assert collection.counts() == (0, 0)
+
+
+def test_no_more_than_the_cap_are_kept_and_remembered(tmp_path):
+    with collecting(tmp_path / "curator", scenario(tmp_path), most=2, token=TOKEN) as collection:
+        people = [give(tmp_path / str(place), collection, ONE) for place in range(2)]
+        with pytest.raises(PolicyRefused, match="takes no more"):
+            give(tmp_path / "late", collection, ONE)
+        people[0].withdraw(Direct(collection), TOKEN)
+        give(tmp_path / "late", collection, ONE)
+        for place in range(10, 20):  # a holder of the token who comes and goes
+            signed = withdrawal(sent(tmp_path / "late"), Identity.create(), contribution=f"{place:032x}")
+            try:
+                collection.withdraw(signed, admitted=True)
+            except PolicyRefused:
+                break
+        assert sum(collection.counts()) == 8
+
+
+def test_another_key_than_the_one_that_is_pinned_gets_nothing(tmp_path, collection):
+    """The key is needed at the first contact, and no other one is taken later."""
+    with pytest.raises(BadInput, match="--curator-key"):
+        Contributor(tmp_path / "me", None)
+    person(tmp_path / "me", collection)
+    with pytest.raises(BadInput, match="belongs to another curator"):
+        Contributor(tmp_path / "me", "e" * 64)
+    assert Contributor(tmp_path / "me", None).curator == collection.curator
+
+
+# Faults -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_disk_does_not_take_is_not_acknowledged_and_may_be_sent_again(tmp_path, collection):
+    me, way = person(tmp_path / "me", collection), Direct(collection)
+    me.contribute(ONE, Direct(collection), TOKEN, agreed)
+    give(tmp_path / "other", collection, OTHER)
+    other = Identity.load_or_create(tmp_path / "other" / "identity.key")
+    gone = withdrawal(sent(tmp_path / "other"), other)
+    third = Identity.create()
+    offer = Offer.parse(collection.offer.message)
+    plaintext = sealing.opened(Contribution.parse(sent(tmp_path / "me").message), me.key, collection._private)
+    message = sealing.seal(plaintext, offer, collection.curator, "3" * 32, third.public)
+    signed = third.sign(message.KIND, message.wire())
+    with full_disk():
+        for deed in (lambda: collection.accept(signed), lambda: collection.withdraw(gone, admitted=False)):
+            with pytest.raises(CannotWrite, match="nothing changed") as refused:
+                deed()
+            assert refused.value.status == 503
+    assert collection.counts() == (2, 0)
+    assert collection.accept(signed).message["status"] == "kept"
+    assert collection.withdraw(gone, admitted=False).message["status"] == "withdrawn"
+    assert me.contribute(ONE, way, TOKEN, agreed).message["status"] == "kept"
+
+
+def test_one_directory_is_for_one_offer_and_one_process(tmp_path, collection):
+    with (
+        pytest.raises(BadInput, match="in use by another process"),
+        collecting(tmp_path / "curator", scenario(tmp_path)),
+    ):
+        pass
+    collection.close()
+    changed = scenario(tmp_path, title="another title")
+    with pytest.raises(BadInput, match="for another scenario"):
+        Collection(tmp_path / "curator", changed, collection._identity, most=PEOPLE)
+
+
+def test_people_of_files_do_not_contribute(tmp_path):
+    of_files = scenario(tmp_path, {**TABLE, "files": ["people.csv"]})
+    with pytest.raises(BadInput, match="do not contribute"), collecting(tmp_path / "curator", of_files):
+        pass
+    assert not (tmp_path / "curator").exists()
+
+
+# After the run has begun ----------------------------------------------------------------------------------------------
+
+
+def test_once_the_run_has_begun_nobody_comes_and_nobody_goes(tmp_path, collection):
+    me = give(tmp_path / "me", collection, ONE)
+    left = give(tmp_path / "left", collection, OTHER)
+    gone = left.withdraw(Direct(collection), TOKEN)
+    collection.begun = True
+    with pytest.raises(RunBegun, match="the run has begun, and with it the sample is fixed"):
+        me.withdraw(Direct(collection), TOKEN)
+    with pytest.raises(RunBegun):
+        give(tmp_path / "late", collection, OTHER)
+    with pytest.raises(NotFound, match="holds no contribution of this key"):
+        person(tmp_path / "late", collection).withdraw(Direct(collection), TOKEN)
+    assert me.contribute(ONE, Direct(collection), TOKEN, agreed).message["status"] == "kept"
+    assert left.withdraw(Direct(collection), TOKEN) == gone
+    assert collection.counts() == (1, 1)
+
+
+def test_contributions_are_one_table_of_one_process():
+    """What a scenario cannot say of contributions."""
+
+    def refused(match: str, tree: Any) -> None:
+        with pytest.raises(BadScenario, match=match):
+            parse(tree)
+
+    base = {"name": "s", "title": "s", "alpha": 0.1, "divergence": {"chi_squared": 1.5}, "people": "simulated"}
+    learner = {"name": "sgd", "loss": "logistic", "steps": 20, "clip": 1.0, "noise": 20.0, "diameter": 10.0}
+    curator = {"n": 24, "kappa": 0.6, "eta": 0.4, "rounds": 2, "learner": learner}
+    files = {**TABLE, "files": ["a.csv"]}
+    whole = {
+        **base,
+        "source": {"table": CONTRIBUTED},
+        "target": {"table": files},
+        "curator": curator,
+        "agents": {"count": 60, "mechanism": {"name": "warner", "epsilon": 4.0}},
+    }
+    assert parse(whole).source.table is not None
+    assert "contributed" not in parse(whole).wire()["target"]["table"]
+    refused("contribute to the curator alone", {**whole, "target": {"table": CONTRIBUTED}})
+    refused("either files, or contributed", {**whole, "source": {"table": {**files, "contributed": True}}})
+    refused("either files, or contributed", {**whole, "source": {"table": TABLE}})
+    selection = {"keep": "volunteers", "seed": 1}
+    refused(
+        "leave it out where people contribute", {**whole, "source": {"table": {**CONTRIBUTED, "selection": selection}}}
+    )
+    refused("baselines read", {**whole, "baselines": ["curator-only"]})
+    refused("own process", {**whole, "curator": {**curator, "storage": {"workers": 2}}})

@@ -1,0 +1,179 @@
+"""What a reader has before a documented command, and what must be there after it."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import polars
+import yaml
+
+from common.scenario.loading import load
+from deploy.embedded import Embedded
+from tests import postgres
+from tests.documents.jobs import newest, result
+from tests.documents.reading import ROOT, blocks, commands
+from tests.documents.running import Clone, Done, wait_for
+from tests.support import tiny
+
+# What a reader has before a command ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def smallest_scenario(clone: Clone) -> Iterator[None]:
+    (block,) = (b for b in blocks(ROOT / "docs" / "scenarios.md") if b.lines[0].startswith("name: renewals"))
+    (clone.folder / "FILE.yaml").write_text(block.text)
+    yield
+
+
+@contextmanager
+def me(clone: Clone) -> Iterator[None]:
+    (clone.folder / "me.json").write_text('{"features": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], "label": 1}')
+    yield
+
+
+@contextmanager
+def members(clone: Clone) -> Iterator[None]:
+    """Provide the scenario and the record that the page shows."""
+    (scenario, record) = (b for b in blocks(ROOT / "docs" / "howto" / "contribute.md") if b.lines[0][:6] in SHOWN)
+    (clone.folder / "members.yaml").write_text(scenario.text)
+    (clone.folder / "me.json").write_text(record.text)
+    yield
+
+
+SHOWN = ("name: ", '{"visi')
+
+
+def key_of_who_collects(clone: Clone) -> str:
+    (said,) = clone.folder.glob("said-*")
+    (key,) = re.findall("--curator-key ([0-9a-f]{64})", said.read_text())
+    return str(key)
+
+
+@contextmanager
+def a_ledger(clone: Clone) -> Iterator[None]:
+    """Provide the state directory of a curator whose run has ended."""
+    Embedded(clone.folder / "ended").run(tiny(), 1, "run", lambda text, numbers: None)
+    yield
+
+
+@contextmanager
+def a_server(clone: Clone) -> Iterator[None]:
+    """Provide an empty database of a PostgreSQL server."""
+    server = postgres.start()
+    try:
+        clone.environment["EMPTY_DATABASE"] = server.database()
+        yield
+    finally:
+        server.close()
+
+
+def the_referee_s_key(clone: Clone) -> str:
+    return str(httpx.get("http://127.0.0.1:8000/v1/referee", trust_env=False).json()["key"])
+
+
+def server_url(clone: Clone) -> str:
+    return f"'{clone.environment['EMPTY_DATABASE']}'"
+
+
+@contextmanager
+def new_customers(clone: Clone) -> Iterator[None]:
+    """Provide the rows that the page shows, and the fields that it names."""
+    page = ROOT / "docs" / "models.md"
+    (rows,) = (block for block in blocks(page) if block.lines[0].startswith("name,plan"))
+    (clone.folder / "new-customers.csv").write_text(rows.text + "\n")
+    (fields,) = re.findall(r"`(\{[^`]*\})`, null", page.read_text())
+    (clone.folder / "my-fields.json").write_text(fields)
+    yield
+
+
+CLUSTER = "127.0.0.1:6399"
+
+
+@contextmanager
+def a_cluster(clone: Clone) -> Iterator[None]:
+    """Provide a Ray cluster of this machine alone, and a scenario that is small and held by two workers."""
+    sizes = ["curator.n=1200", "curator.kappa=0.2", "curator.epsilon=60", "curator.learner.steps=300"]
+    tree = load("ball", [*sizes, "curator.storage.workers=2"]).wire()
+    (clone.folder / "scenario.yaml").write_text(yaml.safe_dump(tree))
+    port = CLUSTER.partition(":")[2]
+    start = f"ray start --head --block --port {port} --num-cpus 2 --include-dashboard false --disable-usage-stats"
+    with tempfile.TemporaryDirectory(prefix="ray-") as folder, clone.background(f"{start} --temp-dir {folder}") as said:
+        wait_for(said, "Ray runtime started")
+        yield
+
+
+# What commands leave ------------------------------------------------------------------------------------------------
+
+
+def as_on_the_front_page(clone: Clone, done: Done) -> None:
+    """Compare the losses of this run with its row in the table of what is shipped."""
+    (row,) = re.findall(r"\| `ball` \|[^|]*\|(.*)\|", (ROOT / "docs" / "shipped.md").read_text())
+    printed = [float(cell.split()[0]) for cell in row.split("|")]
+    truth = result(clone)["truth"]
+    others = {name: found["loss_on_target"] for name, found in truth["baselines"].items()}
+    found = [others["curator-only"], min(others["agents-only"], others["agents-once"]), truth["loss_on_target"]]
+    # How many answers the tests take, and so the agents alone get, differs from processor to processor.
+    for here, there, tolerance in zip([*found, others["optimum"]], printed, (0.03, 0.1, 0.03, 0.003), strict=True):
+        assert abs(here - there) <= tolerance
+
+
+def both_labels(clone: Clone, done: Done) -> None:
+    assert len(result(clone)["truth"]["tasks"]) == 2
+
+
+def what_the_demo_prints(clone: Clone, done: Done) -> None:
+    printed = [command.text for command in commands() if command.document == "Makefile" and command.text[:5] != "make "]
+    assert printed
+    for text in printed:
+        assert text.replace("$folder", newest(clone)) in done.output
+
+
+def what_fits_helps(clone: Clone, done: Done) -> None:
+    alone, fitting = (float(share) for share in re.findall(r"errs on ([\d.]+)%", done.output))
+    assert fitting < 0.7 * alone
+
+
+def adapting_helps(clone: Clone, done: Done) -> None:
+    alone, adapted = (float(error) for error in re.findall(r"squared error ([\d.]+)", done.output))
+    assert adapted < 0.9 * alone
+
+
+def as_in_the_page(clone: Clone, done: Done) -> None:
+    assert done.output == (ROOT / "docs" / "protocols.md").read_text()
+
+
+def nothing_changed(clone: Clone, done: Done) -> None:
+    assert all(
+        (clone.folder / page.relative_to(ROOT)).read_bytes() == page.read_bytes() for page in ROOT.glob("*/*.py")
+    )
+
+
+def the_same_pictures(clone: Clone, done: Done) -> None:
+    for picture in (ROOT / "docs" / "pictures").glob("house*.svg"):
+        assert (clone.folder / picture.relative_to(ROOT)).read_bytes() == picture.read_bytes()
+
+
+def the_same_page(clone: Clone, done: Done) -> None:
+    page = ROOT / "docs" / "real.md"
+    assert (clone.folder / page.relative_to(ROOT)).read_text() == page.read_text()
+
+
+def no_environment(clone: Clone, done: Done) -> None:
+    assert not (clone.folder / ".venv").exists()
+
+
+def two_tables(clone: Clone, done: Done) -> None:
+    tables = [
+        polars.read_csv(clone.folder / "examples" / "own_data" / f"{name}.csv") for name in ("testers", "customers")
+    ]
+    assert all({"visits", "months", "plan", "renews"} <= set(table.columns) for table in tables)
+
+
+def a_record(clone: Clone, done: Done) -> None:
+    record = json.loads((clone.folder / "me.json").read_text())
+    assert (len(record["features"]), record["label"]) == (5, 1)

@@ -1,0 +1,48 @@
+"""Each sentence of docs/security.md that says what a malicious party cannot do has a test with a party that tries."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.documents.reading import ROOT
+
+PAGE = (ROOT / "docs" / "security.md").read_text()
+SECTION = PAGE.partition("## What a malicious party can do")[2].partition("\n## ")[0]
+PROSE, _, TABLE = SECTION.partition('Each "cannot" above has a party that tries:')
+ROWS = re.findall(r"^\| (referee|agent|curator|eavesdropper) \| ([^|]+) \| ([^|]+) \|$", TABLE, re.MULTILINE)
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text that say what cannot be done, each in one line."""
+    found = re.split(r"(?<=[.:])\s+(?=[A-Z*])", " ".join(text.split()))
+    return [sentence for sentence in found if "cannot" in sentence]
+
+
+@pytest.mark.parametrize("sentence", sentences(PROSE), ids=lambda text: text[:60])
+def test_each_sentence_that_says_cannot_has_a_row(sentence):
+    after = sentence.partition("cannot")[2]
+    assert [claim for _, claim, _ in ROWS if claim in after], f"no test tries: {sentence}"
+
+
+@pytest.mark.parametrize(("who", "claim", "tests"), ROWS)
+def test_each_row_is_a_claim_of_the_page_and_names_tests(who, claim, tests):
+    assert any(claim in sentence.partition("cannot")[2] for sentence in sentences(PROSE)), claim
+    named = re.findall(r"`(test_\w+)`", tests)
+    assert named
+    for name in named:
+        assert name in _defined(), f"{name} is no test"
+
+
+def _defined() -> set[str]:
+    return {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^\s*(?:async )?def (test_\w+)\(", path.read_text("utf-8"), re.MULTILINE)
+    }
+
+
+def test_a_claim_without_a_test_is_noticed():
+    assert len(ROWS) >= 10
+    assert sentences("It can do this. It cannot fly: it tries. It may sing.") == ["It cannot fly: it tries."]

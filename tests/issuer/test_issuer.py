@@ -1,0 +1,119 @@
+"""An issuer: one credential for each code, whatever is tried, and files that tell no code and no request."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+import issuer.issuer as issuing
+from common.core.errors import BadInput, BadMessage, Conflict, Unauthorized
+from common.wire.blindrsa import blind
+from common.wire.identity import Identity
+from common.wire.vouching import check_credential, check_grant, read_issuer, token_input, token_request
+from issuer.codes import Codes
+from issuer.issuer import Issuer, grant
+from issuer.keys import Keys
+from tests.vouched import an_issuer, codes, credential
+
+AGENT = Identity.create().public
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "issuer"
+
+
+@pytest.fixture
+def party(folder):
+    with an_issuer(folder) as found:
+        yield found
+
+
+def request(party: Issuer) -> bytes:
+    message = token_input(AGENT, secrets.token_bytes(32), party.public.token_key_id)
+    return token_request(party.public, blind(party.public.token_key, message).message)
+
+
+def test_a_code_is_good_for_one_credential(party, folder):
+    (code,) = codes(folder, 1)
+    assert check_credential(credential(party, code, AGENT), AGENT, [party.public]) == party.public
+    with pytest.raises(Conflict, match="one code is good for one credential"):
+        credential(party, code, AGENT)
+    with pytest.raises(Conflict):
+        credential(party, code, Identity.create().public)
+
+
+def test_the_same_request_again_gets_the_same_signature(party, folder):
+    (code,) = codes(folder, 1)
+    asked = request(party)
+    assert party.issue(code, asked) == party.issue(code.lower().replace("-", " "), asked)
+
+
+@pytest.mark.parametrize("code", ["", "AAAAAA-AAAAAA-AAAAAA-AAAAAA", "x' OR '1'='1", "\ud800"])
+def test_who_has_no_code_gets_nothing(party, code):
+    with pytest.raises(Unauthorized, match="no such invitation code"):
+        party.issue(code, request(party))
+
+
+def test_the_code_is_used_on_disk_before_the_signature_is_made(party, folder, monkeypatch):
+    """A crash there costs nobody a credential: the same request is answered afterwards, and no other one."""
+    (code,) = codes(folder, 1)
+    asked, seen = request(party), []
+
+    class Crash(BaseException):
+        pass
+
+    def crashes(*arguments: object) -> bytes:
+        seen.append(Codes(folder).counts())
+        raise Crash
+
+    with monkeypatch.context() as failing:
+        failing.setattr(issuing, "blind_sign", crashes)
+        with pytest.raises(Crash):
+            party.issue(code, asked)
+    assert seen == [(1, 1)]
+    with pytest.raises(Conflict):
+        party.issue(code, request(party))
+    assert len(party.issue(code, asked)) == 256
+
+
+def test_what_is_no_request_uses_no_code(party, folder):
+    (code,) = codes(folder, 1)
+    for wrong in (b"", request(party)[:-1], request(party)[:3] + b"\xff" * 256):
+        with pytest.raises(BadMessage):
+            party.issue(code, wrong)
+    assert Codes(folder).counts() == (1, 0)
+
+
+def test_a_copy_of_the_codes_lets_nobody_in_and_tells_no_request(party, folder):
+    made = codes(folder, 20)
+    asked = request(party)
+    party.issue(made[0], asked)
+    content = b"".join(path.read_bytes() for path in folder.glob("codes*"))
+    for code in made:
+        assert code.encode() not in content
+        assert code.replace("-", "").encode() not in content
+    assert asked[3:40] not in content
+    assert len(set(made)) == 20
+    assert all(len(code.replace("-", "")) == 24 for code in made)
+
+
+def test_keys_are_kept_and_the_public_ones_are_for_everybody(party, folder):
+    assert read_issuer(folder / "issuer.json") == party.public == Keys(folder).public
+    fresh = folder.parent / "fresh"
+    assert Keys(fresh).public == Keys(fresh).public != party.public
+    assert all((fresh / name).stat().st_mode & 0o077 == 0 for name in ("tokens.key", "grants.key"))
+    (folder / "tokens.key").write_bytes(b"no key")
+    with pytest.raises(BadInput, match="RSA key of 2048 bits"):
+        Keys(folder)
+
+
+def test_one_process_serves_from_a_directory_and_others_invite_and_grant(party, folder):
+    with pytest.raises(BadInput, match="in use by another process"):
+        Issuer(folder)
+    signed = grant(folder, AGENT, "City Hospital", 5000)
+    assert check_grant(signed, AGENT, 5000, [party.public])[1].people == 5000
+    for wrong in (("no key", "x", 5), (AGENT, "a\nb", 5), (AGENT, "", 5), (AGENT, "x", 0)):
+        with pytest.raises(BadMessage):
+            grant(folder, *wrong)

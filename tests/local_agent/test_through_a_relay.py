@@ -1,0 +1,199 @@
+"""Agents behind a relay, over real HTTP: who sees which address, and what an agent says of a relay that does harm."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+
+import httpx
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from common.service import connections
+from common.service.app import Service
+from common.service.oblivious.places import REQUEST_BYTES
+from common.service.oblivious.relay import relay_app
+from common.service.tls import Shown, server_context
+from common.vocabulary.records import Records
+from local_agent.agent import Agent
+from local_agent.checking import INCLUDED, check
+from local_agent.cli import app
+from local_agent.client import RelayedClient
+from local_agent.host import Host
+from local_agent.policy import Policy
+from local_agent.receipts import held
+from referee.audit.audit import audit
+from referee.service import agents_edge
+from referee.service.app import referee_app
+from referee.service.runner import Runner
+from tests import relayed
+from tests.certified import believe, circle
+from tests.support import TOKEN, Bench, leave_folder, served, tiny
+
+AGENT, RELAY = "127.0.0.2", "127.0.0.3"
+PEOPLE = 3
+RUNNER = CliRunner()
+
+
+@dataclass
+class Wire:
+    """What came on the connections of each port of this process: from which address, and all bytes."""
+
+    peers: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    bytes: dict[int, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    """Listen at the sockets themselves, below all that a service makes of them."""
+    found = Wire()
+    come = connections.Guarded.data_received
+
+    def seen(self: connections.Guarded, data: bytes) -> None:
+        port = self.transport.get_extra_info("sockname")[1]
+        found.peers[port].add(self.transport.get_extra_info("peername")[0])
+        found.bytes[port] += data
+        come(self, data)
+
+    monkeypatch.setattr(connections.Guarded, "data_received", seen)
+    return found
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+@pytest.mark.slow
+def test_a_referee_sees_the_relay_s_address_and_a_relay_sees_nothing_else(tmp_path, wire, monkeypatch):
+    """From enrolment to the checked receipt; the run ends, and its audit verifies."""
+    monkeypatch.setattr(agents_edge, "HOLD", 0.01)
+    chosen = tiny("agents.count=600", "agents.batch=600", "curator.rounds=1")
+    person = Records(np.full((1, 8), 0.125, dtype=np.float32), np.ones(1, dtype=np.int8))
+    with ExitStack() as opened:
+        bench = opened.enter_context(Bench(tmp_path / "bench", chosen, individuals=PEOPLE))
+        key = bench.referee.identity.public
+        address = opened.enter_context(served(referee_app(bench.referee, Runner(bench.referee))))
+        relay = opened.enter_context(served(relay_app(address, source=RELAY)))
+
+        def asks() -> RelayedClient:
+            carrier = httpx.HTTPTransport(local_address=AGENT)
+            return opened.enter_context(closing(RelayedClient(relay, key, carrier=carrier)))
+
+        agents = [Agent(person, Policy(key, 2.0), tmp_path / f"agent-{one}") for one in range(PEOPLE)]
+        hosts = [Host(agent, asks(), key) for agent in agents]
+        for host in hosts:
+            opened.callback(host.close)
+            host.enrol(TOKEN)
+
+        def answer() -> None:
+            assert all(host.step() for host in hosts)
+
+        bench.meanwhile(answer)
+        result = bench.run()
+        findings = [
+            check(receipt, agent.identity, asks(), key)
+            for one, agent in enumerate(agents)
+            for receipt in held(tmp_path / f"agent-{one}")
+        ]
+        folder = leave_folder(tmp_path / "run", chosen, bench.seed, bench.finished())
+    assert result["agents"]["answered"] == 600
+    assert [finding.status for finding in findings] == [INCLUDED] * PEOPLE
+    assert audit(folder).answers == 600
+    # The referee: the relay's address alone, on every connection, and in nothing that came on them.
+    assert wire.peers[port_of(address)] == {RELAY}
+    at_referee, at_relay = bytes(wire.bytes[port_of(address)]), bytes(wire.bytes[port_of(relay)])
+    assert AGENT.encode() not in at_referee
+    requests = at_referee.count(b"POST /.well-known/ohttp-gateway HTTP/1.1\r\n")
+    assert requests == PEOPLE * 5  # enrolment, poll, configuration, report, proof
+    names = {line.split(b":")[0].lower() for line in heads(at_referee)}
+    assert names == {b"host", b"content-type", b"content-length"}
+    # The relay: the agents' address, and requests of one length without a word in them.
+    assert wire.peers[port_of(relay)] == {AGENT}
+    assert at_relay.count(b"Content-Length: %d\r\n" % REQUEST_BYTES) == at_relay.count(b"POST /v1/relay HTTP/1.1\r\n")
+    secrets = [TOKEN, *(agent.identity.public for agent in agents), "enrolment", "assignment", "report", "Bearer"]
+    assert [word for word in secrets if word.encode() in at_relay or word.encode() in at_referee] == []
+
+
+def heads(raw: bytes) -> Iterator[bytes]:
+    """Return all header lines of requests that have bodies of random bytes."""
+    for part in raw.split(b" HTTP/1.1\r\n")[1:]:
+        yield from part.split(b"\r\n\r\n")[0].split(b"\r\n")
+
+
+@pytest.mark.slow
+def test_relay_and_referee_speak_tls(tmp_path, monkeypatch):
+    ours = circle(tmp_path / "tls")
+    believe(monkeypatch, ours, client=None)
+    ways = {
+        party: server_context(Shown.of(party, ours / party / "server.pem", None)) for party in ("referee", "witness")
+    }
+    with Bench(tmp_path / "bench") as bench:
+        key = bench.referee.identity.public
+        with (
+            served(referee_app(bench.referee, Runner(bench.referee)), tls=ways["referee"]) as address,
+            served(relay_app(address), tls=ways["witness"]) as relay,
+            closing(RelayedClient(relay, key)) as client,
+        ):
+            assert (address[:8], relay[:8]) == ("https://", "https://")
+            assert client.key() == key
+            assert client.key() == key
+
+
+HARM: list[tuple[Callable[[Service], object], str]] = [
+    (relayed.substitutes_keys, "hands out keys that are not those of the pinned referee"),
+    (relayed.alters_requests, "was changed on its way"),
+    (relayed.alters_responses, "not the referee's answer to this request"),
+    (relayed.cuts_responses_off, "not the referee's answer to this request"),
+    (relayed.swaps_responses, "not the referee's answer to this request"),
+    (relayed.replays_responses, "not the referee's answer to this request"),
+    (relayed.answers_in_plain, "nothing that a relay would"),
+]
+
+
+@pytest.mark.slow
+def test_an_agent_says_in_one_line_what_a_relay_did_and_stops(tmp_path):
+    (tmp_path / "me.json").write_text(json.dumps({"features": [0.125] * 8, "label": 1}))
+    with Bench(tmp_path / "bench", tiny("agents.count=600"), individuals=1) as bench:
+        key = bench.referee.identity.public
+        with served(referee_app(bench.referee, Runner(bench.referee))) as address:
+            for number, (harm, said) in enumerate(HARM):
+                relay = relay_app(address)
+                harm(relay)
+                with served(relay) as there:
+                    words = ["answer", str(tmp_path / "me.json"), "--yes", "--state", str(tmp_path / f"me-{number}")]
+                    words += ["--relay", there, "--referee-key", key]
+                    done = RUNNER.invoke(app, words, env={"TANDEM_ENROLMENT_TOKEN": TOKEN})
+                assert done.exit_code == 1, done.output
+                (line,) = done.stderr.splitlines()
+                assert line.startswith(f"Relay not trusted: the relay at {there} ")
+                assert said in line
+        # What was changed enrolled nobody; where the answer alone was another one, the request had come.
+        assert bench.referee.registrar.roster.agents == 599 + 1
+
+
+def test_a_relay_needs_a_key_that_is_known(tmp_path):
+    (tmp_path / "me.json").write_text(json.dumps({"features": [0.125] * 8, "label": 1}))
+    words = [
+        "answer",
+        str(tmp_path / "me.json"),
+        "--yes",
+        "--state",
+        str(tmp_path / "me"),
+        "--relay",
+        "http://127.0.0.1:1",
+    ]
+    done = RUNNER.invoke(app, words, env={"TANDEM_ENROLMENT_TOKEN": TOKEN})
+    assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
+    assert "name it with --referee-key" in done.stderr
+
+
+def test_a_check_through_a_relay_asks_no_witness(tmp_path):
+    """A witness would be dialled directly, by the one whose report it is."""
+    words = ["check", "--state", str(tmp_path), "--relay", "http://127.0.0.1:1", "--witness", "http://127.0.0.1:2"]
+    done = RUNNER.invoke(app, words)
+    assert done.exit_code == 1
+    assert "from this device's address" in done.stderr

@@ -1,0 +1,369 @@
+"""With a beacon, referee and curator together do not choose the order: each party that tries, over the real code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.core.errors import AuditFailed, Conflict, Forged, PolicyRefused, RolledBack
+from common.wire import beacon, messages
+from common.wire.identity import Identity, Signed
+from common.wire.receipts import Kept, signed_checkpoint
+from common.wire.transcript import Entry, append
+from referee.audit.audit import audit
+from referee.runs.ordering import ALL
+from referee.service.witness import witness_app
+from referee.state.witness_log import WitnessLog
+from tests.referee.audit.signing import Bodies, identity_of, resign
+from tests.referee.audit.test_order_nobody_chooses import RUN, carry, entries, keys, with_a_secret
+from tests.referee.audit.test_what_remains import said
+from tests.support import Bench, Curators, Halted, seal, served, tiny
+
+pytestmark = pytest.mark.slow
+
+
+class Near:
+    """A witness in this process: its log, and its key."""
+
+    def __init__(self, folder: Path) -> None:
+        self.identity = Identity.load_or_create(folder / "identity.key")
+        self.log = WitnessLog(folder / "runs", self.identity)
+        self.place = str(folder)
+
+    def key(self) -> str:
+        return self.identity.public
+
+    def keep(self, signed: Signed) -> Signed:
+        return self.log.keep(signed.key, signed.message["run"], signed)
+
+
+class Equivocating(Near):
+    """A witness that signs whatever it is asked to: it has a word for every time."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.words = 0
+
+    def keep(self, signed: Signed) -> Signed:
+        self.words += 1
+        own = WitnessLog(Path(self.place) / str(self.words), self.identity, clock=lambda: float(self.words))
+        return own.keep(signed.key, signed.message["run"], signed)
+
+
+@contextmanager
+def drawn(folder: Path, witness: type[Near] = Near, count: int = 2) -> Iterator[Bench]:
+    """A referee whose runs have no public seed, with a beacon of witnesses."""
+    folder.mkdir(exist_ok=True)
+    curators = Curators(folder / "curators", with_a_secret)
+    watching = [witness(folder / f"witness{number}") for number in range(count)]
+    for near in watching:
+        Path(near.place).mkdir(exist_ok=True)
+    try:
+        many = tiny("agents.count=2400")
+        with Bench(folder / "state", many, curator=lambda own: curators, watching=watching, beacon=True) as bench:
+            yield bench
+    finally:
+        curators.close()
+
+
+def configuration_of(run: Path) -> messages.Configuration:
+    return messages.Configuration.parse(entries(run)[0].body["configuration"])
+
+
+def terms_of(run: Path) -> messages.Terms:
+    return messages.Terms.parse(Signed.parse(entries(run)[1].body["terms"]).message)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory) -> Path:
+    """The folder of an honest run."""
+    with drawn(tmp_path_factory.mktemp("drawn") / "all") as bench:
+        return carry(bench)
+
+
+@pytest.fixture
+def run(honest, tmp_path) -> Path:
+    shutil.copytree(honest.parent / "state" / "referee", tmp_path / "state" / "referee")
+    return Path(shutil.copytree(honest, tmp_path / "run"))
+
+
+def test_an_honest_run_is_ordered_by_all_three(run):
+    assert [entry.kind for entry in entries(run)][:3] == ["configuration", "terms", "beacon"]
+    terms, body = terms_of(run), entries(run)[2].body
+    assert terms.share is None
+    share = beacon.Share.parse(Signed.parse(body["share"]).message)
+    assert beacon.bound(share.share) == terms.share_sha256
+    assert share.beacon == beacon.beacon_value(Kept.parse(body["words"]), configuration_of(run))
+    found = audit(run)
+    assert found.choosers == (ALL,)
+    code, output = said(run, "--strict", *keys(run))
+    assert code == 0
+    assert "chosen by the referee, the curator and the beacon's witnesses together" in output
+
+
+def test_the_order_is_made_of_all_three(tmp_path):
+    """The newest layer's key holds the referee's secret, the curator's share, and the beacon, in that order."""
+    with drawn(tmp_path / "all") as bench:
+        run = carry(bench)
+        (cohort,) = bench.referee.store.cohorts()
+    body, published = entries(run)[2].body, next(iter(entries(run)[-1].body["order"].values()))
+    share = Signed.parse(body["share"]).message
+    assert cohort.seed == f"{published}+{share['share']}+{share['beacon']}"
+
+
+# Referee and curator together, against an honest witness -------------------------------------------------------------
+
+
+def test_a_witness_gives_one_word_for_the_beginning_of_a_run(run, tmp_path):
+    """Whoever has seen the word and does not like the order gets no second one, of this beginning or of another."""
+    witness = Near(tmp_path)
+    signer, agreed, held = identity_of(tmp_path), configuration_of(run), entries(run)
+    first = signed_checkpoint(signer, "run", agreed.fingerprint(), held[:2], 7)
+    word = witness.keep(first)
+    assert witness.keep(first) == word
+    assert witness.keep(signed_checkpoint(signer, "run", agreed.fingerprint(), held[:2], 8)) == word
+    for number in range(20):  # the curator signs other terms, bound to other shares, as often as the referee likes
+        other = append(held[0], "terms", {"terms": {"share_sha256": f"{number:064x}"}}, signer)
+        tried = signed_checkpoint(signer, "run", agreed.fingerprint(), [held[0], other], 7)
+        with pytest.raises(RolledBack, match="another history of the run"):
+            witness.keep(tried)
+
+
+@pytest.mark.parametrize("with_its_word", [True, False], ids=["with a word for it", "with the word for this one"])
+def test_a_referee_that_shows_the_word_of_another_beginning_is_caught(tmp_path, with_its_word):
+    """It had other terms witnessed, whose word it likes better, and the curator opens its share to that."""
+    with drawn(tmp_path / "all", count=1) as bench:
+        run = carry(bench)
+        signer, agreed, held = bench.referee.identity, configuration_of(run), entries(run)
+        forged = append(held[0], "terms", {"terms": {}}, signer)
+        checkpoint = signed_checkpoint(signer, "run", agreed.fingerprint(), [held[0], forged], 1)
+        witness = Near(tmp_path / "all" / "witness0")
+        witness.log = WitnessLog(tmp_path / "elsewhere", witness.identity)  # as if it had seen this beginning first
+        word = witness.keep(checkpoint) if with_its_word else Kept.parse(held[2].body["words"]).witnessed[0]
+        words = Kept(checkpoint=checkpoint, witnessed=(word,))
+        curator = bench._gate.curator.of["run"]._directory.identity  # type: ignore[attr-defined]
+    share = Signed.parse(held[2].body["share"]).message
+
+    def lie(bodies: Bodies) -> Bodies:
+        bodies[2][1]["words"] = words.wire()
+        if with_its_word:
+            value = beacon.beacon_value(words, agreed)
+            bodies[2][1]["share"] = curator.sign("share", {**share, "beacon": value}).wire()
+        return bodies
+
+    resign(tmp_path / "all", run, lie)
+    with pytest.raises(AuditFailed, match=r"about another beginning of the run|has signed another checkpoint"):
+        audit(run)
+
+
+def drop_beacon(bodies: Bodies) -> None:
+    del bodies[2]
+
+
+def forget_the_source(bodies: Bodies) -> None:
+    del bodies[0][1]["configuration"]["beacon"]
+
+
+def one_word_only(bodies: Bodies) -> None:
+    del bodies[2][1]["words"]["witnessed"][1]
+
+
+def a_word_of_its_own(bodies: Bodies) -> None:
+    """The referee plays one of the witnesses."""
+    words = bodies[2][1]["words"]
+    words["witnessed"][1] = Identity.create().sign("witnessed", words["witnessed"][1]["message"]).wire()
+
+
+def share_not_opened(bodies: Bodies) -> None:
+    del bodies[2][1]["share"]
+
+
+def beacon_after_a_message(bodies: Bodies) -> None:
+    bodies.insert(3, bodies.pop(2))
+
+
+def opens_another_secret(bodies: Bodies) -> None:
+    bodies[-1][1]["order"] = dict.fromkeys(bodies[-1][1]["order"], "f" * 64)
+
+
+LIES: dict[str, tuple[str, Callable[[Bodies], None]]] = {
+    "leaves the beacon out": ("names a beacon, and the transcript has another one or none", drop_beacon),
+    "forgets the source": ("terms are for another configuration", forget_the_source),
+    "takes one witness's word for two": ("not those of the witnesses", one_word_only),
+    "signs a word itself": ("not those of the witnesses", a_word_of_its_own),
+    "does not show the share": ("the curator's share is not opened", share_not_opened),
+    "has the beacon come later": ("does not belong here", beacon_after_a_message),
+    "opens another secret": ("not the one committed to", opens_another_secret),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LIES))
+def test_a_referee_that_changes_its_part_of_it_is_caught(run, tmp_path, name):
+    why, change = LIES[name]
+
+    def lie(bodies: Bodies) -> Bodies:
+        change(bodies)
+        return bodies
+
+    resign(tmp_path, run, lie)
+    with pytest.raises((AuditFailed, Forged), match=why):
+        audit(run)
+
+
+def test_a_curator_that_opens_another_share_than_it_was_bound_to_ends_the_run(tmp_path, monkeypatch):
+    """It knows the beacon by then, and the referee may have told it the secret: it would choose."""
+    with drawn(tmp_path / "all") as bench:
+        honest = bench._gate.curator.open_share
+
+        def chosen(signed: Signed) -> Signed:
+            opened = honest(signed)
+            curator = bench._gate.curator.of["run"]  # type: ignore[attr-defined]
+            return curator._directory.identity.sign("share", {**opened.message, "share": "0" * 64})
+
+        monkeypatch.setattr(bench._gate, "open_share", chosen)
+        bench.referee.create("run", RUN.wire(), None)
+        result = bench.referee.execute("run")
+        assert (result["status"], result["answer"], result["agents"]["asked"]) == ("failed", None, 0)
+        assert "another share than its terms are bound to" in result["reason"]
+        folder = [Entry.model_validate_json(line).kind for line in bench.referee.store.entries("run")]
+    assert folder == ["configuration", "terms", "result"]
+
+
+# Referee and witness together, against an honest curator -------------------------------------------------------------
+
+
+def test_a_curator_opens_its_share_to_one_beacon(tmp_path):
+    """Witnesses sign as many words as the referee likes; it knows the share once one has been shown."""
+    with drawn(tmp_path / "all", Equivocating, 1) as bench:
+        run = carry(bench)
+        agreed, body = configuration_of(run), entries(run)[2].body
+        curator, signer = bench._gate.curator, bench.referee.identity
+        kept = Kept.parse(body["words"])
+        again = beacon.Opening(run="run", digest=agreed.fingerprint(), words=kept)
+        assert curator.open_share(seal(signer, again)).wire() == body["share"]
+        liar = Equivocating(tmp_path / "all" / "witness0")
+        for number in range(5):
+            liar.words = 10 + number
+            other = kept.model_copy(update={"witnessed": (liar.keep(kept.checkpoint),)})
+            with pytest.raises(Conflict, match="opened to another beacon"):
+                curator.open_share(seal(signer, again.model_copy(update={"words": other})))
+
+        def lie(bodies: Bodies) -> Bodies:
+            bodies[2][1]["words"] = other.wire()
+            return bodies
+
+        resign(tmp_path / "all", run, lie)
+        with pytest.raises(AuditFailed, match="opened for another beacon"):
+            audit(run)
+
+
+def test_a_curator_opens_nothing_without_words_or_to_strangers(tmp_path):
+    with drawn(tmp_path / "all", count=1) as bench:
+        honest, asked = bench._gate.curator.open_share, []
+
+        def tried(signed: Signed) -> Signed:
+            asked.append(signed)
+            opening = beacon.Opening.parse(signed.message)
+            bare = opening.model_copy(update={"words": Kept(checkpoint=opening.words.checkpoint)})
+            with pytest.raises(Forged, match="one word of each witness"):
+                honest(seal(bench.referee.identity, bare))
+            twice = opening.words.model_copy(update={"witnessed": opening.words.witnessed * 2})
+            with pytest.raises(Forged, match="one word of each witness"):
+                honest(seal(bench.referee.identity, opening.model_copy(update={"words": twice})))
+            with pytest.raises(Forged):
+                honest(seal(Identity.create(), opening))
+            return honest(signed)
+
+        bench._gate.open_share = tried  # type: ignore[method-assign]
+        assert audit(carry(bench)).choosers == (ALL,)
+        assert len(asked) == 1
+
+
+def test_the_share_stays_closed_until_the_word_is_there(tmp_path):
+    """What the referee and the witnesses have before the word of a run: the terms, which hold a hash."""
+    with drawn(tmp_path / "all") as bench:
+        shown: list[dict[str, Any]] = []
+        honest = bench._gate.curator.open_run
+
+        def noting(signed: Signed) -> Signed:
+            terms = honest(signed)
+            shown.append(terms.message)
+            return terms
+
+        bench._gate.open_run = noting  # type: ignore[method-assign]
+        run = carry(bench)
+    share = Signed.parse(entries(run)[2].body["share"]).message["share"]
+    assert share not in json.dumps(shown)
+
+
+# Crashes, and runs beside each other ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the curator has it", "before the referee has it"])
+def test_a_run_that_was_cut_off_at_its_beacon_goes_on_with_the_same_one(tmp_path, before):
+    with drawn(tmp_path / "all") as bench:
+        honest = bench._gate.curator.open_share
+        asked: list[Signed] = []
+
+        def cut(signed: Signed) -> Signed:
+            asked.append(signed)
+            if not before:
+                honest(signed)
+            raise Halted
+
+        bench._gate.open_share = cut  # type: ignore[method-assign]
+        bench.referee.create("run", RUN.wire(), None)
+        with pytest.raises(Halted):
+            bench.referee.execute("run")
+        bench._gate.open_share = honest  # type: ignore[method-assign]
+        run = carry(bench)
+    assert audit(run).choosers == (ALL,)
+    assert entries(run)[2].body["words"] == asked[0].message["words"]
+
+
+def test_the_next_run_has_a_beacon_of_its_own(tmp_path):
+    with drawn(tmp_path / "all") as bench:
+        first, second = carry(bench), carry(bench, "second")
+    assert audit(first).choosers == audit(second).choosers == (ALL,)
+    one, two = (
+        beacon.beacon_value(Kept.parse(entries(r)[2].body["words"]), configuration_of(r)) for r in (first, second)
+    )
+    assert one != two
+
+
+def test_a_run_with_a_public_seed_has_no_beacon(tmp_path):
+    """For simulated people the order is public anyway; the run is the same in every deployment."""
+    folder = tmp_path / "witness"
+    folder.mkdir()
+    with Bench(tmp_path / "state", watching=[Near(folder)], beacon=True) as bench:
+        bench.run()
+        kinds = [Entry.model_validate_json(line).kind for line in bench.referee.store.entries("run")]
+    assert "beacon" not in kinds
+
+
+def test_a_referee_that_begins_again_until_it_likes_the_order_is_seen_by_the_witness(tmp_path):
+    """With a curator that plays along it may begin as often as it likes: each beginning is at the witness, by name."""
+    with drawn(tmp_path / "all", count=1) as bench:
+
+        def dislikes(signed: Signed) -> Signed:
+            raise PolicyRefused("not this order")
+
+        honest, bench._gate.perform = bench._gate.perform, dislikes  # type: ignore[method-assign]
+        for number in range(3):
+            bench.referee.create(f"try{number}", RUN.wire(), None)
+            assert bench.referee.execute(f"try{number}")["agents"]["asked"] == 0
+        bench._gate.perform = honest  # type: ignore[method-assign]
+        run = carry(bench, "liked")
+        referee = bench.referee.identity.public
+    seen = Near(tmp_path / "all" / "witness0").log.runs(referee, "", 100)
+    with served(witness_app(tmp_path / "all" / "witness0", "witness-token")) as url:
+        code, output = said(run, "--witness", url)
+    assert code == 0
+    assert [each.run for each in seen] == ["liked", "try0", "try1", "try2"]
+    assert "the witness has seen 3 other runs of this referee (try0, try1, try2)" in output

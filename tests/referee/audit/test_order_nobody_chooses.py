@@ -1,0 +1,315 @@
+"""Nobody chooses the order in which agents are asked: parties that try, and what one run tells of another's order."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.core.errors import AuditFailed, BudgetExceeded
+from common.wire import messages
+from common.wire.identity import Signed
+from common.wire.transcript import Entry
+from curator.sample.placement import open_sample
+from curator.service.curator import Curator
+from referee.audit.audit import Audit, audit
+from referee.collection import layers
+from referee.collection.batches import Batch, form_batch
+from referee.collection.order import Order, commitment
+from referee.collection.roster import Roster
+from referee.runs import execution, ordering
+from referee.runs.ordering import BEFORE, BOTH, REFEREE
+from tests.referee.audit.signing import Bodies, identity_of, resign
+from tests.referee.audit.test_what_remains import audit_terms_key, said
+from tests.support import Bench, Curators, Halted, leave_folder, seal, tiny
+
+RUN = tiny("agents.count=1200", "agents.batch=400")
+
+
+def with_a_secret(folder: Path) -> Curator:
+    """Open a curator with a secret of its own, and no public seed."""
+    return Curator(tiny(), open_sample(tiny(), folder, 1, lambda text: None), folder)
+
+
+@contextmanager
+def secret(folder: Path) -> Iterator[Bench]:
+    """A referee with 4,800 hosted people, whose runs have no public seed."""
+    curators = Curators(folder / "curators", with_a_secret)
+    try:
+        with Bench(folder / "state", tiny("agents.count=4800"), curator=lambda own: curators) as bench:
+            yield bench
+    finally:
+        curators.close()
+
+
+def carry(bench: Bench, name: str = "run") -> Path:
+    """Carry a run to its end; return its folder."""
+    bench.referee.create(name, RUN.wire(), None)
+    assert bench.referee.execute(name)["answer"] is not None
+    return leave_folder(bench.folder.parent / name, RUN, 1, bench.finished(name))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The folder of a run whose referee and curator are honest."""
+    with secret(tmp_path) as bench:
+        return carry(bench)
+
+
+def entries(run: Path) -> list[Entry]:
+    return [Entry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
+
+
+def asked(bench: Bench, name: str) -> list[int]:
+    """Return the agents that a run asked, in the order in which it took them."""
+    cohorts = {cohort.first: cohort for cohort in bench.referee.store.cohorts()}
+    batches = [form_batch(q.parts, cohorts.__getitem__, Roster([])) for q in bench.referee.store.questions(name)]
+    return [int(agent) for batch in batches if isinstance(batch, Batch) for agent in batch.members]
+
+
+def keys(run: Path) -> tuple[object, ...]:
+    return ("--referee-key", identity_of(run.parent).public, "--curator-key", audit_terms_key(run))
+
+
+# Who chooses --------------------------------------------------------------------------------------------------------
+
+
+def test_an_honest_run_is_ordered_by_both_together(run):
+    found = audit(run)
+    assert isinstance(found, Audit)
+    assert found.choosers == (BOTH,)
+    code, output = said(run, "--strict", *keys(run))
+    assert code == 0
+    assert "the order in which agents were asked was chosen by the referee and the curator together" in output
+    terms = messages.Terms.parse(Signed.parse(entries(run)[1].body["terms"]).message)
+    assert terms.share is not None
+    (published,) = entries(run)[-1].body["order"].values()
+    assert terms.share not in published  # the referee opens its own part alone
+    promised = messages.Configuration.parse(entries(run)[0].body["configuration"]).order[0]
+    assert commitment(published) == promised.sha256
+
+
+def test_a_referee_that_leaves_out_the_curators_share_is_caught(tmp_path, monkeypatch):
+    monkeypatch.setattr(execution, "shares_in", lambda *a: {})
+    with secret(tmp_path) as bench:
+        run = carry(bench)
+    with pytest.raises(AuditFailed, match=r"asked something else|did not sign|was not asked"):
+        audit(run)
+
+
+def test_a_referee_that_takes_another_share_is_caught(tmp_path, monkeypatch):
+    honest = ordering.shares_in
+    monkeypatch.setattr(
+        execution, "shares_in", lambda agreed, cohorts, share: honest(agreed, cohorts, ordering.Given("0" * 64))
+    )
+    with secret(tmp_path) as bench:
+        run = carry(bench)
+    with pytest.raises(AuditFailed, match=r"not the one committed to|asked something else|did not sign"):
+        audit(run)
+
+
+def test_a_referee_that_says_its_order_is_anothers_passes_no_strict_audit(tmp_path, monkeypatch):
+    honest = ordering.orders_of
+
+    def shared(*a: Any) -> ordering.Orders:
+        found = honest(*a)
+        return found._replace(commitments=tuple(c.model_copy(update={"shared": True}) for c in found.commitments))
+
+    monkeypatch.setattr(execution, "orders_of", shared)
+    with secret(tmp_path) as bench:
+        run = carry(bench)
+    assert audit(run).choosers == (BEFORE,)
+    code, output = said(run)
+    assert code == 0
+    assert "chosen by an earlier run" in output
+    code, output = said(run, "--strict", *keys(run))
+    assert code == 1
+    assert "a strict audit takes" in " ".join(output.split())
+
+
+def test_a_referee_cannot_try_secrets_until_it_likes_the_order(tmp_path):
+    """It was bound before it saw the share, and the curator answers one configuration: with another there is no run."""
+    with secret(tmp_path) as bench:
+        run = carry(bench)
+        agreed = messages.Configuration.parse(entries(run)[0].body["configuration"])
+        curator, again = bench._gate.curator, seal(bench.referee.identity, agreed)
+        first = messages.Terms.parse(curator.open_run(again).message)
+        assert first.share == messages.Terms.parse(curator.open_run(again).message).share
+        for number in range(20):
+            tried = agreed.order[0].model_copy(update={"sha256": commitment(f"secret {number}")})
+            other = agreed.model_copy(update={"order": (tried,)})
+            with pytest.raises(BudgetExceeded, match="belongs to run 'run'"):
+                curator.open_run(seal(bench.referee.identity, other))
+
+
+def wrong(body: dict[str, Any]) -> None:
+    body["order"] = dict.fromkeys(body["order"], "f" * 64)
+
+
+def final(bodies: Bodies) -> None:
+    share = bodies[1][1]["terms"]["message"]["share"]
+    bodies[-1][1]["order"] = {first: f"{seed}+{share}" for first, seed in bodies[-1][1]["order"].items()}
+
+
+def committed_afterwards(bodies: Bodies) -> None:
+    """Commit to another secret, once the share is known."""
+    bodies[0][1]["configuration"]["order"][0]["sha256"] = commitment("f" * 64)
+    wrong(bodies[-1][1])
+
+
+def not_opened(bodies: Bodies) -> None:
+    bodies[-1][1]["order"] = {}
+
+
+def other_share(bodies: Bodies) -> None:
+    bodies[1][1]["terms"]["message"]["share"] = "0" * 64
+
+
+def no_share(bodies: Bodies) -> None:
+    del bodies[1][1]["terms"]["message"]["share"]
+
+
+def share_after_the_questions(bodies: Bodies) -> None:
+    bodies.insert(3, bodies.pop(1))
+
+
+def no_seed_at_all(bodies: Bodies) -> None:
+    bodies[0][1]["configuration"]["order"][0]["sha256"] = commitment("a/b")
+    bodies[-1][1]["order"] = dict.fromkeys(bodies[-1][1]["order"], "a/b")
+
+
+OPENINGS: dict[str, tuple[str, Any]] = {
+    "opens another secret": ("not the one committed to", lambda bodies: wrong(bodies[-1][1])),
+    "opens with the share": ("not the one committed to", final),
+    "commits when it knows the share": ("terms are for another configuration", committed_afterwards),
+    "opens nothing": ("whose seed was not published", not_opened),
+    "changes the share": ("does not verify", other_share),
+    "hides the share": ("does not verify", no_share),
+    "has the share come after the first messages": ("does not belong here", share_after_the_questions),
+    "opens what is no seed": ("terms are for another configuration", no_seed_at_all),
+}
+
+
+def test_openings_that_are_wrong_or_out_of_order_are_caught(run, tmp_path):
+    kept = (run / "transcript.jsonl").read_bytes()
+    for name, (why, change) in OPENINGS.items():
+
+        def lie(bodies: Bodies, change: Any = change) -> Bodies:
+            change(bodies)
+            return bodies
+
+        (run / "transcript.jsonl").write_bytes(kept)
+        resign(tmp_path, run, lie)
+        with pytest.raises(AuditFailed) as failed:
+            audit(run)
+        assert re.search(why, str(failed.value)), name
+
+
+def test_a_public_seed_is_the_referees_alone(undisturbed):
+    assert audit(undisturbed[0] / "run").choosers == (REFEREE,)
+
+
+# What one run tells of another --------------------------------------------------------------------------------------
+
+
+def test_the_transcript_of_one_run_tells_nothing_of_the_next_ones_order(tmp_path):
+    with secret(tmp_path) as bench:
+        first = carry(bench)
+        one = asked(bench, "run")
+        told = (first / "transcript.jsonl").read_text()
+        second = carry(bench, "second")
+        two = asked(bench, "second")
+        assert asked(bench, "run") == one
+        whole = bench.referee.store.cohorts()[0].seed
+    assert audit(first).choosers == audit(second).choosers == (BOTH,)
+    assert not set(one) & set(two)
+    # The secret of the second run's layer is not in the first one's transcript, and with what is there its agents
+    # come in another order: of the hundreds of places, those where both agree are as many as by chance.
+    newest = layers.read(whole)[-1]
+    secret_of_second, share = newest.key.split("+")
+    assert secret_of_second not in told
+    assert share not in told
+    below = Order(layers.write(layers.read(whole)[:-1]), 4800).slice(len(one), len(two))
+    assert int(np.sum(below == np.array(two))) <= 8  # about one in 3,600 places
+    both = len(set(below.tolist()) & set(two))
+    left, n = 4800 - len(one), len(two)
+    mean, deviation = n * n / left, (n * n / left * (1 - n / left)) ** 0.5
+    assert abs(both - mean) < 5 * deviation  # nor does it tell who is among them
+
+
+def test_only_seeds_that_were_used_are_published(tmp_path):
+    """A run that ends before it asks anybody publishes none, and the next one puts its own in the place."""
+    with secret(tmp_path) as bench:
+        gate = bench._gate
+
+        def refuses(signed: Signed) -> Signed:
+            raise BudgetExceeded("no", spent=1, requested=1, budget=1)
+
+        honest, gate.open_run = gate.open_run, refuses  # type: ignore[method-assign]
+        bench.referee.create("refused", RUN.wire(), None)
+        assert bench.referee.execute("refused")["status"] == "refused"
+        unused = bench.referee.store.cohorts()[0].seed
+        folder = leave_folder(tmp_path / "refused", RUN, 1, bench.finished("refused"))
+        gate.open_run = honest  # type: ignore[method-assign]
+        run = carry(bench)
+        used = bench.referee.store.cohorts()[0].seed
+    assert entries(folder)[-1].body["order"] == {}
+    assert audit(folder).choosers == ()
+    assert unused not in (folder / "transcript.jsonl").read_text()
+    assert unused not in used
+    assert audit(run).choosers == (BOTH,)
+    assert json.loads((run / "result.json").read_text())["status"] != "refused"
+
+
+def test_a_run_beside_another_goes_on_in_its_order_and_says_so(tmp_path):
+    """The first one is cut off between two of its questions; the second one runs meanwhile; none is asked twice."""
+    with secret(tmp_path) as bench:
+        bench.referee.create("first", RUN.wire(), None)
+
+        def halt() -> None:
+            raise Halted
+
+        bench.meanwhile(lambda: None)
+        bench.meanwhile(lambda: None)
+        bench.meanwhile(halt)
+        with pytest.raises(Halted):
+            bench.referee.execute("first")
+        bench.hooks.clear()
+        assert bench.referee.store.run("first").result is None
+        second = carry(bench, "second")
+        first = carry(bench, "first")
+        both = asked(bench, "first") + asked(bench, "second")
+    assert len(set(both)) == len(both)
+    assert audit(first).choosers == (BOTH,)
+    assert audit(second).choosers == (BEFORE,)
+    promised = messages.Configuration.parse(entries(second)[0].body["configuration"]).order[0]
+    assert promised.shared
+    assert "second" in audit(first).others
+
+
+def test_a_run_begins_only_once_no_other_may_still_change_its_order(tmp_path):
+    """The first one has no terms yet: its curator's share would change the order of both."""
+    with secret(tmp_path) as bench:
+        gate = bench._gate
+
+        def stops(signed: Signed) -> Signed:
+            raise Halted
+
+        honest, gate.open_run = gate.open_run, stops  # type: ignore[method-assign]
+        for name in ("first", "second"):
+            bench.referee.create(name, RUN.wire(), None)
+        with pytest.raises(Halted):
+            bench.referee.execute("first")
+        gate.open_run = honest  # type: ignore[method-assign]
+        bench.meanwhile(lambda: stops(None))
+        with pytest.raises(Halted):
+            bench.referee.execute("second")
+        assert bench.referee.store.run("second").configuration is None
+        assert audit(carry(bench, "first")).choosers == (BOTH,)
+        assert audit(carry(bench, "second")).choosers == (BOTH,)

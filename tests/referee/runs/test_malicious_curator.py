@@ -1,0 +1,333 @@
+"""A curator that cheats, over the referee's own code: how the run ends, what agents spend, what the audit says.
+
+Whatever such a curator signs, it signs with the key that agreed to the run.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.core.errors import AuditFailed, BadMessage, Conflict, PeerMisbehaved
+from common.scenario.resolved import ResolvedScenario
+from common.wire.identity import Identity, Signed
+from curator.service.curator import Curator
+from referee.audit.audit import audit
+from referee.runs import patience
+from referee.service.client import CuratorClient
+from referee.view.show import audit_lines
+from tests.support import Bench, leave_folder, tiny
+
+Change = Callable[[dict[str, Any]], object]
+
+
+class Cheating:
+    """A curator that changes what it releases before it signs; ``kind``: of which of its messages."""
+
+    def __init__(self, curator: Curator, change: Change, kind: str = "release") -> None:
+        self.curator, self.change, self.kind = curator, change, kind
+        self.identity: Identity = curator._directory.identity
+        self.asked = 0
+
+    def open_run(self, signed: Signed) -> Signed:
+        return self._changed(self.curator.open_run(signed))
+
+    def open_share(self, signed: Signed) -> Signed:
+        return self._changed(self.curator.open_share(signed))
+
+    def perform(self, signed: Signed) -> Signed:
+        self.asked += 1
+        return self._changed(self.curator.perform(signed))
+
+    def acknowledge(self, signed: Signed) -> None:
+        self.curator.acknowledge(signed)
+
+    def _changed(self, reply: Signed) -> Signed:
+        if reply.kind != self.kind:
+            return reply
+        message = {**reply.message}
+        self.change(message)
+        try:
+            return self.identity.sign(reply.kind, message)
+        except BadMessage:  # what has no canonical form cannot be signed, but it can be sent
+            return Signed.model_construct(kind=reply.kind, message=message, key=reply.key, signature="0" * 128)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "DOUBT", 0.0)
+
+
+def cheated(
+    folder: Path, change: Change, kind: str = "release", chosen: ResolvedScenario | None = None
+) -> tuple[dict[str, Any], Path]:
+    """Run with such a curator; return the result and the run folder."""
+    with Bench(folder / "bench", chosen or tiny(), curator=lambda own: Cheating(own, change, kind)) as bench:
+        result = bench.run()
+        asked = bench.referee.store.asked("run")
+        run = leave_folder(folder / "run", bench.chosen, 1, bench.finished())
+    assert (result["answer"], asked, result["agents"]["answered"]) == (None, 0, 0), "agents have spent something"
+    return result, run
+
+
+def gives(**hypothesis: Any) -> Change:
+    return lambda release: release.update(result={**release["result"], "hypothesis": hypothesis})
+
+
+STUMPS = tiny(
+    'curator.learner={"name": "exponential", "hypotheses": "stumps", "draws": 500, "epsilon": 1.0, "cells": 5}'
+)
+HYPOTHESES: dict[str, tuple[str, Change, ResolvedScenario | None]] = {
+    "over more features than people have": (
+        "over 9 features",
+        gives(kind="linear", weights=[0.1] * 9, threshold=0.0),
+        None,
+    ),
+    "with a weight that is not finite": (
+        "not a finite JSON value",
+        gives(kind="linear", weights=[math.inf] + [0.0] * 7, threshold=0.0),
+        None,
+    ),
+    "that is huge": ("at most", gives(kind="linear", weights=[0.1] * ((1 << 16) + 1), threshold=0.0), None),
+    "of a kind that nobody knows": ("nothing acceptable", gives(kind="oracle", secret="x"), None),
+    "of another kind than its learner's": ("cannot give", gives(kind="constant", label=1), None),
+    "outside its finite class, in between": (
+        "cannot give",
+        gives(kind="stump", feature=0, threshold=0.3, sign=1),
+        STUMPS,
+    ),
+    "outside its finite class, of another kind": (
+        "cannot give",
+        gives(kind="linear", weights=[0.1] * 8, threshold=0.0),
+        STUMPS,
+    ),
+    "that is none": ("nothing acceptable", lambda release: release.update(result={"hypothesis": None}), None),
+    "of another operation": ("nothing acceptable", lambda release: release.update(result={"feature": 1}), None),
+}
+
+
+def some(names: Iterable[str], first: int) -> list[Any]:
+    """Return parameters: the first ones, and those that the thorough tests try."""
+    return [pytest.param(name, marks=pytest.mark.thorough if at >= first else ()) for at, name in enumerate(names)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", some(sorted(HYPOTHESES), 4))
+def test_a_hypothesis_outside_its_class_ends_the_run_before_anybody_is_asked_about_it(tmp_path, name):
+    why, change, chosen = HYPOTHESES[name]
+    result, _ = cheated(tmp_path, change, chosen=chosen)
+    assert result["status"] in ("failed", "refused")
+    assert why in result["reason"]
+
+
+@pytest.mark.slow
+def test_the_audit_says_that_it_was_the_curator_who_ended_the_run(tmp_path):
+    result, run = cheated(tmp_path, HYPOTHESES["of another kind than its learner's"][1])
+    assert result["status"] == "failed"
+    found = audit(run)
+    assert (found.status, found.operations) == ("failed", 1)
+    lines = "\n".join(audit_lines(found))
+    assert "the run ended by the curator, which signed what this run does not take" in lines
+    assert "of kind 'constant' that its learner 'sgd', with the settings of the scenario, cannot give" in lines
+
+
+@pytest.mark.slow
+def test_a_referee_cannot_go_on_with_a_hypothesis_outside_the_class(tmp_path, monkeypatch):
+    """Referee and curator together: the run goes on in spite of it, and the audit does not."""
+    monkeypatch.setattr("referee.protocols.quorum.check_learned", lambda *parts: None)
+    change = gives(kind="constant", label=1)
+    with Bench(tmp_path / "bench", curator=lambda own: Cheating(own, change)) as bench:
+        assert bench.run()["agents"]["answered"] > 0
+        run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+    monkeypatch.undo()
+    with pytest.raises(AuditFailed, match="cannot give"):
+        audit(run)
+
+
+# What answers another request, or another run -------------------------------------------------------------------------
+
+
+def from_its_beginning(release: dict[str, Any]) -> None:
+    release["ledger"]["head"]["entries"] = 1
+
+
+OTHERS: dict[str, tuple[str, Change, str]] = {
+    "another operation's number": ("does not answer", lambda m: m.update(operation_id="7"), "release"),
+    "another request": ("does not answer", lambda m: m.update(request="0" * 64), "release"),
+    "another run": ("does not answer", lambda m: m.update(run="earlier"), "release"),
+    "another configuration": ("does not answer", lambda m: m.update(digest="0" * 64), "release"),
+    "another head of its ledger": ("ledger", lambda m: m["ledger"]["head"].update(hash="0" * 64), "release"),
+    "a shorter ledger": ("ledger", from_its_beginning, "release"),
+    "terms of another configuration": ("another configuration", lambda m: m.update(digest="0" * 64), "terms"),
+    "terms for more people": ("not those of the scenario", lambda m: m.update(n=m["n"] + 1), "terms"),
+    "terms with a smaller guarantee": (
+        "not those of the scenario",
+        lambda m: m["guarantee"].update(epsilon=m["guarantee"]["epsilon"] / 2),
+        "terms",
+    ),
+    "a share that is bound where there is no beacon": ("bound to", lambda m: m.update(share_sha256="0" * 64), "terms"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", some(sorted(OTHERS), 4))
+def test_what_answers_something_else_ends_the_run_and_costs_agents_nothing(tmp_path, name):
+    why, change, kind = OTHERS[name]
+    result, run = cheated(tmp_path, change, kind)
+    assert result["status"] == "failed"
+    assert why in result["reason"]
+    assert audit(run).status == "failed"
+
+
+@pytest.mark.slow
+def test_a_release_of_an_earlier_run_is_no_answer_in_this_one(tmp_path):
+    """The same curator key, state put back, the same operation: the configuration is another one."""
+    kept: list[Signed] = []
+    with Bench(tmp_path / "first") as first:
+        honest = first._gate.curator.perform
+
+        def keeping(signed: Signed) -> Signed:
+            kept.append(honest(signed))
+            return kept[-1]
+
+        first._gate.perform = keeping  # type: ignore[method-assign]
+        first.run()
+    with Bench(tmp_path / "second") as second:
+        second._gate.perform = lambda signed: kept[0]  # type: ignore[method-assign]
+        result = second.run()
+    assert (result["status"], result["answer"], result["agents"]["asked"]) == ("failed", None, 0)
+
+
+@pytest.mark.slow
+def test_two_releases_for_one_operation_are_two_heads_of_one_ledger(tmp_path):
+    """A curator that equivocates: the referee keeps the first one; what follows the second does not extend it."""
+
+    class Twice(Cheating):
+        def perform(self, signed: Signed) -> Signed:
+            release = self.curator.perform(signed)
+            if self.asked:
+                other = {**release.message, "ledger": {**release.message["ledger"], "links": []}}
+                return self.identity.sign("release", other)
+            self.asked += 1
+            return release
+
+    with Bench(tmp_path / "bench", curator=lambda own: Twice(own, lambda m: None)) as bench:
+        result = bench.run()
+        run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+        with pytest.raises(Conflict):  # an honest one gives one release for an operation's number
+            bench.perform(0, {"kind": "learn", "round": 2})
+    assert result["status"] == "failed"
+    assert "ledger" in result["reason"]
+    assert audit(run).operations == 1
+
+
+# Stalls ---------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def listening(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Serve every connection with ``answer``, on loopback, until the end."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken: list[socket.socket] = []
+
+        def accept() -> None:
+            while True:
+                try:
+                    taken.append(server.accept()[0])
+                except OSError:
+                    return
+                threading.Thread(target=quietly, args=(taken[-1],), daemon=True).start()
+
+        def quietly(connection: socket.socket) -> None:
+            with suppress(OSError):
+                answer(connection)
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            for connection in taken:
+                connection.close()
+
+
+def never(connection: socket.socket) -> None:
+    connection.recv(1 << 16)
+    time.sleep(600)
+
+
+def at_work(connection: socket.socket) -> None:
+    while connection.recv(1 << 16):
+        connection.sendall(b"HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\n{}")
+
+
+def a_byte_at_a_time(connection: socket.socket) -> None:
+    connection.recv(1 << 16)
+    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+    for _ in range(6000):
+        connection.sendall(b" ")
+        time.sleep(0.1)
+
+
+def a_header_at_a_time(connection: socket.socket) -> None:
+    connection.recv(1 << 16)
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    for number in range(6000):
+        connection.sendall(b"x-%d: y\r\n" % number)
+        time.sleep(0.1)
+
+
+STALLS = {"nothing": never, "still at work": at_work, "slow": a_byte_at_a_time, "slow header": a_header_at_a_time}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(STALLS))
+def test_a_curator_that_stalls_ends_the_run_when_the_declared_patience_does(tmp_path, name, monkeypatch):
+    monkeypatch.setattr(patience, "LOOK", 0.05)
+    with listening(STALLS[name]) as url, Bench(tmp_path) as bench:
+        bench._gate.curator = client = CuratorClient(url, patience=600.0)
+        bench.referee._curator, bench.referee._curator_patience = client, 0.3
+        result = bench.run()
+    assert (result["status"], result["answer"], result["agents"]["asked"]) == ("failed", None, 0)
+    assert "has not answered for 0 s, the patience" in result["reason"]
+
+
+@pytest.mark.slow
+def test_a_run_whose_curator_stalls_is_cancelled_at_the_operators_word(tmp_path, monkeypatch):
+    monkeypatch.setattr(patience, "LOOK", 0.05)
+    with listening(at_work) as url, Bench(tmp_path) as bench:
+        bench.referee._curator = CuratorClient(url, patience=600.0)
+        bench.referee.create("run", bench.chosen.wire(), 1)
+        threading.Timer(0.3, lambda: bench.referee.store.cancel("run")).start()
+        result = bench.referee.execute("run")
+    assert result["status"] == "cancelled"
+    assert "no agent was asked" in result["reason"]
+
+
+@pytest.mark.slow
+def test_an_answer_larger_than_any_release_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(CuratorClient, "most", 1 << 16)
+    sent = 0
+
+    def endless(connection: socket.socket) -> None:
+        nonlocal sent
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        while True:
+            connection.sendall(b"400\r\n" + b" " * 1024 + b"\r\n")
+            sent += 1024
+
+    with listening(endless) as url:
+        client = CuratorClient(url, patience=5.0)
+        with pytest.raises(PeerMisbehaved, match="answers with more than"):
+            client.open_run(Identity.create().sign("configuration", {"run": "run"}))
+        client.close()
+    assert sent < 64 << 20

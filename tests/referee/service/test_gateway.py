@@ -1,0 +1,298 @@
+"""The referee's gateway and a relay before it: what passes, what does not, and what each of the two is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from common.core.errors import BadMessage, Forged, NotFound, RelayUntrusted, Unauthorized
+from common.service.app import Service
+from common.service.oblivious.places import (
+    GATEWAY,
+    KEY_PROBLEM,
+    RELAY,
+    REQUEST_BYTES,
+    RESPONSE_BYTES,
+    SIGNED_KEYS,
+)
+from common.service.oblivious.relay import relay_app
+from common.service.oblivious.transport import ThroughRelay
+from common.wire import messages
+from common.wire.identity import Identity, Signed
+from common.wire.oblivious.binary_http import InnerRequest, InnerResponse
+from common.wire.oblivious.encapsulation import KEYS_TYPE, REQUEST_TYPE, RESPONSE_TYPE, GatewayKey, encapsulate
+from common.wire.oblivious.keys import KeyConfiguration, decode_list, verified_keys
+from local_agent.client import RelayedClient
+from referee.service import agents_edge
+from referee.service.app import referee_app
+from referee.service.runner import Runner
+from tests import relayed
+from tests.relayed import NOWHERE, InProcess, Recording, relay_before
+from tests.support import TOKEN, Bench, seal
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with Bench(tmp_path_factory.mktemp("gateway")) as parties:
+        parties.referee.allow("operator", TOKEN)
+        parties.run()
+        yield parties
+
+
+@pytest.fixture(scope="module")
+def shared(bench: Bench) -> FastAPI:
+    """Return an app for tests whose requests wait for nothing: what waits belongs to one loop."""
+    return referee_app(bench.referee, Runner(bench.referee))
+
+
+@pytest.fixture
+def app(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
+    monkeypatch.setattr(agents_edge, "HOLD", 0.01)
+    return referee_app(bench.referee, Runner(bench.referee))
+
+
+@pytest.fixture
+def through(bench: Bench) -> Iterator[Callable[[Service], RelayedClient]]:
+    """Return how an agent asks through a relay."""
+    with ExitStack() as opened:
+
+        def asks(relay: Service) -> RelayedClient:
+            way = InProcess(relay)
+            return opened.enter_context(closing(RelayedClient(NOWHERE, bench.referee.identity.public, carrier=way)))
+
+        yield asks
+
+
+@pytest.fixture
+def agent(through: Callable[[Service], RelayedClient], app: FastAPI) -> RelayedClient:
+    return through(relay_before(app))
+
+
+class Direct:
+    """Dials the gateway itself, as a relay does."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.http = httpx.Client(base_url="http://referee.invalid", transport=InProcess(app))
+        self.keys = self.http.get(SIGNED_KEYS)
+        self.configuration = verified_keys(Signed.model_validate_json(self.keys.content), self.keys.json()["key"])
+
+    def post(self, body: bytes, kind: str = REQUEST_TYPE) -> httpx.Response:
+        return self.http.post(GATEWAY, content=body, headers={"Content-Type": kind})
+
+    def ask(self, raw: bytes) -> InnerResponse:
+        sent, exchange = encapsulate(self.configuration, raw)
+        response = self.post(sent)
+        assert (response.status_code, response.headers["content-type"]) == (200, RESPONSE_TYPE)
+        assert len(response.content) % RESPONSE_BYTES == 0
+        return InnerResponse.decode(exchange.open(response.content))
+
+
+@pytest.fixture
+def direct(shared: FastAPI) -> Iterator[Direct]:
+    found = Direct(shared)
+    with closing(found.http):
+        yield found
+
+
+def test_keys_stand_at_the_well_known_place_and_are_the_signed_ones(bench, direct):
+    found = direct.http.get(GATEWAY)
+    assert found.headers["content-type"] == KEYS_TYPE
+    assert decode_list(found.content) == [direct.configuration]
+    assert verified_keys(Signed.model_validate_json(direct.keys.content), bench.referee.identity.public)
+    with pytest.raises(Forged):
+        verified_keys(Signed.model_validate_json(direct.keys.content), Identity.create().public)
+
+
+def test_all_that_an_individual_asks_passes_the_relay(bench, agent):
+    assert agent.key() == bench.referee.identity.public
+    person = Identity.create()
+    enrolment = seal(person, messages.Enrolment(agents=1))
+    enrolled = agent.enrol(enrolment, TOKEN)
+    assert enrolled.message["participant"] == person.public
+    assert agent.enrol(enrolment, TOKEN).message == enrolled.message  # the same again is the same
+    assert agent.poll(seal(person, messages.Poll(participant=person.public))) is None
+    assert agent.configuration("run") == bench.referee.configuration("run")
+    with pytest.raises(Unauthorized, match="the referee behind the relay at"):
+        agent.enrol(seal(Identity.create(), messages.Enrolment(agents=1)), "another-token")
+    with pytest.raises(NotFound):
+        agent.configuration("none")
+
+
+OUTSIDE = [
+    ("GET", "/v1/runs"),
+    ("GET", "/v1/runs/run"),
+    ("PUT", "/v1/runs/another"),
+    ("PUT", "/v1/runs/run/cancellation"),
+    ("GET", "/v1/runs/run/standing"),
+    ("GET", "/v1/runs/run/transcript"),
+    ("GET", "/v1/runs/run/checkpoints"),
+    ("GET", "/v1/runs/run/reports/1"),
+    ("GET", "/v1/runs/run/participants"),
+    ("GET", "/v1/metrics"),
+    ("GET", "/v1/health"),
+    ("GET", "/openapi.json"),
+    ("POST", "/v1/report-batches"),
+    ("PUT", "/v1/packed-reports/" + "0" * 32),
+    ("POST", GATEWAY),
+    ("GET", "/v1/runs/../runs/run/configuration"),
+    ("GET", "/v1/runs/run/configuration?x=/transcript"),
+    ("GET", "/v1/referee/"),
+    ("GET", "http://elsewhere.invalid/v1/referee"),
+    ("POST", "/v1/referee"),
+    ("CONNECT", "/v1/referee"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), OUTSIDE)
+def test_nothing_but_what_individuals_ask_is_behind_the_gateway(direct, method, path):
+    """With the operator's token, which would open all of it to who asks directly."""
+    token = ((b"authorization", f"Bearer {TOKEN}".encode()),)
+    found = direct.ask(InnerRequest(method.encode(), path.encode(), token).encode())
+    assert (found.status, dict(found.fields)[b"content-type"]) == (404, b"application/problem+json")
+    assert json.loads(found.content)["detail"] == "there is no such thing behind this gateway"
+
+
+def test_what_is_wrong_inside_is_said_inside(direct):
+    assert direct.ask(b"").status == 422
+    assert direct.ask(b"\x02\x03GET").status == 422
+    assert direct.ask(InnerRequest(b"POST", b"/v1/polls", content=b"nonsense").encode()).status == 422
+    too_large = InnerRequest(b"POST", b"/v1/polls", ((b"content-length", b"1"),), bytes(3000)).encode()
+    assert direct.ask(too_large).status == 422  # a length that is said inside counts for nothing
+    skewed = InnerRequest(b"GET", b"/v1/referee", ((b"tandem-protocol", b"99 tandem/9"),)).encode()
+    assert direct.ask(skewed).status == 409
+
+
+def test_what_cannot_be_opened_is_refused_outside_and_never_a_fault(direct):
+    sent, _ = encapsulate(direct.configuration, b"request")
+    other = GatewayKey.derived(b"another " * 4).configuration
+    same_name = KeyConfiguration(direct.configuration.identifier, other.public)
+    bodies = [b"", b"\x00", sent[:7], sent[:40], sent[:-1], relayed.changed(sent), bytes(REQUEST_BYTES), b"{}"]
+    bodies += [encapsulate(same_name, b"request")[0], sent + b"\x00", sent[:7] + bytes(32) + sent[39:]]
+    for body in bodies:
+        response = direct.post(body)
+        assert 400 <= response.status_code < 500, body
+        assert response.headers["content-type"] == "application/problem+json"
+    assert direct.post(bytes(REQUEST_BYTES + 1)).status_code == 413
+    assert direct.post(sent, "application/json").status_code == 422
+    unknown = direct.post(encapsulate(KeyConfiguration(other.identifier ^ 1, other.public), b"request")[0])
+    assert (unknown.status_code, unknown.json()["type"]) == (400, KEY_PROBLEM)
+
+
+def test_what_a_relay_holds_has_one_length_and_no_plain_text(bench, app, through):
+    relay = relay_before(app)
+    held = Recording(relay)
+    person, stranger = Identity.create(), Identity.create()
+    client = through(relay)
+    client.enrol(seal(person, messages.Enrolment(agents=1)), TOKEN)
+    client.poll(seal(person, messages.Poll(participant=person.public)))
+    client.configuration("run")
+    with pytest.raises(NotFound):
+        client.poll(seal(stranger, messages.Poll(participant=stranger.public)))
+    came, went = [call.body for call in held.came[1:]], [reply.body for reply in held.went[1:]]
+    assert [len(body) for body in came] == [REQUEST_BYTES] * 4
+    assert [len(body) for body in went] == [RESPONSE_BYTES] * 4
+    assert {reply.status for reply in held.went} == {200}  # a refusal looks like everything else
+    secret = [TOKEN.encode(), person.public.encode(), b"/v1/", b"enrol", b"poll", b"run", b"signature", b"Bearer", b"{"]
+    everything = b"".join(came + went)
+    assert [word for word in secret if len(word) > 3 and word in everything] == []
+    assert {tuple(sorted(call.headers)) for call in held.came[1:]} == {(b"content-length", b"content-type", b"host")}
+
+
+def test_nothing_of_a_client_s_request_goes_on_but_its_body(app):
+    behind = httpx.ASGITransport(app, raise_app_exceptions=False)
+    asked: list[httpx.Request] = []
+
+    class Seen(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            asked.append(request)
+            return await behind.handle_async_request(request)
+
+    relay = relay_app("http://referee.invalid", carrier=Seen())
+    headers = {"Content-Type": REQUEST_TYPE, "X-Forwarded-For": "203.0.113.9", "Cookie": "who=me", "User-Agent": "mine"}
+    with httpx.Client(base_url=NOWHERE, transport=InProcess(relay)) as client:
+        client.get(SIGNED_KEYS, headers=headers)
+        client.post(RELAY + "?who=me", content=b"x" * 200, headers=headers)
+    assert [dict(request.headers) for request in asked] == [
+        {"host": "referee.invalid"},
+        {"host": "referee.invalid", "content-length": "200", "content-type": REQUEST_TYPE},
+    ]
+    assert [request.url.raw_path.decode() for request in asked] == [SIGNED_KEYS, GATEWAY]
+
+
+def test_a_relay_leads_to_one_referee_and_takes_nothing_else(app):
+    with httpx.Client(base_url=NOWHERE, transport=InProcess(relay_before(app))) as client:
+        assert client.get("/v1/referee").status_code == 404
+        assert client.post(GATEWAY, content=b"x", headers={"Content-Type": REQUEST_TYPE}).status_code == 404
+        assert client.post(RELAY, content=b"x", headers={"Content-Type": "text/plain"}).status_code == 422
+        assert client.post(RELAY, content=bytes(5000), headers={"Content-Type": REQUEST_TYPE}).status_code == 413
+        assert client.request("CONNECT", "http://elsewhere.invalid").status_code in (404, 405)
+
+
+HARM = [
+    relayed.alters_requests,
+    relayed.alters_responses,
+    relayed.cuts_responses_off,
+    relayed.answers_in_plain,
+    relayed.swaps_responses,
+]
+
+
+@pytest.mark.parametrize("harm", HARM, ids=lambda harm: harm.__name__)
+def test_a_relay_that_does_harm_is_found_at_once(app, through, harm):
+    relay = relay_before(app)
+    harm(relay)
+    client = through(relay)
+    with pytest.raises(RelayUntrusted, match="the relay at http://relay"):
+        client.key()
+
+
+def test_an_answer_that_comes_a_second_time_is_not_believed(bench, app, through):
+    relay = relay_before(app)
+    relayed.replays_responses(relay)
+    client = through(relay)
+    assert client.key() == bench.referee.identity.public
+    with pytest.raises(RelayUntrusted, match="the answer to another one"):
+        client.key()
+
+
+def test_a_request_that_is_sent_again_changes_nothing(bench, app, through):
+    relay = relay_before(app)
+    relayed.replays_requests(relay)
+    client = through(relay)
+    person, before = Identity.create(), bench.referee.registrar.roster.agents
+    enrolled = client.enrol(seal(person, messages.Enrolment(agents=1)), TOKEN)
+    assert enrolled.message["participant"] == person.public
+    assert bench.referee.registrar.roster.agents == before + 1
+
+
+def test_nothing_is_sealed_to_keys_of_a_relay(app, through):
+    relay = relay_before(app)
+    read = relayed.substitutes_keys(relay)
+    client = through(relay)
+    with pytest.raises(RelayUntrusted, match="keys that are not those of the pinned referee"):
+        client.enrol(seal(Identity.create(), messages.Enrolment(agents=1)), TOKEN)
+    assert read == []
+    relay = relay_before(app)
+    relayed.substitutes_keys_under_the_referee_s_name(relay)
+    client = through(relay)
+    with pytest.raises(RelayUntrusted, match="does not verify"):
+        client.key()
+
+
+def test_what_is_too_long_for_a_relay_is_not_sent(agent):
+    with pytest.raises(BadMessage, match="at most"):
+        agent.request("POST", "/v1/polls", content=bytes(REQUEST_BYTES))
+
+
+def test_all_ways_lead_through_the_relay(bench, app):
+    """Also a redirect, or an address in a request, makes the transport dial nobody else."""
+    carrier = InProcess(relay_before(app))
+    way = ThroughRelay(NOWHERE, bench.referee.identity.public, carrier)
+    with httpx.Client(base_url="http://elsewhere.invalid", transport=way, trust_env=False) as client:
+        assert client.get("/v1/referee").json()["key"] == bench.referee.identity.public
+    assert {request.url.host for request, _ in carrier.seen} == {"relay.invalid"}
