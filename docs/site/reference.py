@@ -74,6 +74,7 @@ def api() -> Iterator[str]:
 def commands() -> Iterator[str]:
     """Yield the page of all commands, each with its help."""
     from curator.cli import app as curator
+    from issuer.cli import app as issuer
     from local_agent.cli import app as local_agent
     from referee.cli import app as referee
     from tandem.cli import app as browser
@@ -81,7 +82,8 @@ def commands() -> Iterator[str]:
     yield from heading("Commands", "=")
     yield "What each command prints with ``--help``. An option ``--json`` prints one document and nothing else."
     yield ""
-    for name, app in (("referee", referee), ("curator", curator), ("local-agent", local_agent), ("tandem", browser)):
+    agents = ("local-agent", local_agent), ("issuer", issuer)
+    for name, app in (("referee", referee), ("curator", curator), *agents, ("tandem", browser)):
         yield from heading(name, "-")
         yield from _command(name, typer.main.get_command(app))
 
@@ -105,22 +107,35 @@ def http() -> Iterator[str]:
     yield "Every service describes itself at ``/openapi.json``; this page is written from there. A refusal is a problem"
     yield "document (RFC 9457, ``application/problem+json``) with a type, a title and a detail that says what to do:"
     yield ""
-    yield from _refusals(referee_app(MagicMock(), MagicMock()).openapi())
+    yield from _refusals(referee_app(_nobody(), _nobody()).openapi())
     with tempfile.TemporaryDirectory() as folder:
         for name, app in _services(Path(folder)):
             yield from heading(name, "-")
             yield from _service(app.openapi())
 
 
+def _nobody() -> MagicMock:
+    """Return who has a key, and is asked nothing: a description follows from the resources alone."""
+    from common.wire.identity import Identity
+
+    return MagicMock(identity=Identity.create())
+
+
 def _services(folder: Path) -> Iterator[tuple[str, FastAPI]]:
+    from common.service.oblivious.relay import relay_app
+    from curator.contributions.app import collecting_app
     from curator.service.app import curator_app
+    from issuer.app import issuer_app
     from referee.service.app import referee_app
     from referee.service.witness import witness_app
 
-    nobody = MagicMock()  # a description follows from the resources alone: no party is asked anything
+    nobody = _nobody()
     yield "referee", referee_app(nobody, nobody)
     yield "curator", curator_app(nobody)
+    yield "curator that collects", collecting_app(nobody)
     yield "witness", witness_app(folder / "witness", "token")
+    yield "issuer", issuer_app(nobody, folder)
+    yield "relay", relay_app("http://127.0.0.1:8000")
 
 
 def _service(description: Mapping[str, Any]) -> Iterator[str]:
