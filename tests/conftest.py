@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,10 @@ settings.register_profile("tandem", deadline=None, suppress_health_check=[Health
 settings.load_profile("tandem")
 
 _NUMBERS = itertools.count()
+OF_A_REFEREE = ("runner", "run ", "lease", "words", "follower")
+"""Threads that a referee begins and that end when it is stopped."""
+ENDS_WITHIN = 60.0
+"""Seconds that they may take to: they look up from what they are at, on a machine that may be busy."""
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -44,6 +49,16 @@ def _people_of_their_own(_state_of_the_tests: Path) -> Iterator[None]:
     os.environ["XDG_STATE_HOME"] = str(_state_of_the_tests / str(next(_NUMBERS)))
     yield
     os.environ["XDG_STATE_HOME"] = kept
+
+
+@pytest.fixture(autouse=True)
+def _threads_end() -> Iterator[None]:
+    """Let no test leave work of a referee to the next one, where it would be at what that one does."""
+    yield
+    left = [thread for thread in threading.enumerate() if thread.name.startswith(OF_A_REFEREE)]
+    for thread in left:
+        thread.join(ENDS_WITHIN)
+    assert not [thread.name for thread in left if thread.is_alive()]
 
 
 def pytest_configure(config: pytest.Config) -> None:

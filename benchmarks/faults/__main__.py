@@ -6,10 +6,15 @@ A witness, a curator, a referee and a host, as processes that speak HTTP over lo
 clock of its own, carry out a run of 24 questions. Meanwhile one fault after the other strikes one party, lasts 1.5
 seconds, and is gone: its disk is full, or takes nothing new (read-only); its clock jumps by an hour or a day, forward
 or back, and then to the true time again; its process may open nothing more. After each the run must go on; it must end
-as runs do; what is stored is counted; each operation is charged once; no process has died. Then one person's agent
-(``local-agent answer``) is struck when it enrols, and when it is asked: it goes on, or ends with one line and the same
-command goes on once the fault is gone. It needs root, for disks to be mounted, a C compiler, and libfaketime (Debian:
-``apt-get install faketime``). Ten minutes.
+as runs do; what is stored is counted; each operation is charged once; no process has died.
+
+Then one person's agent (``local-agent answer``), and the relay that it asks through, are struck when it enrols, and
+when it is asked: it goes on, or ends with one line and the same command goes on once the fault is gone. So are an
+issuer while somebody gets a credential, and a curator that collects while somebody contributes; these and the relay
+are killed, too. Each person must have one answer, credential or record in the end.
+
+It needs root, for disks to be mounted, a C compiler, and libfaketime (Debian: ``apt-get install faketime``). Fifteen
+minutes.
 """
 
 from __future__ import annotations
@@ -18,13 +23,15 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.faults.deployment import PARTIES, clock_libraries
-from benchmarks.faults.kinds import KINDS
+from benchmarks.faults import person, services
+from benchmarks.faults.deployment import PARTIES
+from benchmarks.faults.kinds import LASTING
+from benchmarks.faults.machines import clock_libraries
 from benchmarks.faults.once import Struck, once
-from benchmarks.faults.person import PERSON, STRIKES, person
 from common.core.errors import BadInput
 
 
@@ -32,20 +39,25 @@ def strike(only: str = "") -> dict[str, Any]:
     """Strike every party with every fault whose words contain some text, in as many runs as that takes."""
     if clock_libraries(Path(tempfile.gettempdir())) is None:
         raise BadInput("there is no libfaketime or no C compiler here (Debian: apt-get install faketime gcc)")
-    left = [(kind, party) for kind in KINDS for party in PARTIES if only in f"{kind} {party}"]
+
+    def wanted(faults: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(kind, party) for kind, party in faults if only in f"{kind} {party}"]
+
+    left = wanted((kind, party) for kind in LASTING for party in PARTIES)
     runs: list[Struck] = []
     while left:
         with tempfile.TemporaryDirectory(prefix="faults-") as name:
             found = once(Path(name), left)
-        runs.append(found)
+        _keep(runs, found)
         left = left[len(found.faults) :]
-        for fault in found.faults:
-            print(json.dumps({"run": len(runs), **fault}), file=sys.stderr, flush=True)
-        print(f"run {len(runs)}: {found.status}; {'; '.join(found.wrong) or 'all holds'}", file=sys.stderr, flush=True)
-    for kind in (kind for kind in STRIKES if only in f"{kind} {PERSON}"):
+    for kind, struck in wanted(person.STRIKES):
         with tempfile.TemporaryDirectory(prefix="faults-") as name:
-            runs.append(person(Path(name), kind))
-        print(json.dumps({"run": len(runs), **runs[-1].faults[0]}), file=sys.stderr, flush=True)
+            _keep(runs, person.person(Path(name), kind, struck))
+    for service in services.SERVICES:
+        kinds = [kind for kind, at in wanted(services.STRIKES) if at == service]
+        if kinds:
+            with tempfile.TemporaryDirectory(prefix="faults-") as name:
+                _keep(runs, services.visit(Path(name), service, kinds))
     return {
         "runs": len(runs),
         "answered": sum(found.answered for found in runs),
@@ -54,6 +66,14 @@ def strike(only: str = "") -> dict[str, Any]:
         "wrong": [problem for found in runs for problem in found.wrong],
         "faults": [fault for found in runs for fault in found.faults],
     }
+
+
+def _keep(runs: list[Struck], found: Struck) -> None:
+    """Keep what came of a run, and say so."""
+    runs.append(found)
+    for fault in found.faults:
+        print(json.dumps({"run": len(runs), **fault}), file=sys.stderr, flush=True)
+    print(f"run {len(runs)}: {found.status}; {'; '.join(found.wrong) or 'all holds'}", file=sys.stderr, flush=True)
 
 
 def main() -> None:

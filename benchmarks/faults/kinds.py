@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 
-from benchmarks.faults.deployment import Deployment
+from benchmarks.faults.machines import Machines
 
-Fault = Callable[[Deployment, str], AbstractContextManager[None]]
+Fault = Callable[[Machines, str], AbstractContextManager[None]]
 
 
 @contextmanager
-def full(parties: Deployment, name: str) -> Iterator[None]:
+def full(machines: Machines, name: str) -> Iterator[None]:
     """Fill a party's disk to the last byte."""
-    ballast = parties.state(name) / "ballast"
+    ballast = machines.state(name) / "ballast"
     with ballast.open("wb", buffering=0) as file, suppress(OSError):
         os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(ballast.parent).free)
         file.seek(0, os.SEEK_END)
@@ -31,9 +33,9 @@ def full(parties: Deployment, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def read_only(parties: Deployment, name: str) -> Iterator[None]:
+def read_only(machines: Machines, name: str) -> Iterator[None]:
     """Let nothing be opened for writing on a party's disk; what is open stays so."""
-    place = str(parties.state(name))
+    place = str(machines.state(name))
     subprocess.run(["mount", "--bind", place, place], check=True)
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
@@ -43,19 +45,19 @@ def read_only(parties: Deployment, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def clock(parties: Deployment, name: str, offset: str) -> Iterator[None]:
+def clock(machines: Machines, name: str, offset: str) -> Iterator[None]:
     """Put a party's clock forward or back; afterwards it jumps to the true time again."""
-    parties.set_clock(name, offset)
+    machines.set_clock(name, offset)
     try:
         yield
     finally:
-        parties.set_clock(name, "+0")
+        machines.set_clock(name, "+0")
 
 
 @contextmanager
-def descriptors(parties: Deployment, name: str) -> Iterator[None]:
+def descriptors(machines: Machines, name: str) -> Iterator[None]:
     """Let a party's process open nothing more, neither a file nor a connection."""
-    process = parties.parties[name].process.pid
+    process = machines.parties[name].process.pid
     before = resource.prlimit(process, resource.RLIMIT_NOFILE)
     held = max(int(number) for number in os.listdir(f"/proc/{process}/fd")) + 1
     resource.prlimit(process, resource.RLIMIT_NOFILE, (held, before[1]))
@@ -65,9 +67,24 @@ def descriptors(parties: Deployment, name: str) -> Iterator[None]:
         resource.prlimit(process, resource.RLIMIT_NOFILE, before)
 
 
+@contextmanager
+def killed(machines: Machines, name: str) -> Iterator[None]:
+    """Kill a party's process without a word, at some moment of the first second and a half; it is started again."""
+    # When a command that is started now connects, nobody knows to less than that.
+    timer = threading.Timer(random.uniform(0.0, 1.5), machines.parties[name].process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
 KINDS: dict[str, Fault] = {
     "full": full,
     "read-only": read_only,
     "descriptors": descriptors,
     **{f"clock {offset}": partial(clock, offset=offset) for offset in ("+1d", "-1d", "+1h", "-1h")},
+    "killed": killed,
 }
+LASTING = tuple(kind for kind in KINDS if kind != "killed")
+"""Those that are there for a time. Kills of a run's own parties are those of :mod:`benchmarks.kills`."""

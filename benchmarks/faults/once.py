@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.faults.deployment import Deployment, deployment, scenario
 from benchmarks.faults.kinds import KINDS
+from benchmarks.faults.machines import PATIENCE
 from common.core.errors import RunFailed, TandemError
 from curator.state.looking import listed
 from deploy.base import Finished
@@ -23,8 +24,6 @@ from referee.state.runfolder import unpack_reports, write_run
 RUN = "faults"
 SETTLE = 1.5
 """Seconds that a fault lasts before it is looked at what the run does."""
-PATIENCE = 120.0
-"""Seconds in which a run must go on once a fault is gone."""
 
 
 @dataclass

@@ -72,11 +72,13 @@ class Disk:
             self._files.pop(path.stat().st_ino, None)
 
     def commit(self, connection: Any) -> None:
-        """Note that a connection to a SQLite file is about to commit: either it synchronises, or this may be lost."""
+        """Note that a connection to a SQLite file of this disk is about to commit: it synchronises, or may be lost."""
         cursor = connection.cursor()
         (synchronous,) = cursor.execute("PRAGMA synchronous").fetchone()
         path = Path(cursor.execute("PRAGMA database_list").fetchone()[2])
         cursor.close()
+        if not path.is_relative_to(self.root):
+            return
         if synchronous >= FULL:
             self._databases.pop(path, None)
         elif path not in self._databases:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +72,7 @@ class Faults:
         """Which party works, the last of those that wait for one another."""
         self.unpowered: set[str] = set()
         """Parties whose machine had no power when they ended; nobody has looked at its disk since."""
+        self._thread = threading.get_ident()
 
     def _chosen(self, rate: float, kinds: tuple[str, ...]) -> str | None:
         if self._left and self.random.random() < rate:
@@ -92,8 +94,11 @@ class Faults:
         return still
 
     def step(self, what: str, act: Callable[[], Any], full: Exception) -> Any:
-        """Do a durable step of the active party, or what goes wrong in its place."""
-        if not self.active:
+        """Do a durable step of the active party, or what goes wrong in its place.
+
+        What another thread does is no step of a history, which has one: something else in this process is at work.
+        """
+        if not self.active or threading.get_ident() != self._thread:
             return act()
         kind = self._chosen(self._rates[1], STEPS)
         if kind is not None:

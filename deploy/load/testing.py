@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,6 +30,7 @@ from deploy.load.machine import limits
 from deploy.load.phases import SCHEDULES, Load, Measured, allow_descriptors, cpu_of, phase
 from deploy.processes import Party
 from deploy.remote import Remote
+from deploy.simulation import conduct
 from referee.audit.audit import audit
 from referee.service.referee import public
 from referee.state.runfolder import unpack_reports, write_run
@@ -127,6 +129,8 @@ def load_test(options: Options, watch: Watch, target: Target | None = None, keep
         If this process may not have so many connections.
     """
     allow_descriptors(options.connections)
+    if target is None:
+        compile_loops()
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="load-", dir=keep)))
         machine = limits(folder)
@@ -135,6 +139,12 @@ def load_test(options: Options, watch: Watch, target: Target | None = None, keep
         with asyncio.Runner(loop_factory=faster()) as runner:
             document = runner.run(_Test(options, chosen, here, watch).carry(folder / "run"))
     return {**document, "machine": machine, "options": {**options.__dict__, "database": bool(options.database)}}
+
+
+@cache
+def compile_loops() -> None:
+    """Let the curator find its loops compiled: the first run after an installation compiles them, once, for seconds."""
+    conduct(Options(individuals=24).scenario(), 1, lambda number, learned: None)
 
 
 class _Test:

@@ -7,9 +7,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 
 from deploy.histories.determined import Drawn
-from deploy.histories.faults import Faults
+from deploy.histories.faults import Crash, Faults
 from deploy.histories.history import play
 from deploy.histories.world import world
 from tests.deploy.seeded_bugs import BUGS, Bug
@@ -62,6 +64,26 @@ def test_no_other_thread_draws_from_a_seed():
         ):
             with pytest.raises(AssertionError, match="another thread draws"):
                 pool.submit(draw).result()
+
+
+def test_what_another_thread_stores_is_no_step_of_a_history(tmp_path):
+    def store() -> int:
+        engine = create_engine(f"sqlite:///{tmp_path}/other.sqlite")
+        with engine.begin() as connection:
+            connection.execute(text("CREATE TABLE t (a INTEGER)"))
+        with engine.begin() as connection:
+            connection.execute(text("INSERT INTO t VALUES (1)"))
+        with engine.connect() as connection:
+            kept = connection.execute(text("SELECT count(*) FROM t")).scalar_one()
+        engine.dispose()
+        return int(kept)
+
+    faults = Faults(0, step_rate=1.0)
+    with world(faults), faults.working("host"), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(store).result() == 1
+        assert faults.log == []
+        with pytest.raises((Crash, OperationalError)):
+            store()  # in the history's own thread it is one
 
 
 @pytest.mark.slow

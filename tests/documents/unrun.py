@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.docker.test_compose import DOCUMENTED
+from tests.docker.test_pinned import PINNED
 
 PARSED: dict[str, dict[str, str]] = {
     "make evidence": {},
@@ -70,8 +71,8 @@ PARSED: dict[str, dict[str, str]] = {
 IN_CI = ("make install", "make check", "make docs", "make test", "make test-all", "make coverage")
 """What ``.ci/run`` itself runs, line by line: an installation, and each tier of tests."""
 
-CONTAINERS = DOCUMENTED
-"""Run by ``tests/docker``, where there is an engine."""
+CONTAINERS = (*DOCUMENTED, PINNED)
+"""Run by ``tests/docker``, where there is an engine; the last with a digest that a registry on the machine has."""
 
 EXTRAS = tuple(f"pip install 'tandem-hybrid[{extra}]'" for extra in ("onnx", "ray", "compare", "postgresql"))
 """Installs from an index: the extra must exist."""
