@@ -29,7 +29,7 @@ settings.load_profile("tandem")
 _NUMBERS = itertools.count()
 OF_A_REFEREE = ("runner", "run ", "lease", "words", "follower")
 """Threads that a referee begins and that end when it is stopped."""
-ENDS_WITHIN = 60.0
+ENDS_WITHIN = 20.0
 """Seconds that they may take to: they look up from what they are at, on a machine that may be busy."""
 
 
@@ -54,8 +54,9 @@ def _people_of_their_own(_state_of_the_tests: Path) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _threads_end() -> Iterator[None]:
     """Let no test leave work of a referee to the next one, where it would be at what that one does."""
+    before = set(threading.enumerate())
     yield
-    left = [thread for thread in threading.enumerate() if thread.name.startswith(OF_A_REFEREE)]
+    left = [thread for thread in set(threading.enumerate()) - before if thread.name.startswith(OF_A_REFEREE)]
     for thread in left:
         thread.join(ENDS_WITHIN)
     assert not [thread.name for thread in left if thread.is_alive()]

@@ -137,6 +137,7 @@ def test_an_agent_answers_a_real_question_without_loading_more_than_it_needs(tmp
                 thread.join()
             remote.close()
         host.close()
+        runner.stop()
         referee.close()
     assert finished.result["agents"]["answered"] == 600
     modules = json.loads(said[0])
