@@ -16,6 +16,8 @@ from common.wire.state import write_durably
 from deploy.processes import Party, free_port
 
 DISK = "320m"
+LIVES = 20
+"""How often a party is started: more often than it is killed."""
 PATIENCE = 120.0
 """Seconds in which something must happen once a fault is gone."""
 LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/libfaketimeMT.so.1")
@@ -83,7 +85,7 @@ class Machines:
 
     def start(self, name: str, *arguments: str) -> Party:
         """Start a party, ``python -m`` with arguments; it ends when all do."""
-        party = self.parties[name] = Party(name, list(arguments), self.folder, self.environment(name))
+        party = self.parties[name] = Party(name, list(arguments), self.folder, self.environment(name), lives=LIVES)
         self._opened.callback(_end, party)
         return party
 

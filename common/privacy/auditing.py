@@ -14,7 +14,7 @@ right stands beside broken twins that are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ Subject = Callable[[Any, int, RandomSource], AnyArray]
 
 MAX_BINS = 64
 LOOKS = ((1 / 16, 0.05), (1 / 4, 0.05), (1.0, 0.9))
-"""The audits of :func:`exceeds`: the share of the runs that each makes, and that of the failure probability."""
+"""The audits of :func:`exceeds`: the share of the runs that have been made, and that of the failure probability."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,12 @@ def audit(
     """
     searched = [_rows(subject(value, runs, source.derive("search", i))) for i, value in enumerate(inputs)]
     tested = [_rows(subject(value, runs, source.derive("test", i))) for i, value in enumerate(inputs)]
-    partition = Partition(*searched)
+    return _found(searched, tested, delta, failure)
+
+
+def _found(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, failure: float) -> Finding:
+    """Search outputs on both inputs for the best event, and bound its probabilities by others, as many each."""
+    partition, runs = Partition(*searched), len(tested[0])
     seen = [partition.count(outputs) for outputs in searched]
     best, event, direction = -math.inf, np.zeros(len(seen[0]), dtype=bool), 1
     for forward in (1, -1):
@@ -119,8 +124,9 @@ def exceeds(
 ) -> bool:
     """Tell whether ``subject`` is shown not to be (epsilon, delta)-DP; as soon as it is, no further runs are made.
 
-    Up to ``len(LOOKS)`` audits of more and more fresh runs, each with its share of ``failure``: by the union bound, a
-    private function is accused with probability at most ``failure``.
+    Up to ``len(LOOKS)`` audits, each of the runs of the one before and more, with its share of ``failure``. In each the
+    event is searched for in runs that its bound does not use, so each accuses a private function with at most its
+    share, and all of them, by the union bound, which asks for no independence, with at most ``failure``.
 
     Parameters
     ----------
@@ -129,9 +135,15 @@ def exceeds(
     runs
         Runs of the last audit; all else is as in :func:`audit`.
     """
-    for part, risk in LOOKS:
-        here = source if part == 1.0 else source.derive("look", round(1 / part))
-        if audit(subject, inputs, here, runs=round(part * runs), delta=delta, failure=risk * failure).epsilon > epsilon:
+    made: dict[tuple[str, int], list[Floats]] = {(what, i): [] for what in ("search", "test") for i in range(2)}
+    before = 0
+    for look, (part, risk) in enumerate(LOOKS):
+        upto = round(part * runs)
+        for (what, i), outputs in made.items():
+            outputs.append(_rows(subject(inputs[i], upto - before, source.derive("look", look, what, i))))
+        searched, tested = ([np.concatenate(made[what, i]) for i in range(2)] for what in ("search", "test"))
+        before = upto
+        if _found(searched, tested, delta, risk * failure).epsilon > epsilon:
             return True
     return False
 

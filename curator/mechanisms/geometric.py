@@ -28,7 +28,13 @@ def geometric_noise(count: int, epsilon: float, source: RandomSource) -> Indices
     epsilon
         In [0.001, 30].
     """
-    return Laplace(epsilon=epsilon).noise(count, source).astype("int64")
+    return _noise(epsilon).noise(count, source).astype("int64")
+
+
+@lru_cache(maxsize=64)
+def _noise(epsilon: float) -> Laplace:
+    """Return the noise, whose chances are worked out once."""
+    return Laplace(epsilon=epsilon)
 
 
 def noisy_counts(counts: Indices, epsilon: float, source: RandomSource) -> Indices:

@@ -355,7 +355,7 @@ def run_case() -> Case:
     claim = cost([(event, 1) for event in planned_events(learner, None, N, KAPPA, eta, ROUNDS)], DELTA)
     scenario = policy(n=N, kappa=KAPPA, eta=eta, rounds=ROUNDS, learner=learner.wire(), epsilon=claim, delta=DELTA)
     twins = {"no cap": whole_run(scenario, Uncapped)}
-    return Case("a whole run", claim, BOOLEANS, whole_run(scenario, Reweighing), 300, delta=DELTA, twins=twins)
+    return Case("a whole run", claim, BOOLEANS, whole_run(scenario, Reweighing), 400, delta=DELTA, twins=twins)
 
 
 def cases() -> list[Case]:

@@ -39,7 +39,7 @@ def test_a_question_is_digested_once_and_not_for_each_person(monkeypatch):
     assert len(digests) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_schedule_grants_more_than_answers_take(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["answer_times", "--people", "2000", "--json"])
     answer_times.main()

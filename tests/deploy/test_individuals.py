@@ -86,6 +86,7 @@ def test_a_population_and_a_few_individuals_answer_the_same_question(tmp_path):
             assert referee.store.answered("run") == 600
             for closing in [*hosts, *clients, remote]:
                 closing.close()  # type: ignore[attr-defined]
+        runner.stop()
         referee.close()
 
 

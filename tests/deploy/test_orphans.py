@@ -44,7 +44,7 @@ def until(condition, seconds=60.0):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks for processes below /proc")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
 def test_a_deployment_that_ends_takes_its_parties_along(tmp_path, how):
     # Too few people ever come: the run waits until somebody ends it.
     scarce = [*SETS, "--set", "agents.dropout=0.99", "--set", "agents.deadline=1000", "--set", "agents.count=6000"]

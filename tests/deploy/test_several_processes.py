@@ -29,7 +29,7 @@ def scenario(agents: int) -> ResolvedScenario:
     return Options(individuals=agents, seconds=300.0).scenario()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.thorough), "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database that all processes share."""
     if request.param == "sqlite":

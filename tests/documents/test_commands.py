@@ -8,9 +8,10 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,12 @@ from tests.documents.running import Clone, Done, wait_for
 PRINTED = commands()
 
 
+def grouped(jobs: Iterable[Job]) -> list[Any]:
+    """Return jobs as parameters; those that listen on printed ports are one worker's, so that no other waits for it."""
+    group = pytest.mark.xdist_group("ports")
+    return [pytest.param(job, marks=[group] if job.ports else [], id=job.name) for job in jobs]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("job", table.QUICK, ids=lambda job: job.name)
 def test_quick_commands(copy: Clone, job: Job) -> None:
@@ -29,17 +36,13 @@ def test_quick_commands(copy: Clone, job: Job) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "job", [job for job in table.SLOW if len(job.steps) == 1 and not job.alone], ids=lambda job: job.name
-)
+@pytest.mark.parametrize("job", grouped(job for job in table.SLOW if len(job.steps) == 1 and not job.alone))
 def test_commands_that_take_a_minute(copy: Clone, job: Job) -> None:
     carry_out(job, copy)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "job", [job for job in table.SLOW if len(job.steps) > 1 or job.alone], ids=lambda job: job.name
-)
+@pytest.mark.parametrize("job", grouped(job for job in table.SLOW if len(job.steps) > 1 or job.alone))
 def test_sequences_of_commands(own_copy: Clone, job: Job) -> None:
     carry_out(job, own_copy)
 

@@ -14,6 +14,9 @@ import tandem
 ROOT = Path(__file__).parents[2]
 
 
+pytestmark = pytest.mark.xdist_group("site")  # which is built once
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("sphinx", reason="sphinx is not installed (extra dev)")

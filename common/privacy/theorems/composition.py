@@ -108,6 +108,7 @@ def composed_delta(releases: int, epsilon: float, delta: float, target: float) -
     return min(1.0, up(pure + (1.0 - pure) * failure, 16.0)) if failure else pure
 
 
+@lru_cache(maxsize=256)
 def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: float) -> float:
     """Return the smallest epsilon of k adaptive (epsilon, delta)-DP releases at ``total_delta``, rounded up.
 

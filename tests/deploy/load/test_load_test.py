@@ -51,7 +51,10 @@ def test_what_is_acknowledged_is_stored_and_counted(kind, request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [("--schedule", "poisson", "--rate", "500"), ("--schedule", "at-once")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--schedule", "poisson", "--rate", "500"), pytest.param(("--schedule", "at-once"), marks=pytest.mark.thorough)],
+)
 def test_agents_come_on_other_schedules(arguments):
     found = loaded("--individuals", "400", *arguments)
     assert (found["acknowledged"], found["counted"]) == (400, 400)
