@@ -350,7 +350,8 @@ def audit_table(run: Path, found: Audit) -> None:
             highlight=False,
             soft_wrap=True,
         )
-    _OUT.print(f"[bold green]verified[/bold green] {run}: ended {found.status}", highlight=False)
+    _OUT.print(f"[bold green]verified[/bold green] {run}: ended {found.status}", highlight=False, soft_wrap=True)
     for line in audit_lines(found):
         _OUT.print(f"  {_shown(line)}", highlight=False, soft_wrap=True)
-    _OUT.print(f"  not covered, since nobody signs it: {', '.join(UNSIGNED)}", style="dim", highlight=False)
+    unsigned = f"  not covered, since nobody signs it: {', '.join(UNSIGNED)}"
+    _OUT.print(unsigned, style="dim", highlight=False, soft_wrap=True)

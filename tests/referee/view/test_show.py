@@ -57,6 +57,17 @@ def test_a_run_tells_its_rounds_its_result_and_what_to_do_next(tmp_path):
     assert "verified" in said("audit", str(folder))
 
 
+def test_each_finding_of_an_audit_is_one_line_however_narrow_the_terminal_is(undisturbed, monkeypatch):
+    monkeypatch.setattr(show._OUT, "_width", 40)
+    done = CliRunner().invoke(app, ["audit", str(undisturbed[0] / "run")])
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert lines[0].startswith("not pinned: ")
+    assert lines[1].startswith("verified ")
+    assert all(line.startswith("  ") for line in lines[2:])
+    assert lines[-1] == f"  not covered, since nobody signs it: {', '.join(show.UNSIGNED)}"
+
+
 @pytest.mark.usefixtures("wide")
 @pytest.mark.slow
 def test_the_plan_shows_both_bounds_their_sources_and_what_is_violated():
