@@ -185,15 +185,26 @@ def _fading(found: float, before: float) -> float:
 def lesser(holds: Callable[[int], bool], good: int, first: int, share: float) -> int:
     """Return an integer that holds, at most ``good``, which does: for tests that take long and gain little.
 
-    The first one tried is less by a share; if it does not hold, the search is over.
+    The first one tried is less by a share; if it does not hold, the search is over. From there on each place is less
+    than the one before by twice its share, by half at the most. Where one holds, those between are taken to: so twice
+    as many are passed over each time, and the first that does not hold lies between the last two that were tried.
     """
-    step = share
-    while good > first:
-        bad = max(first, min(good - 1, math.floor(good * (1.0 - step))))
-        if not holds(bad):
-            return narrowed(holds, bad, good, share)
-        good, step = bad, min(2.0 * step, 0.5)
-    return good
+    places, step = [good], share
+    while places[-1] > first:
+        places.append(max(first, min(places[-1] - 1, math.floor(places[-1] * (1.0 - step)))))
+        step = min(2.0 * step, 0.5)
+    held, stride = 0, 1
+    while held < len(places) - 1:
+        failed = min(held + stride, len(places) - 1)
+        if not holds(places[failed]):
+            break
+        held, stride = failed, 2 * stride
+    else:
+        return places[held]
+    while failed - held > 1:
+        middle = (held + failed) // 2
+        held, failed = (middle, failed) if holds(places[middle]) else (held, middle)
+    return narrowed(holds, places[failed], places[held], share)
 
 
 def narrowed(holds: Callable[[int], bool], bad: int, good: int, share: float) -> int:

@@ -8,7 +8,7 @@ from common.core.arrays import AnyArray, Words
 from common.numerics.randomness import RandomSource
 from common.scenario.problems.blender import threshold
 from common.vocabulary.mechanisms.laplace import LIMIT, Laplace
-from curator.mechanisms.spurious import RareNoise, how_many, tail_of, which
+from curator.mechanisms.spurious import how_many, rare_noise, tail_of, which
 
 _FURTHER = 16
 """So many spurious values are drawn beyond those that a list can hold."""
@@ -35,7 +35,7 @@ def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSo
     people, most_spurious = len(values), most + _FURTHER
     held, counts = np.unique(values, return_counts=True)
     absent = people - len(held)
-    noise = RareNoise(epsilon=noise.epsilon)
+    noise = rare_noise(noise.epsilon)
     tail = tail_of(noise, threshold(bits, noise))
     drawn = noise.noise(people, source.derive("held")).astype(np.int64)
     noisy = np.pad(counts, (0, absent)).astype(np.int64) + drawn

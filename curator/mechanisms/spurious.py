@@ -6,7 +6,7 @@ from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import ClassVar
 
 from common.numerics.randomness import RandomSource
@@ -76,6 +76,12 @@ class RareNoise(Laplace):
     """The same noise, flat once in 2^128 draws: with 2^64 cells to draw for, once in 2^64 is often."""
 
     flat_words: ClassVar[int] = 2
+
+
+@lru_cache(maxsize=64)
+def rare_noise(epsilon: float) -> RareNoise:
+    """Return the noise, whose chances are worked out once."""
+    return RareNoise(epsilon=epsilon)
 
 
 @cache

@@ -119,20 +119,23 @@ def _least_noise(fits: Callable[[float, bool], bool]) -> float:
     """Return the least noise for the quick accountants, or less of it, to within PRECISION, for the others.
 
     The others may show nothing for some noise and something for a little less, where their grids are at an end: so
-    three steps down are tried before the search ends.
+    three steps down are tried before the search ends, the longest one first, which is the way on where it fits.
     """
     try:
         private = _least(lambda noise: fits(noise, True))
     except BadScenario:
         return _least(lambda noise: fits(noise, False), 1.0 + PRECISION)
     while private > MIN_NOISE:
-        lower = [max(private * (1.0 - step * PRECISION), MIN_NOISE) for step in (1.0, 4.0, 16.0, 64.0)]
-        less = [noise for noise in lower[:3] if fits(noise, False)]
-        if not less:
+        near, further, far, farthest = (
+            max(private * (1.0 - step * PRECISION), MIN_NOISE) for step in (1.0, 4.0, 16.0, 64.0)
+        )
+        if fits(far, False):
+            private = farthest if fits(farthest, False) else far
+            continue
+        less = next((noise for noise in (further, near) if fits(noise, False)), None)
+        if less is None:
             return private
-        private = less[-1]
-        if len(less) == 3 and fits(lower[3], False):
-            private = lower[3]
+        private = less
     return private
 
 

@@ -74,23 +74,29 @@ class ComparisonAccountant(Accountant):
         return BudgetFilter("mu^2 of Gaussian releases as dear", cap, amount)
 
     def _best(self, plan: Plan, delta: float) -> tuple[_Terms | None, float]:
-        """Return a good pad with its rate, and its epsilon: pads are powers of sqrt(2), tried upwards."""
-        square = sum(count * leading(event) for event, count in plan)
-        if square == 0.0:
-            return None, 0.0
-        best: tuple[_Terms | None, float] = (None, math.inf)
-        if delta == 0.0 or not math.isfinite(square):
-            return best
-        first = math.floor(2.0 * math.log2(0.03 * math.sqrt(square)))
-        for power in range(first, first + 16):
-            pad = 2.0 ** (0.5 * power)
-            terms = pad, SLACK / 4.0 * delta / square
-            found = _epsilon(plan, terms, delta)
-            if found < best[1]:
-                best = terms, found
-            elif math.isfinite(best[1]):
-                break
+        """Return a good pad with its rate, and its epsilon."""
+        return _searched(tuple(plan), delta)
+
+
+@lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the numbers, then for the filter of one plan
+def _searched(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[_Terms | None, float]:
+    """Try pads, powers of sqrt(2), upwards, until they cost more again."""
+    square = sum(count * leading(event) for event, count in plan)
+    if square == 0.0:
+        return None, 0.0
+    best: tuple[_Terms | None, float] = (None, math.inf)
+    if delta == 0.0 or not math.isfinite(square):
         return best
+    first = math.floor(2.0 * math.log2(0.03 * math.sqrt(square)))
+    for power in range(first, first + 16):
+        pad = 2.0 ** (0.5 * power)
+        terms = pad, SLACK / 4.0 * delta / square
+        found = _epsilon(plan, terms, delta)
+        if found < best[1]:
+            best = terms, found
+        elif math.isfinite(best[1]):
+            break
+    return best
 
 
 def _epsilon(plan: Plan, terms: _Terms, delta: float) -> float:

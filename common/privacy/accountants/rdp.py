@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan, total_of
 from common.privacy.events import (
@@ -64,25 +65,31 @@ class RenyiAccountant(Accountant):
         return BudgetFilter(f"Renyi divergence of order {order}", cap, amount)
 
     def _best(self, plan: Plan, delta: float) -> tuple[int, float]:
-        """Return a good order and its epsilon: a coarse scan, then a fine one. Every order is valid."""
-        found: dict[int, float] = {}
+        """Return a good order and its epsilon."""
+        return _searched(tuple(plan), delta)
 
-        def at(place: int) -> float:
-            if place not in found:
-                found[place] = _epsilon(plan, ORDERS[place], delta)
-            return found[place]
 
-        best, stride = 0, _STRIDE
-        for place in range(0, len(ORDERS), stride):
-            if at(place) < at(best):
-                best = place
-            elif place > best + 2 * stride and math.isfinite(at(best)):
-                break
-        while stride > 1:
-            stride //= 2
-            near = [place for place in (best - stride, best, best + stride) if 0 <= place < len(ORDERS)]
-            best = min(near, key=at)
-        return ORDERS[best], at(best)
+@lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the order, then for the filter of one plan
+def _searched(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[int, float]:
+    """Search the orders: a coarse scan, then a fine one. Every order is valid."""
+    found: dict[int, float] = {}
+
+    def at(place: int) -> float:
+        if place not in found:
+            found[place] = _epsilon(plan, ORDERS[place], delta)
+        return found[place]
+
+    best, stride = 0, _STRIDE
+    for place in range(0, len(ORDERS), stride):
+        if at(place) < at(best):
+            best = place
+        elif place > best + 2 * stride and math.isfinite(at(best)):
+            break
+    while stride > 1:
+        stride //= 2
+        near = [place for place in (best - stride, best, best + stride) if 0 <= place < len(ORDERS)]
+        best = min(near, key=at)
+    return ORDERS[best], at(best)
 
 
 def _epsilon(plan: Plan, order: int, delta: float) -> float:

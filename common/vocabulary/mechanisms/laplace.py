@@ -159,7 +159,7 @@ class Laplace(Mechanism):
 def _coins(chance: int, words: int, count: int, source: RandomSource) -> AnyArray:
     """Flip coins with a chance in multiples of 2^-64 to the power of ``words``, so many words each."""
     parts = [np.uint64(chance >> 64 * place & _WORD - 1) for place in reversed(range(words))]
-    drawn = [source.words(count) for _ in parts]
+    drawn = source.words(words * count).reshape(words, count)
     below = drawn[-1] < parts[-1]
     for word, part in zip(drawn[-2::-1], parts[-2::-1], strict=True):
         below = (word < part) | ((word == part) & below)

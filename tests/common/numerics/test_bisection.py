@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.numerics.bisection import between, guessed_least, largest, least, least_near
+from common.numerics.bisection import between, guessed_least, largest, least, least_near, lesser, narrowed
 
 BOUNDS = st.floats(1e-300, 1e300)
 
@@ -118,3 +119,42 @@ def test_where_a_function_is_infinite_or_nothing_the_guess_is_found_too():
     assert 1000 <= found <= 16_000
     assert guessed_least(lambda place: math.inf, 1.0, 1, 1 << 50) == 1 << 50
     assert guessed_least(lambda place: 0.5, 1.0, 7, 1 << 50) == 7
+
+
+def lesser_one_by_one(holds: Callable[[int], bool], good: int, first: int, share: float) -> int:
+    """The same search, which asks at every place on its way."""
+    step = share
+    while good > first:
+        bad = max(first, min(good - 1, math.floor(good * (1.0 - step))))
+        if not holds(bad):
+            return narrowed(holds, bad, good, share)
+        good, step = bad, min(2.0 * step, 0.5)
+    return good
+
+
+@given(
+    bound=st.integers(1, 10**12), good=st.integers(0, 10**12), first=st.integers(1, 10**6), share=st.floats(1e-4, 0.1)
+)
+def test_a_lesser_number_is_the_one_that_a_search_place_by_place_finds(bound, good, first, share):
+    good = max(good, bound, first)
+    asked: dict[str, list[int]] = {"one by one": [], "passing over": []}
+
+    def holds(way: str, value: int) -> bool:
+        asked[way].append(value)
+        return value >= bound
+
+    found = lesser(partial(holds, "passing over"), good, first, share)
+    assert found == lesser_one_by_one(partial(holds, "one by one"), good, first, share)
+    assert found in (*asked["passing over"], good)
+    assert len(asked["passing over"]) <= len(asked["one by one"]) + 1
+
+
+def test_where_a_share_less_does_not_hold_few_others_are_asked():
+    asked: list[int] = []
+
+    def holds(value: int) -> bool:
+        asked.append(value)
+        return value > 10**6 - 10**4
+
+    assert lesser(holds, 10**6, 1, 0.01) == 10**6
+    assert asked == [10**6 - 10**4]

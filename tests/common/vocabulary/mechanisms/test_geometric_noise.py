@@ -100,7 +100,7 @@ class Given:
         self._words = iter(words)
 
     def words(self, count: int) -> Words:
-        return np.full(count, next(self._words), dtype=np.uint64)
+        return np.array([next(self._words) for _ in range(count)], dtype=np.uint64)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
