@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import factorial
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -59,9 +61,17 @@ class RoundedNormal(NamedTuple):
     rest_alias: NDArray[np.int16]
 
 
-@cache
+_MAKING = Lock()
+
+
 def tables() -> RoundedNormal:
     """Return the tables: the same whole numbers on every machine."""
+    with _MAKING:  # of several threads that need them first, one makes them
+        return _tables()
+
+
+@cache
+def _tables() -> RoundedNormal:
     blocks, rest = split()
     core_chances, core_others = alias_table(blocks, 1 << CHANCE_BITS)
     core = [chance << CORE_BITS | other for chance, other in zip(core_chances, core_others, strict=True)]
@@ -115,8 +125,13 @@ def magnitudes() -> list[int]:
     ratio = _exponential(2 * GRID_BITS + 1)
     square = ratio * ratio >> _PRECISION
     density, found = 1 << _PRECISION, []
+    coefficients, denominator = _polynomial()
+    coefficients.reverse()
     for m in range(1 << MAGNITUDE_BITS):
-        found.append((1 if m == 0 else 2) * density * _cell(m))
+        square_of_m, cell = m * m, 0
+        for coefficient in coefficients:
+            cell = cell * square_of_m + coefficient
+        found.append((1 if m == 0 else 2) * density * ((cell << _PRECISION) // denominator))
         density = density * ratio >> _PRECISION
         ratio = ratio * square >> _PRECISION
     total = sum(found)
@@ -133,15 +148,24 @@ def _exponential(bits: int) -> int:
     return total
 
 
-def _cell(m: int) -> int:
-    """Return the sum over j in units of 2^-288; 2^{11 j} He_j(m h) are whole numbers."""
-    before, now, total, factorial = 0, 1, 0, 1
+def _polynomial() -> tuple[list[int], int]:
+    """Return the sum over j, times a whole number, as a polynomial in m^2 with whole coefficients; and that number.
+
+    2^{11 j} He_j(m h) are polynomials in m with whole coefficients; with (j+1)! and 2^{23 j} below, all have the one
+    denominator 19! 2^{23 18}.
+    """
+    before, now, total = [0], [1], [0] * (_TERMS + 1)
+    denominator = factorial(_TERMS + 1) << (2 * GRID_BITS + 1) * _TERMS
     for j in range(_TERMS + 1):
-        factorial *= j + 1
         if j % 2 == 0:
-            total += (now << _PRECISION >> (2 * GRID_BITS + 1) * j) // factorial
-        before, now = now, m * now - (j << 2 * GRID_BITS) * before
-    return total
+            share = denominator // (factorial(j + 1) << (2 * GRID_BITS + 1) * j)
+            for power, coefficient in enumerate(now):
+                total[power] += share * coefficient
+        further = [0, *now]
+        for power, coefficient in enumerate(before):
+            further[power] -= (j << 2 * GRID_BITS) * coefficient
+        before, now = now, further
+    return total[::2], denominator
 
 
 def alias_table(weights: Sequence[int], capacity: int) -> tuple[list[int], list[int]]:

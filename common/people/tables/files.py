@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -142,8 +143,9 @@ def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[
                     flaw = f"has {len(row)} fields where there are {len(names)} columns"
                     broken(BadData(f"{path.name}: line {line} {flaw}"))
             block = [(line, row) for line, row in block if len(row) == len(names)]
-            frame = polars.DataFrame({name: _stripped(block, at) for name, at in where.items()})
-            yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
+            fields = [row for _, row in block]
+            texts = {name: list(map(str.strip, map(itemgetter(at), fields))) for name, at in where.items()}
+            yield Piece(path.name, polars.DataFrame(texts), np.array([line for line, _ in block], dtype=np.int64))
 
 
 def _check_header(name: str, names: list[str], layout: Layout) -> None:
@@ -156,10 +158,6 @@ def _check_header(name: str, names: list[str], layout: Layout) -> None:
             f"{name}: line 1 is one field where it is divided by {layout.separator!r}, and holds {other!r}: say how "
             f"the file is divided with layout.separator"
         )
-
-
-def _stripped(block: list[tuple[int, list[str]]], at: int) -> list[str]:
-    return [row[at].strip() for _, row in block]
 
 
 def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:
