@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from common.core import canonical
+from common.core import canonical, strictyaml
 from common.core.errors import AuditFailed
 from common.privacy.accountants.base import grouped
 from common.privacy.budget import certify
@@ -133,9 +133,9 @@ def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any
     """
     place.words = "scenario.yaml"
     try:
-        tree = yaml.safe_load(read_file(folder, "scenario.yaml").decode("utf-8"))
+        tree = strictyaml.load(read_file(folder, "scenario.yaml").decode("utf-8"))
     except yaml.YAMLError:
-        raise AuditFailed("scenario.yaml is not YAML: it was changed") from None
+        raise AuditFailed("scenario.yaml is not YAML, or names a key twice: it was changed") from None
     if parse_resolved(tree) != chosen:
         raise AuditFailed("scenario.yaml differs from the signed configuration")
     place.words = "result.json"

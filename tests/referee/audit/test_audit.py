@@ -197,6 +197,13 @@ def test_another_scenario_is_caught(run):
         audit(run)
 
 
+def test_a_scenario_file_that_says_two_things_is_caught_though_the_last_is_true(run):
+    path = run / "scenario.yaml"
+    path.write_text(f"alpha: 0.01\n{path.read_text()}")
+    with pytest.raises(AuditFailed, match=r"scenario\.yaml .* names a key twice"):
+        audit(run)
+
+
 def test_no_run_folder_is_said_so(tmp_path):
     with pytest.raises(NotFound, match="is not a run folder"):
         audit(tmp_path)

@@ -42,7 +42,7 @@ def written(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write a file, and let it lie for a while."""
     path.write_text(text)
     now = time.time()
-    monkeypatch.setattr(remembered.time, "time", lambda: now + 2.0 * SETTLED)
+    monkeypatch.setattr(time, "time", lambda: now + 2.0 * SETTLED)
     return path
 
 
