@@ -22,6 +22,8 @@ from common.core.plain import plain
 from common.wire.state import make_folder
 
 _SCHEMAS: dict[tuple[str, str], MetaData] = {}
+_MADE: dict[str, tuple[str, ...]] = {}
+"""What makes the newest schema of a SQLite file, by package of migrations."""
 _SETTINGS: dict[str, dict[str, Any]] = {
     "sqlite": {"connect_args": {"timeout": 60}},
     "postgresql": {
@@ -82,7 +84,7 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
                 _check_server(connection)
             if not _newest(connection, migrations):
                 alone(connection, MIGRATING)
-                upgrade(connection, migrations)
+                _bring_up(connection, migrations)
     except SQLAlchemyError as error:
         engine.dispose()
         lost = "" if isinstance(error, OperationalError) else "; it was damaged: put the newest copy back"
@@ -161,6 +163,23 @@ def sqlite_url(path: Path) -> str:
 def upgrade(connection: Connection, migrations: str, revision: str = "head") -> None:
     """Apply the migrations of a package up to a revision, in the connection's transaction."""
     command.upgrade(_config(connection, migrations), revision)
+
+
+def _bring_up(connection: Connection, migrations: str) -> None:
+    """Bring a database to the newest schema: by its migrations, or, where a SQLite file is new, by what they came to.
+
+    The first new file of a process is migrated, and what that made of it, statement by statement, makes the next ones:
+    in a tenth of the time, which a process that opens many of them spends again and again.
+    """
+    new = connection.dialect.name == "sqlite" and not connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first()
+    if new and migrations in _MADE:
+        for statement in _MADE[migrations]:
+            connection.exec_driver_sql(statement)
+        return
+    upgrade(connection, migrations)
+    if new:
+        file: Any = connection.connection.driver_connection
+        _MADE[migrations] = tuple(s for s in file.iterdump() if s not in ("BEGIN TRANSACTION;", "COMMIT;"))
 
 
 def downgrade(connection: Connection, migrations: str, revision: str = "base") -> None:

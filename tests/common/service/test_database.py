@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -13,6 +14,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import MetaData, inspect, text
 
 from common.core.errors import BadInput
+from common.service import database
 from common.service.database import alone, downgrade, open_database, sqlite_url, upgrade
 
 TABLES = {
@@ -48,6 +50,26 @@ def test_up_down_and_up_again(tmp_path, package):
         again = first
         assert compare_metadata(MigrationContext.configure(connection), again) == []
     engine.dispose()
+
+
+@pytest.mark.parametrize("package", sorted(TABLES))
+def test_the_second_new_file_of_a_process_is_as_the_migrations_make_it(tmp_path, monkeypatch, package):
+    def content(number: int) -> list[str]:
+        engine = open_database(sqlite_url(tmp_path / f"{number}.sqlite"), package)
+        with engine.connect() as connection:
+            file: Any = connection.connection.driver_connection
+            dumped = [
+                *file.iterdump(),
+                *map(str, file.execute("SELECT name, tbl_name, sql FROM sqlite_master ORDER BY name")),
+            ]
+        engine.dispose()
+        return dumped
+
+    monkeypatch.setattr(database, "_MADE", {})
+    migrated = content(1)
+    monkeypatch.setattr(database, "upgrade", lambda *_: pytest.fail("it was migrated"))
+    assert content(2) == content(3) == migrated
+    assert len(migrated) > 2 * len(TABLES[package])
 
 
 @pytest.mark.parametrize("package", sorted(TABLES))
