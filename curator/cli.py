@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
+from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa, TlsCert, TlsClientCa, TlsKey, serving
 from curator import cli_contributions as contributions
 
@@ -211,7 +211,7 @@ def _witnesses(places: list[str] | None) -> list[Witness]:
 
 def main() -> None:
     """Run the command."""
-    log_plainly()
+    begin()
     app()
 
 

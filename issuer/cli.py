@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
+from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCert, TlsKey, serving
 
 app = application(
@@ -105,7 +105,7 @@ def show_command(state: State) -> None:
 
 def main() -> None:
     """Run the command."""
-    log_plainly()
+    begin()
     app()
 
 

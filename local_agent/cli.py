@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from common.core.errors import BadData, BadInput, ConsentWithheld, Forged, TandemError
-from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
+from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa
 from local_agent import cli_relay
 
@@ -476,7 +476,7 @@ cli_relay.add_to(app)
 
 def main() -> None:
     """Run the command."""
-    log_plainly()
+    begin()
     app()
 
 

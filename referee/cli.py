@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from common.service.cli import application, fail_clearly, log_plainly
+from common.service.cli import application, begin, fail_clearly
 from common.service.cli_tls import TlsCa
 from referee import cli_data, cli_models, cli_report, cli_services
 
@@ -404,7 +404,7 @@ def audit_privacy_command(
 
 def main() -> None:
     """Run the command."""
-    log_plainly()
+    begin()
     app()
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from common.service.cli import application, end_with_stdin, fail_clearly, log_plainly
+from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa
 
 app = application(
@@ -51,7 +51,7 @@ def ui_command(
 
 def main() -> None:
     """Run the command."""
-    log_plainly()
+    begin()
     app()
 
 

@@ -63,7 +63,8 @@ def _threads_end() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the workers of a run, if there are several, compile each loop once."""
+    """Look for garbage as rarely as commands do; let the workers of a run, if there are several, compile loops once."""
+    gc.set_threshold(50_000)
     if "PYTEST_XDIST_WORKER" in os.environ:
         from tests.compiling import share
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import os
 import signal
@@ -136,6 +137,16 @@ def has_terminal() -> bool:
 
 def _say(title: str, detail: str) -> None:
     typer.echo(plain(f"{title}: {' '.join(detail.split())}"), err=True)
+
+
+def begin() -> None:
+    """Do what comes first in every command: logs of plain lines, and a look for garbage after 50,000 new objects.
+
+    What a service loads are 150,000 objects that stay, and looking through them after each 700 new ones, which is the
+    default, was a sixth of the time in which it started.
+    """
+    gc.set_threshold(50_000)
+    log_plainly()
 
 
 def log_plainly() -> None:
