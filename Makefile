@@ -42,7 +42,7 @@ test: .venv/installed-dev ## every contract, theorem and service at small size, 
 	$(PYTEST) -m "not slow and not thorough" --ignore tests/audit
 
 test-all: .venv/installed-dev ## all that CI tests: services, printed commands, audits too, on Ray and Docker where they are there; 20 to 35 minutes
-	$(PYTEST) -n 4 -m "not thorough" # two wait, for services or containers, while two work
+	$(PYTEST) -n 5 -m "not thorough" # three wait, for services or containers, while two work
 
 coverage: .venv/installed-dev ## the quick tests once more, traced: they alone must cover 90%
 	$(PYTEST) -m "not slow and not thorough" --ignore tests/audit --cov --cov-report term

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from common.core.errors import BadInput, BadScenario
 from common.planning import formulas
@@ -59,6 +60,7 @@ def compares(mechanism: BitMechanism, portfolio: Portfolio) -> bool:
     return mechanism.truth * (1.0 - mechanism.truth) <= 0.5 * 0.25
 
 
+@lru_cache(maxsize=1 << 10)  # a plan is made several times over for one command, each time by a search
 def told_apart(mechanism: Mechanism, agents: int, rivals: int, beta: float, labels: float = 0.0) -> float:
     """Return the gap that so many agents are sure to tell, if all of ``rivals`` candidates stay to the end.
 

@@ -20,8 +20,6 @@ from deploy.auditing.every import cases
 from tests.tiers import thinned
 
 CASES = cases()
-TWINS = [pytest.param(case, twin, id=f"{case.name}: {name}") for case in CASES for name, twin in case.twins.items()]
-
 
 HARD = (
     "CnvxAdap",
@@ -45,7 +43,15 @@ HARD = (
     "a selection",
     "weighted shares by score and label",
 )
-"""Cases whose twins are caught only in runs that take seconds: the slow tier has them."""
+"""Cases whose twins are caught only in runs that take seconds: the slow tier has them, their further twins the last."""
+
+TWINS = [
+    pytest.param(
+        case, twin, id=f"{case.name}: {name}", marks=pytest.mark.thorough if place and case.name in HARD else ()
+    )
+    for case in CASES
+    for place, (name, twin) in enumerate(case.twins.items())
+]
 
 
 @pytest.mark.parametrize("case", thinned(CASES, 18), ids=lambda case: case.name)
