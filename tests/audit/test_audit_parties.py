@@ -20,6 +20,8 @@ from deploy.auditing.every import cases
 from tests.tiers import thinned
 
 CASES = cases()
+TWINS = [pytest.param(case, twin, id=f"{case.name}: {name}") for case in CASES for name, twin in case.twins.items()]
+
 
 HARD = (
     "CnvxAdap",
@@ -43,15 +45,7 @@ HARD = (
     "a selection",
     "weighted shares by score and label",
 )
-"""Cases whose twins are caught only in runs that take seconds: the slow tier has them, their further twins the last."""
-
-TWINS = [
-    pytest.param(
-        case, twin, id=f"{case.name}: {name}", marks=pytest.mark.thorough if place and case.name in HARD else ()
-    )
-    for case in CASES
-    for place, (name, twin) in enumerate(case.twins.items())
-]
+"""Cases whose twins are caught only in runs that take seconds: the slow tier has them."""
 
 
 @pytest.mark.parametrize("case", thinned(CASES, 18), ids=lambda case: case.name)
@@ -67,20 +61,9 @@ def test_the_first_twin_of_a_case_breaks_its_claim(case: Case) -> None:
     assert case.catches(next(iter(case.twins.values())))
 
 
-IN_HALF = ("a whole run", "a protocol's transcript")
-"""Cases of whole runs, which take longest: half of them in the slow tier, all in the last one."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_is_shipped_keeps_its_claim(case: Case) -> None:
-    scale = 0.5 if case.name in IN_HALF else 1.0
-    assert case.least <= case.measure(case.honest, scale=scale).epsilon <= case.epsilon
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in IN_HALF], ids=lambda case: case.name)
-def test_what_is_shipped_keeps_its_claim_in_all_runs(case: Case) -> None:
     assert case.least <= case.measure(case.honest).epsilon <= case.epsilon
 
 

@@ -80,7 +80,6 @@ def test_private_optimum_learns_from_as_many_people_of_t_as_there_are_volunteers
     assert len({row.tobytes() for row in kept.features}) == len(many.volunteers) < len(many.agents)
 
 
-@pytest.mark.thorough
 def test_the_command_goes_on_where_it_was_stopped(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

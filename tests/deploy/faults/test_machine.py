@@ -17,7 +17,7 @@ FEW = (
     ("clock -1d", "referee"),
 )
 """Of all that ``python -m benchmarks.faults`` tries."""
-PERSONS = (("full", "person"), ("clock -1d", "person"), ("killed", "relay"))
+PERSONS = (("full", "person"), ("read-only", "person"), ("clock -1d", "person"), ("killed", "relay"))
 SOME = ("full", "read-only", "descriptors", "clock -1d", "killed", "killed")
 
 
