@@ -139,13 +139,17 @@ def _say(title: str, detail: str) -> None:
     typer.echo(plain(f"{title}: {' '.join(detail.split())}"), err=True)
 
 
+NEW_OBJECTS = 50_000
+"""After so many a process looks for garbage."""
+
+
 def begin() -> None:
-    """Do what comes first in every command: logs of plain lines, and a look for garbage after 50,000 new objects.
+    """Do what comes first in every command: logs of plain lines, and a look for garbage after many new objects only.
 
     What a service loads are 150,000 objects that stay, and looking through them after each 700 new ones, which is the
     default, was a sixth of the time in which it started.
     """
-    gc.set_threshold(50_000)
+    gc.set_threshold(NEW_OBJECTS)
     log_plainly()
 
 

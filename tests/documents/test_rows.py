@@ -90,8 +90,8 @@ def test_what_takes_long_says_so_where_it_is_printed(command: str) -> None:
             assert LONG.search(printed.beside), f"{printed}: say how many minutes or hours it takes"
 
 
-def _told() -> list[object]:
-    """Return the commands that nothing is known of before they are understood.
+def _to_understand() -> list[object]:
+    """Return the commands of which running them does not tell whether they are understood, or not as soon.
 
     Scenarios of the protocol ``portfolio`` take seconds to plan: where such a command is run, that is all it takes.
     """
@@ -104,7 +104,7 @@ def _told() -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("command", _told())
+@pytest.mark.parametrize("command", _to_understand())
 def test_every_command_would_be_understood(command: str) -> None:
     program = next(word for word in command.split() if "=" not in word).rpartition("/")[2]
     if program in ("referee", "curator", "local-agent", "tandem", "pip") or command.startswith("python -m benchmarks"):

@@ -14,8 +14,8 @@ from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
 from common.core.errors import BadData
 from common.numerics.randomness import RandomSource
 from common.people.tables import compressed
+from common.people.tables.cache import CACHE
 from common.people.tables.files import Piece, typed
-from common.people.tables.remembered import REMEMBERED
 from common.people.tables.rules import scaled, shortened
 from common.people.tables.schema import Schema
 from common.people.tables.source import Category, Label, Number, Reluctance, Selection, TableSource, Tokens
@@ -68,7 +68,7 @@ def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | No
         lines and columns, never what a field holds.
     """
     paths = [compressed.found(data / file) for file in source.files]
-    read = (REMEMBERED.pieces(path, source.layout, source.columns) for path in paths)
+    read = (CACHE.pieces(path, source.layout, source.columns) for path in paths)
     found = kept(chain.from_iterable(read), source, seen)
     if not len(found.records):
         raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")

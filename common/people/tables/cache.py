@@ -1,4 +1,4 @@
-"""Rows of files that were read a moment ago: the parties of one process, and their baselines, need the same ones."""
+"""A cache of files' rows as text: the parties of one process, and their baselines, read the same files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SETTLED = 2.0
 _Key = tuple[Path, tuple[int, ...], str, frozenset[str]]
 
 
-class Remembered:
-    """Pieces of files as they were read last, for as long as the files are the same; those used longest ago go first.
+class PieceCache:
+    """Pieces of files as they were read last, for as long as the files are the same; the least recently used go first.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ class Remembered:
             piece.lines.flags.writeable = False
             size += _size(piece)
             if kept is not None:
-                kept = [*kept, piece] if size <= MOST else None
+                kept.append(piece)
+                kept = kept if size <= MOST else None
             yield piece
         if kept is not None and _key(path, layout, columns) == key:
             self._keep(key, tuple(kept))
@@ -74,11 +75,11 @@ def _key(path: Path, layout: Layout, columns: frozenset[str]) -> _Key | None:
         about = path.stat()
     except OSError:
         return None
-    if abs(time.time() - max(about.st_mtime, about.st_ctime)) < SETTLED:
+    if time.time() - about.st_ctime < SETTLED:  # anybody may set the time of writing, nobody that of the change
         return None
     state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
     return path.absolute(), state, layout.fingerprint(), columns
 
 
-REMEMBERED = Remembered()
-"""Those of this process."""
+CACHE = PieceCache()
+"""That of this process."""

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from common.core.errors import BadData
-from common.people.tables import remembered
+from common.people.tables import cache
+from common.people.tables.cache import SETTLED, PieceCache
 from common.people.tables.files import Piece, pieces
-from common.people.tables.remembered import SETTLED, Remembered
 from common.people.tables.source import Layout
 
 BOTH = frozenset({"a", "b"})
 
 
-class Counted(Remembered):
+class Counted(PieceCache):
     """Counts how often a file is read."""
 
     def __init__(self) -> None:
@@ -72,19 +72,28 @@ def test_what_was_changed_just_now_is_read_each_time(tmp_path, memory):
     assert memory.reads == 20
 
 
+def test_a_time_of_writing_that_is_yet_to_come_hides_no_change(tmp_path, memory):
+    path = tmp_path / "people.csv"
+    for value in range(20):
+        path.write_text(f"a,b\n{value % 10},2\n")
+        os.utime(path, (2e9, 2e9))
+        assert memory.rows(path) == [(str(value % 10), "2")]
+    assert memory.reads == 20
+
+
 def test_what_does_not_fit_is_not_kept_and_what_was_used_longest_ago_goes_first(tmp_path, monkeypatch, memory):
     text = "a,b\n" + "1,2\n" * 100
     first, second = (written(tmp_path / f"{name}.csv", text, monkeypatch) for name in ("first", "second"))
     memory.rows(first)
-    size = sum(remembered._size(piece) for piece in memory.pieces(first, Layout(), BOTH))
+    size = sum(cache._size(piece) for piece in memory.pieces(first, Layout(), BOTH))
     assert memory.reads == 1
-    monkeypatch.setattr(remembered, "MOST", size)
+    monkeypatch.setattr(cache, "MOST", size)
     memory.rows(second)
     memory.rows(second)
     assert memory.reads == 2
     memory.rows(first)
     assert memory.reads == 3
-    monkeypatch.setattr(remembered, "MOST", size - 1)
+    monkeypatch.setattr(cache, "MOST", size - 1)
     memory.rows(second)
     memory.rows(second)
     assert memory.reads == 5
