@@ -74,11 +74,10 @@ def test_what_was_changed_just_now_is_read_each_time(tmp_path, memory):
 
 def test_a_time_of_writing_that_is_yet_to_come_hides_no_change(tmp_path, memory):
     path = tmp_path / "people.csv"
-    for value in range(20):
-        path.write_text(f"a,b\n{value % 10},2\n")
-        os.utime(path, (2e9, 2e9))
-        assert memory.rows(path) == [(str(value % 10), "2")]
-    assert memory.reads == 20
+    path.write_text("a,b\n1,2\n")
+    os.utime(path, (1e10, 1e10))
+    assert memory.rows(path) == memory.rows(path) == [("1", "2")]
+    assert memory.reads == 2
 
 
 def test_what_does_not_fit_is_not_kept_and_what_was_used_longest_ago_goes_first(tmp_path, monkeypatch, memory):
