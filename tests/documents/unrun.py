@@ -45,6 +45,7 @@ PARSED: dict[str, dict[str, str]] = {
         f"referee load-test {options}": {}
         for options in (
             "--connections 512",
+            "--individuals 20000 --connections 256",
             "--individuals 1000000 --connections 512 --json",
             "--individuals 10000 --connections 512 --idle 100000 --idle-seconds 60",
             "--individuals 10 --hosted 1000000000 --hosts 10",
