@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util.exc import CommandError
-from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from common.core.errors import BadInput
@@ -22,8 +18,6 @@ from common.core.plain import plain
 from common.wire.state import make_folder
 
 _SCHEMAS: dict[tuple[str, str], MetaData] = {}
-_MADE: dict[str, tuple[str, ...]] = {}
-"""What makes the newest schema of a SQLite file, by package of migrations."""
 _SETTINGS: dict[str, dict[str, Any]] = {
     "sqlite": {"connect_args": {"timeout": 60}},
     "postgresql": {
@@ -55,7 +49,7 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
         SQLAlchemy URL of a SQLite file or a PostgreSQL database. What is committed survives a crash: SQLite files get
         full synchronisation, PostgreSQL's sessions commit synchronously even if the server's default is another one.
     migrations
-        Package with the party's Alembic ``env.py`` and ``versions``.
+        Package with the party's Alembic ``env.py`` and ``versions``, and the newest schema in ``newest.sql``.
     log
         Whether SQLite keeps a write-ahead log beside the file, which is faster. Without it, all that is committed is in
         the file itself: a copy of the one file is whole.
@@ -82,15 +76,13 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
         with engine.begin() as connection:
             if kind == "postgresql":
                 _check_server(connection)
-            if not _newest(connection, migrations):
+            if _revisions(connection) != [newest(migrations).revision]:
                 alone(connection, MIGRATING)
                 _bring_up(connection, migrations)
     except SQLAlchemyError as error:
         engine.dispose()
         lost = "" if isinstance(error, OperationalError) else "; it was damaged: put the newest copy back"
         raise BadInput(f"the database {engine.url} cannot be opened: {str(error).splitlines()[0]}{lost}") from None
-    except CommandError:
-        raise _unknown_schema(engine, migrations) from None
     except BadInput:
         engine.dispose()
         raise
@@ -160,62 +152,56 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def upgrade(connection: Connection, migrations: str, revision: str = "head") -> None:
-    """Apply the migrations of a package up to a revision, in the connection's transaction."""
-    command.upgrade(_config(connection, migrations), revision)
+class Newest(NamedTuple):
+    """The newest schema of a party's database: its revision, and the statements that make a new SQLite file of it."""
 
-
-def _bring_up(connection: Connection, migrations: str) -> None:
-    """Bring a database to the newest schema: by its migrations, or, where a SQLite file is new, by what they came to.
-
-    The first new file of a process is migrated, and what that made of it, statement by statement, makes the next ones:
-    in a tenth of the time, which a process that opens many of them spends again and again.
-    """
-    new = connection.dialect.name == "sqlite" and not connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first()
-    if new and migrations in _MADE:
-        for statement in _MADE[migrations]:
-            connection.exec_driver_sql(statement)
-        return
-    upgrade(connection, migrations)
-    if new:
-        file: Any = connection.connection.driver_connection
-        _MADE[migrations] = tuple(s for s in file.iterdump() if s not in ("BEGIN TRANSACTION;", "COMMIT;"))
-
-
-def downgrade(connection: Connection, migrations: str, revision: str = "base") -> None:
-    """Take back the migrations of a package down to a revision, in the connection's transaction."""
-    command.downgrade(_config(connection, migrations), revision)
-
-
-def _newest(connection: Connection, migrations: str) -> bool:
-    """Return whether a database has the newest schema already, as nearly all have: then nobody waits for a turn."""
-    return frozenset(MigrationContext.configure(connection).get_current_heads()) == _heads(migrations)
-
-
-def _unknown_schema(engine: Engine, migrations: str) -> BadInput:
-    """Close an engine, and return what is wrong with a schema that this version has no way from."""
-    with engine.connect() as connection:
-        found = ", ".join(MigrationContext.configure(connection).get_current_heads())
-    engine.dispose()
-    return BadInput(
-        f"the database {engine.url} has the schema {plain(found)}, which this version of Tandem does not know; its own "
-        f"is {', '.join(sorted(_heads(migrations)))}. Open it with the version that wrote it, or a newer one"
-    )
+    revision: str
+    statements: tuple[str, ...]
 
 
 @cache
-def _heads(migrations: str) -> frozenset[str]:
-    """Return the newest revisions of a package; which they are does not change while a process runs."""
-    return frozenset(ScriptDirectory.from_config(_config(None, migrations)).get_heads())
+def newest(migrations: str) -> Newest:
+    """Return the newest schema of a package of migrations, from its ``newest.sql``.
+
+    The file is what the migrations make of a new SQLite file (:func:`common.service.migrating.schema_of`). So nearly
+    nobody waits for Alembic: whoever has the newest schema already, or begins a file.
+    """
+    whole = resources.files(migrations).joinpath("newest.sql").read_text(encoding="utf-8")
+    statements = tuple(whole.rstrip("\n").split("\n\n"))
+    (revision,) = re.findall(r'^INSERT INTO "alembic_version" VALUES\(\'(\w+)\'\);$', whole, re.MULTILINE)
+    return Newest(revision, statements)
 
 
-def _config(connection: Connection | None, migrations: str) -> Config:
-    config = Config()
-    # The configuration parser reads a percent sign as the start of a name to fill in.
-    config.set_main_option("script_location", str(resources.files(migrations)).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    return config
+def _revisions(connection: Connection) -> list[str]:
+    """Return the revisions that a database says it has: one, or none where it is new."""
+    if not inspect(connection).has_table("alembic_version"):
+        return []
+    return list(connection.execute(text("SELECT version_num FROM alembic_version ORDER BY version_num")).scalars())
+
+
+def _bring_up(connection: Connection, migrations: str) -> None:
+    """Bring a database to the newest schema: by its migrations, or, where a SQLite file is new, by what they come to.
+
+    Raises
+    ------
+    BadInput
+        If this version has no way from the schema that is there.
+    """
+    if connection.dialect.name == "sqlite" and not connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
+        for statement in newest(migrations).statements:
+            connection.exec_driver_sql(statement)
+        return
+    from common.service import migrating  # here, since Alembic takes a tenth of a second to load, and few need it
+
+    try:
+        migrating.upgrade(connection, migrations)
+    except migrating.UnknownRevision:
+        found = ", ".join(_revisions(connection))
+        raise BadInput(
+            f"the database {connection.engine.url} has the schema {plain(found)}, which this version of Tandem does "
+            f"not know; its own is {newest(migrations).revision}. Open it with the version that wrote it, or a newer "
+            "one"
+        ) from None
 
 
 def _durable(journal: str, connection: Any, record: Any) -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
 import time
+from importlib import resources
 from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import MetaData, inspect, text
+from sqlalchemy import Engine, MetaData, create_engine, inspect, text
 
 from common.core.errors import BadInput
-from common.service import database
-from common.service.database import alone, downgrade, open_database, sqlite_url, upgrade
+from common.service.database import alone, open_database, sqlite_url
+from common.service.migrating import downgrade, schema_of, upgrade
 
 TABLES = {
     "curator.state.migrations": {"entries"},
@@ -52,24 +54,40 @@ def test_up_down_and_up_again(tmp_path, package):
     engine.dispose()
 
 
+@pytest.mark.parametrize("package", [*sorted(TABLES), "curator.contributions.migrations", "issuer.migrations"])
+def test_a_new_file_gets_what_the_migrations_come_to(package):
+    kept = resources.files(package).joinpath("newest.sql").read_text(encoding="utf-8")
+    assert kept == schema_of(package), f"python -m common.service.migrating {package}"
+
+
 @pytest.mark.parametrize("package", sorted(TABLES))
-def test_the_second_new_file_of_a_process_is_as_the_migrations_make_it(tmp_path, monkeypatch, package):
-    def content(number: int) -> list[str]:
-        engine = open_database(sqlite_url(tmp_path / f"{number}.sqlite"), package)
+def test_a_new_file_and_one_that_was_migrated_are_the_same(tmp_path, package):
+    def content(engine: Engine) -> list[str]:
         with engine.connect() as connection:
             file: Any = connection.connection.driver_connection
-            dumped = [
-                *file.iterdump(),
-                *map(str, file.execute("SELECT name, tbl_name, sql FROM sqlite_master ORDER BY name")),
-            ]
+            rows = file.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name")
+            dumped = [*file.iterdump(), *(" ".join(map(str, row)) for row in rows)]
         engine.dispose()
-        return dumped
+        return [re.sub(r"\s+", " ", line).strip() for line in dumped]
 
-    monkeypatch.setattr(database, "_MADE", {})
-    migrated = content(1)
-    monkeypatch.setattr(database, "upgrade", lambda *_: pytest.fail("it was migrated"))
-    assert content(2) == content(3) == migrated
-    assert len(migrated) > 2 * len(TABLES[package])
+    made = content(open_database(sqlite_url(tmp_path / "made.sqlite"), package))
+    old = create_engine(sqlite_url(tmp_path / "old.sqlite"))
+    with old.begin() as connection:
+        upgrade(connection, package, "0001")
+    old.dispose()
+    migrated = content(open_database(sqlite_url(tmp_path / "old.sqlite"), package))
+    assert made == migrated
+    assert len(made) > 2 * len(TABLES[package])
+
+
+@pytest.mark.parametrize("package", sorted(TABLES))
+def test_nobody_waits_for_the_migrations_who_has_the_newest_schema_or_begins(tmp_path, package):
+    code = (
+        "import sys; from common.service.database import open_database\n"
+        "for _ in range(2): open_database(*sys.argv[1:]).dispose()\n"
+        "assert 'alembic' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, sqlite_url(tmp_path / "x.sqlite"), package], check=True)
 
 
 @pytest.mark.parametrize("package", sorted(TABLES))
