@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.numerics.randomness import RandomSource
+from common.numerics.special import betaincinv
 
 Subject = Callable[[Any, int, RandomSource], AnyArray]
 """(input, runs, randomness) -> outputs, shape (runs,) or (runs, d): one row per independent run."""
@@ -149,8 +149,8 @@ def exceeds(
 
 
 def _bound(hits: int, others: int, runs: int, delta: float, failure: float) -> float:
-    low = float(beta.ppf(failure / 2, hits, runs - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1 - failure / 2, others + 1, runs - others)) if others < runs else 1.0
+    low = float(betaincinv(hits, runs - hits + 1, failure / 2)) if hits else 0.0
+    high = float(betaincinv(others + 1, runs - others, 1 - failure / 2)) if others < runs else 1.0
     return math.log((low - delta) / high) if low > delta else -math.inf
 
 

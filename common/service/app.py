@@ -6,8 +6,6 @@ domain did not raise on purpose becomes a bare 500 without any detail, since a d
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
 import os
 import socket
@@ -232,16 +230,6 @@ def signed_body(kind: str) -> dict[str, Any]:
             "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Signed"}}},
         }
     }
-
-
-def token_hash(token: str) -> str:
-    """Return what is kept of a token."""
-    return hashlib.sha256(b"tandem token " + token.encode()).hexdigest()
-
-
-def same(left: str, right: str) -> bool:
-    """Compare secrets in constant time."""
-    return hmac.compare_digest(left.encode(), right.encode())
 
 
 def listen(host: str, port: int) -> socket.socket:

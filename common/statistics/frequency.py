@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadInput
+from common.numerics.special import betaincinv
 from common.statistics.intervals import Estimate
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 from common.vocabulary.queries.base import FrequencyQuery

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtr, bdtrc
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.errors import BadInput
 from common.numerics.bisection import between
+from common.numerics.special import bdtr, bdtrc
 from common.statistics.frequency import Reports, Shares, binomial_intervals, estimate_shares, reports_by_length
 from common.vocabulary.mechanisms.frequency import MAX_LISTED, FrequencyOracle
 from common.vocabulary.mechanisms.hadamard import HadamardResponse

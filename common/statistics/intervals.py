@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 
 from pydantic import Field
-from scipy.special import betaln
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.core.values import Value
+from common.numerics.special import betaln
 from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
 
 _COMPONENTS = 48

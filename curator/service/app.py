@@ -22,11 +22,11 @@ from common.service.app import (
     metrics_response,
     of_requests,
     read_signed,
-    same,
     signed_body,
     signed_of,
 )
 from common.service.bodies import LARGE, SMALL, TINY, Admitted, Guarded, Opening
+from common.service.tokens import same
 from common.vocabulary.operations.base import Operation
 from common.wire import beacon, messages, proof
 from common.wire.identity import Signed

@@ -13,7 +13,6 @@ from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
 from common.wire.state import claim, claim_people
 from common.wire.witness import Witness
-from curator.contributions.opening import Contributions
 from curator.learners.base import Sizes, parse_learner
 from curator.sample.keeping import OnProgress
 from curator.sample.placement import check_sample, open_sample
@@ -23,6 +22,7 @@ from curator.state.account import Counting
 
 if TYPE_CHECKING:
     from common.people.tables.notes import Notes
+    from curator.contributions.opening import Contributions
 
 USERS_OWN = Counting()
 """Runs are charged in this user's ledger of people."""
@@ -72,8 +72,7 @@ def open_curator(
     facts = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})
     known = facts["seed"] if facts["seed"] is not None else 0
     read: list[Notes] = []
-    table = scenario.source.table
-    contributions = Contributions(folder, scenario) if table is not None and table.contributed else None
+    contributions = _contributions(folder, scenario)
     with ExitStack() as opened:
         meet = None if account is None else account.meet
         source = subseed(known, "source")
@@ -124,3 +123,12 @@ def _public_people(scenario: ResolvedScenario) -> int:
         return scenario.public.count
     sample = public_sample(scenario, 0)  # all of a table: they have to be counted
     return 0 if sample is None else len(sample)
+
+
+def _contributions(folder: Path, scenario: ResolvedScenario) -> Contributions | None:
+    """Return what people contributed to a state directory; None where the scenario's people come from elsewhere."""
+    if scenario.source.table is None or not scenario.source.table.contributed:
+        return None
+    from curator.contributions.opening import Contributions  # here, since what collects serves, which few runs do
+
+    return Contributions(folder, scenario)

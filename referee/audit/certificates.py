@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
-from scipy.special import gammaln, log_ndtr, logsumexp
 
 from common.core import canonical
 from common.core.errors import AuditFailed
+from common.numerics.special import gammaln, log_ndtr, logsumexp
 from referee.audit.games import delta_of_game
 from referee.audit.private_choices import delta_of_choice, divergence_of_choice
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import ndtr
+
+from common.numerics.special import ndtr
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
+
+from common.numerics.special import gammaln, log_ndtr, logsumexp, ndtr
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.errors import CannotWrite, Conflict, Forged, Refused, TandemError, Unauthorized
-from common.service.app import token_hash
+from common.service.tokens import token_hash
 from common.wire import messages
 from common.wire.identity import Identity
 from common.wire.sealed import AnySigned, said

@@ -15,8 +15,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core.errors import BrokenLedger, CannotWrite, NotFound, Unauthorized
 from common.core.values import Value
-from common.service.app import Service, create_app, read_signed, same, signed_body
+from common.service.app import Service, create_app, read_signed, signed_body
 from common.service.readiness import disk
+from common.service.tokens import same
 from common.wire.chain import Extension
 from common.wire.identity import KEY_PATTERN, Identity, Signed
 from common.wire.messages import MAX_PLACE, RUN

@@ -51,9 +51,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr
 
 from common.core.arrays import Floats
+from common.numerics.special import ndtr
 from common.privacy.rounding import up
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.stopping import Stopping, weights

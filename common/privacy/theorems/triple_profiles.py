@@ -22,9 +22,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtr
 
 from common.core.arrays import Floats
+from common.numerics.special import ndtr
 from common.privacy.rounding import UNIT
 from common.privacy.theorems.profiles import Profile
 from common.privacy.theorems.triples import Gram

@@ -50,7 +50,9 @@ class GradientQuery(Query):
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         """Return (g + B)/(2B) per record, in [0, 1]."""
-        from scipy.special import expit  # here, since an agent reads all kinds of queries and is rarely asked this one
+        from common.numerics.special import (
+            expit,  # here, since an agent reads all kinds of queries and is rarely asked this one
+        )
 
         labels = records.labels.astype(np.float64)
         slope = -labels * expit(-labels * self.hypothesis.margins(records.features))

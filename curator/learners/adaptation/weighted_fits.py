@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import expit
 
 from common.core.arrays import Floats
+from common.numerics.special import expit
 from curator.learners.adaptation.domains import Side
 
 _NEWTON_STEPS = 50

@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from common.core.errors import BadInput, from_document
-from common.service.app import create_app, listen, same, token_hash
+from common.service.app import create_app, listen
 from common.service.bodies import LARGE
+from common.service.tokens import same, token_hash
 from common.wire.identity import Identity
 from curator.service.app import curator_app
 from referee.service.app import referee_app

@@ -7,11 +7,11 @@ from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
-from scipy.special import gammaincinv  # and not scipy.stats, which takes half a second to load
 
 from common.core.arrays import Floats, Indices, Labels, Singles
 from common.numerics import counter
 from common.numerics.kernels import njit
+from common.numerics.special import gammaincinv
 from common.people.distributions.base import DISTRIBUTIONS, SIDES
 from common.people.distributions.gaussians.close_gaussians import CloseGaussians
 from common.vocabulary.records import Records

@@ -7,10 +7,10 @@ from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
-from scipy.special import gammaincinv  # and not scipy.stats, which takes half a second to load
 
 from common.core.arrays import Indices
 from common.numerics import counter
+from common.numerics.special import gammaincinv
 from common.people.distributions.base import DISTRIBUTIONS, SIDES
 from common.people.distributions.gaussians.gaussian_ball import GaussianBall
 from common.vocabulary.records import Records

@@ -7,10 +7,10 @@ from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field
-from scipy.special import ndtri
 
 from common.core.arrays import Indices
 from common.numerics import counter
+from common.numerics.special import ndtri
 from common.people.distributions.base import DISTRIBUTIONS, SIDES
 from common.people.distributions.gaussians.close_gaussians import CloseGaussians
 from common.vocabulary.records import Records
