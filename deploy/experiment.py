@@ -13,7 +13,7 @@ from curator.service.startup import USERS_OWN
 from curator.state.account import Counting
 from deploy.attempts import Attempts
 from deploy.base import OnProgress
-from deploy.truth import can_judge, evaluation_source, judge, loss
+from deploy.truth import can_judge, evaluation_source, judge, loss, squared_error
 
 _OPTIMUM = "what was fitted to people of T without privacy"
 NOTICEABLE = 0.005
@@ -109,15 +109,16 @@ def _of_a_hypothesis(
 
 
 def _losses(result: dict[str, Any], asked: Scenario, seed: int) -> dict[str, Any]:
-    population = evaluation_source(asked, seed)
-    found = judge(parse_hypothesis(result["answer"]), population)
+    population, answer = evaluation_source(asked, seed), parse_hypothesis(result["answer"])
+    found = judge(answer, population)
     truth: dict[str, Any] = {
         "loss_on_target": found.loss,
         "loss_on_negative": found.on_negative,
         "loss_on_positive": found.on_positive,
         "people": len(population),
-        **({"mean_squared_error": found.squared} if asked.agents.loss == "squared" else {}),
     }
+    if asked.agents.loss == "squared":
+        truth["mean_squared_error"] = squared_error(answer, population)
     if "tasks" in result:
         truth["tasks"] = [loss(parse_hypothesis(task["answer"]), population) for task in result["tasks"]]
     if asked.people == "real":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from common.scenario.agreement import data_folder
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.losses import evaluate
+from common.vocabulary.records import Records
 
 MAX_PEOPLE = 1 << 21
 """Fresh simulated people on whom a hypothesis is judged: standard error below 0.00035."""
@@ -51,31 +53,38 @@ class Judgement:
     on_negative, on_positive
         Share of those with label -1 and +1 whom it predicts wrongly; None where nobody has the label. Where one label
         is rare, a small loss says little: a constant has it, too.
-    squared
-        Mean of the squared losses (:data:`common.vocabulary.losses.Loss`).
     """
 
     loss: float
     on_negative: float | None
     on_positive: float | None
-    squared: float
 
 
 def judge(hypothesis: Hypothesis, population: RecordSource) -> Judgement:
     """Return the losses of a hypothesis on the people of a record source."""
-    people, wrong, squared = {-1: 0, 1: 0}, {-1: 0, 1: 0}, 0.0
-    for begin in range(0, len(population), _BLOCK):
-        records = population.records(np.arange(begin, min(begin + _BLOCK, len(population))))
-        mistakes = hypothesis.mistakes(records)
-        squared += float(evaluate("squared", hypothesis, records).sum())
+    people, wrong = {-1: 0, 1: 0}, {-1: 0, 1: 0}
+    for records in _blocks(population):
+        mistakes, labels = hypothesis.mistakes(records), hypothesis.labels(records)
         for label in people:
-            holders = hypothesis.labels(records) == label
+            holders = labels == label
             people[label] += int(np.count_nonzero(holders))
-            wrong[label] += int(mistakes[holders].sum(dtype=np.int64))
+            wrong[label] += int(np.count_nonzero(mistakes[holders]))
     shares = {label: wrong[label] / people[label] if people[label] else None for label in people}
-    return Judgement(sum(wrong.values()) / len(population), shares[-1], shares[1], squared / len(population))
+    return Judgement(sum(wrong.values()) / len(population), shares[-1], shares[1])
 
 
 def loss(hypothesis: Hypothesis, population: RecordSource) -> float:
     """Return the 0/1 loss of a hypothesis on the people of a record source."""
-    return judge(hypothesis, population).loss
+    wrong = sum(int(np.count_nonzero(hypothesis.mistakes(records))) for records in _blocks(population))
+    return wrong / len(population)
+
+
+def squared_error(hypothesis: Hypothesis, population: RecordSource) -> float:
+    """Return the mean of the squared losses (:data:`common.vocabulary.losses.Loss`) of a hypothesis on such people."""
+    squared = sum(float(evaluate("squared", hypothesis, records).sum()) for records in _blocks(population))
+    return squared / len(population)
+
+
+def _blocks(population: RecordSource) -> Iterator[Records]:
+    for begin in range(0, len(population), _BLOCK):
+        yield population.records(np.arange(begin, min(begin + _BLOCK, len(population))))

@@ -9,7 +9,7 @@ from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
 from deploy.experiment import complete
-from deploy.truth import Judgement, can_judge, evaluation_source, judge, loss
+from deploy.truth import Judgement, can_judge, evaluation_source, judge, loss, squared_error
 from tests.support import tiny
 
 RESULT = {"answer": {"kind": "linear", "weights": [0.0] * 8, "threshold": 1.0}, "iterations": 1}
@@ -60,4 +60,13 @@ def test_a_hypothesis_is_judged_on_each_label():
 
 def test_nobody_with_a_label_is_no_loss_of_zero():
     everybody = TableRecordSource(Records(np.zeros((3, 1), dtype=np.float32), np.ones(3, dtype=np.int8)))
-    assert judge(Constant(label=1), everybody) == Judgement(0.0, None, 0.0, 0.0)
+    assert judge(Constant(label=1), everybody) == Judgement(0.0, None, 0.0)
+
+
+def test_a_wrong_label_is_a_squared_error_of_one_and_half_of_them_are_a_half():
+    labels = np.array([1, -1, 1, -1], dtype=np.int8)
+    four = TableRecordSource(Records(np.zeros((4, 1), dtype=np.float32), labels))
+    assert squared_error(Constant(label=1), four) == loss(Constant(label=1), four) == 0.5
+    between = Linear(weights=(1.0,), threshold=-0.5)  # it predicts the value 0.75 for everybody
+    assert squared_error(between, four) == (2 * 0.25**2 + 2 * 0.75**2) / 4
+    assert loss(between, four) == 0.5
