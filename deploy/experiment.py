@@ -13,6 +13,7 @@ from curator.service.startup import USERS_OWN
 from curator.state.account import Counting
 from deploy.attempts import Attempts
 from deploy.base import OnProgress
+from deploy.baselines import run_baselines
 from deploy.truth import can_judge, evaluation_source, judge, loss, squared_error
 
 _OPTIMUM = "what was fitted to people of T without privacy"
@@ -99,9 +100,6 @@ def _of_a_hypothesis(
     attempts = Attempts(on_progress)
     truth = attempts.attempt("loss_on_target", "the true loss", lambda: _losses(result, asked, seed or 0)) or {}
     if asked.baselines:
-        # Only here: scikit-learn takes most of a second to import, and most runs do without it.
-        from deploy.baselines import run_baselines
-
         truth["baselines"] = run_baselines(asked, result, seed, folder, attempts, on_progress, counting)
         if "loss_on_target" in truth:
             truth["reading"] = reading(asked, result, truth["loss_on_target"], truth["baselines"])

@@ -1,8 +1,12 @@
 """Baselines: each side alone, on people of its own, with as many agents as the run asked."""
 
+import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from common.scenario.loading import load
+from common.vocabulary.records import Records
+from deploy import baselines
 from deploy.attempts import Attempts
 from deploy.baselines import run_baselines
 from tests.support import tiny
@@ -53,3 +57,25 @@ def test_a_baseline_without_an_answer_is_left_out_and_told_of(tmp_path):
     assert attempts.left_out["agents-once"].startswith("refused, local averages need records of bounded norm")
     assert not any(tmp_path.iterdir())  # what a baseline worked with is gone
     assert "agents-once is left out: refused, local averages need records of bounded norm" in told[-1]
+
+
+def test_the_optimum_is_what_scikit_learn_fits():
+    draws = np.random.default_rng(3)
+    features = draws.normal(size=(4000, 3)).astype(np.float32)
+    chances = 1.0 / (1.0 + np.exp(-(features @ np.array([2.0, -1.0, 0.0]) + 0.5)))
+    records = Records(features, np.where(draws.random(4000) < chances, 1, -1).astype(np.int8))
+    theirs = LogisticRegression(C=1e4).fit(features, records.labels)
+    ours = baselines.half_space(records)
+    assert np.allclose(ours.weights, theirs.coef_[0], atol=0.01)
+    assert ours.threshold == pytest.approx(-theirs.intercept_[0], abs=0.01)
+    # Each is predicted by a fit that has not seen it, so the loss is no better than that of a fit that has seen all.
+    seen = float(ours.mistakes(records).mean())
+    assert seen - 0.002 <= baselines.cross_validated(records) <= seen + 0.01
+
+
+def test_a_fit_is_judged_on_those_it_has_not_seen():
+    features = np.eye(60, dtype=np.float32)  # whoever is seen is known by heart, and says nothing of others
+    labels = np.where(np.random.default_rng(1).random(60) < 0.5, 1, -1).astype(np.int8)
+    records = Records(features, labels)
+    assert float(baselines.half_space(records).mistakes(records).mean()) == 0.0
+    assert baselines.cross_validated(records) > 0.3
