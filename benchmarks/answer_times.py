@@ -33,8 +33,8 @@ from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.queries.listed import ListedQuery
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
-from local_agent.asking import answer_together
 from local_agent.host import seconds_for
+from local_agent.hosted.asking import answer_together
 
 FEATURES = 256
 CLASSED = FEATURES - 64

@@ -34,12 +34,12 @@ import referee
 from common.wire.identity import Identity
 from common.wire.sealed import read
 from deploy.load.connection import Connection, request
-from deploy.load.deployment import Target, started
 from deploy.load.light import LightAgent
 from deploy.load.phases import Load, phase
+from deploy.load.servers.deployment import Target, started
 from deploy.load.testing import AGAIN, Options
 from deploy.remote import Remote, operating
-from referee.collection.registrar import Caps, Registrar
+from referee.collection.enrolment.registrar import Caps, Registrar
 from referee.collection.signatures import compiled
 from referee.state.store import Store
 from referee.state.values import Participant

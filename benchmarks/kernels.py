@@ -30,9 +30,9 @@ from curator.learners.base import learn_from, parse_learner
 from curator.numerics.gaussian_noise import normals
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
+from local_agent.hosted.population import Population
 from local_agent.policy import Policy
-from local_agent.population import Population
-from referee.collection.order import Order
+from referee.collection.ordering.order import Order
 
 BALL = {"name": "gaussian-ball", "side": "target", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
 PLANE = Linear(weights=(1.0,) * 8, threshold=0.0)

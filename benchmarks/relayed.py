@@ -34,9 +34,9 @@ from common.wire.oblivious.binary_http import InnerRequest, InnerResponse, padde
 from common.wire.oblivious.encapsulation import REQUEST_OVERHEAD, REQUEST_TYPE, Exchange, encapsulate
 from common.wire.oblivious.keys import KeyConfiguration, verified_keys
 from deploy.load.connection import request
-from deploy.load.deployment import Target, started
 from deploy.load.light import LightAgent
 from deploy.load.phases import Load, phase
+from deploy.load.servers.deployment import Target, started
 from deploy.load.testing import Options
 from deploy.remote import Remote, operating
 

@@ -24,9 +24,9 @@ import curator
 import local_agent
 import referee
 from common.scenario import loading
-from common.service.app import Service, listen, server
-from common.service.connections import Limits
 from common.service.page.guard import Rules
+from common.service.web.app import Service, listen, server
+from common.service.web.connections import Limits
 from curator.console.app import console_app
 from curator.state.account import Counting
 from deploy.base import OnProgress
@@ -34,8 +34,8 @@ from deploy.processes import Party, free_port
 from deploy.remote import operating
 from deploy.running import carry_out
 from tandem.ui.app import ui_app
-from tandem.ui.folders import RunFolders
-from tandem.ui.watching import RefereeWatch
+from tandem.ui.views.folders import RunFolders
+from tandem.ui.views.watching import RefereeWatch
 
 ROOT = Path(__file__).parent.parent
 MAX_BYTES = 100_000

@@ -71,7 +71,7 @@ def serve_command(
     """
     from common.planning.plan import resolve
     from common.scenario import loading
-    from common.service.app import listen, metrics_token, serve
+    from common.service.web.app import listen, metrics_token, serve
     from common.wire.state import user_state
     from curator.contributions.opening import after_the_beginning
     from curator.service.app import curator_app

@@ -44,7 +44,7 @@ def collect_command(
     """
     from common.planning.plan import resolve
     from common.scenario import loading
-    from common.service.app import listen, serve
+    from common.service.web.app import listen, serve
     from curator.contributions.app import collecting_app
     from curator.contributions.opening import collecting
 

@@ -12,7 +12,7 @@ from curator.service.startup import USERS_OWN, check_room, open_curator
 from curator.state.account import Counting
 from deploy.base import Finished, OnProgress
 from local_agent.host import Host
-from local_agent.setup import open_population
+from local_agent.hosted.setup import open_population
 from referee.service.referee import Referee
 from referee.state.runfolder import pack_reports
 

@@ -34,7 +34,7 @@ def serve_command(
 
     Example: issuer serve --state /var/lib/issuer
     """
-    from common.service.app import listen, serve
+    from common.service.web.app import listen, serve
     from issuer.app import issuer_app
     from issuer.issuer import Issuer
 

@@ -11,11 +11,11 @@ from typing import Any
 from sqlalchemy import bindparam, func, insert, select, update
 
 from common.core.errors import Conflict, Unauthorized
-from common.service.database import alone, open_tables, sqlite_url
+from common.service.storage.database import alone, open_tables, sqlite_url
 from issuer import migrations
 
 USING = 1
-"""The turn (:func:`common.service.database.alone`) in which codes are made and used."""
+"""The turn (:func:`common.service.storage.database.alone`) in which codes are made and used."""
 MAX_COUNT = 1_000_000
 """Codes that are made at a time, at most."""
 _BYTES = 15

@@ -101,10 +101,10 @@ def host_command(
     from common.scenario import loading
     from common.wire.state import claim, user_state
     from local_agent.client import RefereeClient
-    from local_agent.credential import keep_grant
     from local_agent.host import Host
+    from local_agent.hosted.setup import open_population
     from local_agent.metrics import exposed
-    from local_agent.setup import open_population
+    from local_agent.person.credential import keep_grant
 
     end_with_stdin()
     state = (state or user_state() / "agents").absolute()
@@ -152,10 +152,10 @@ def answer_command(
     Example: local-agent answer me.json --epsilon 0.5 --referee http://127.0.0.1:8000
     """
     from common.wire.state import user_state
-    from local_agent.agent import ANSWERED, Agent
-    from local_agent.consent import Consent, check_terminal
     from local_agent.host import Host
-    from local_agent.journal import Journal
+    from local_agent.person.agent import ANSWERED, Agent
+    from local_agent.person.consent import Consent, check_terminal
+    from local_agent.person.journal import Journal
     from local_agent.policy import Policy
 
     if not 0.0 < epsilon < math.inf:
@@ -215,7 +215,7 @@ def credential_command(
     from common.wire.state import hold, user_state
     from common.wire.vouching import read_issuer
     from local_agent.client import IssuerClient
-    from local_agent.credential import obtain
+    from local_agent.person.credential import obtain
 
     state = (state or user_state() / "agent").absolute()
     key = read_issuer(issuer_key)
@@ -259,7 +259,7 @@ def log_command(
     Example: local-agent log
     """
     from common.wire.state import user_state
-    from local_agent.journal import entries, in_words
+    from local_agent.person.journal import entries, in_words
 
     for entry in entries((state or user_state() / "agent").absolute()):
         typer.echo(json.dumps(entry) if as_json else in_words(entry))
@@ -295,9 +295,9 @@ def check_command(
     from common.service.witness_client import WitnessClient
     from common.wire.identity import Identity
     from common.wire.state import user_state
-    from local_agent.checking import LEFT_OUT, OTHER, Finding, check
-    from local_agent.receipts import Held, held
-    from local_agent.shown import keep, shown
+    from local_agent.person.checking import LEFT_OUT, OTHER, Finding, check
+    from local_agent.person.receipts import Held, held
+    from local_agent.person.shown import keep, shown
 
     if relay is not None and witness is not None:
         raise BadInput("--witness would be asked past --relay, from this device's address: give one of the two")

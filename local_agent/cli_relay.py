@@ -31,8 +31,8 @@ def relay_command(
 
     Example: local-agent relay --referee https://referee.example:8000 --host 0.0.0.0
     """
-    from common.service.app import listen, serve
     from common.service.oblivious.relay import relay_app
+    from common.service.web.app import listen, serve
 
     end_with_stdin()
     tls = serving("relay", tls_cert, tls_key)

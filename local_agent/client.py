@@ -79,7 +79,7 @@ class RefereeClient(Client):
 
 
 class IssuerClient(Client):
-    """:class:`local_agent.credential.IssuerPort` over HTTP."""
+    """:class:`local_agent.person.credential.IssuerPort` over HTTP."""
 
     party = "issuer"
 

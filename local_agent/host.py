@@ -14,7 +14,7 @@ from common.core.schedule import Schedule
 from common.wire import messages
 from common.wire.identity import Signed, verify
 from common.wire.receipts import check_receipt
-from local_agent.agent import Agent
+from local_agent.person.agent import Agent
 from local_agent.policy import PINNED, Question
 from local_agent.port import Hosted, RefereePort
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from common.core.errors import BadInput
-from common.service.metrics import CONTENT_TYPE, Family, Sample, gauge, write
+from common.service.web.metrics import CONTENT_TYPE, Family, Sample, gauge, write
 from local_agent.host import Host
 
 LOOPBACK = "127.0.0.1"

@@ -8,7 +8,7 @@ from common.wire.identity import Identity, Signed
 
 
 class Hosted(Protocol):
-    """A population as its host sees it (:class:`local_agent.population.Population`)."""
+    """A population as its host sees it (:class:`local_agent.hosted.population.Population`)."""
 
     identity: Identity
 

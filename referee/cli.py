@@ -273,7 +273,7 @@ def load_test_command(
     Example: referee load-test --individuals 100000
     """
     from deploy.load import show
-    from deploy.load.deployment import Target
+    from deploy.load.servers.deployment import Target
     from deploy.load.testing import Options, load_test, scenario_file
 
     options = Options(

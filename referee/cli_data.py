@@ -84,7 +84,7 @@ def check_command(
     Example: referee check my-scenario.yaml --side T
     """
     from common.people.spec import locate
-    from common.people.tables.examining import examine
+    from common.people.tables.input.examining import examine
     from common.scenario import loading
     from common.vocabulary.open_values import PLAN
     from referee.view import checks

@@ -98,11 +98,11 @@ def serve_command(
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
     from common.core.errors import BadInput
-    from common.service.app import listen, metrics_token, serve
+    from common.service.web.app import listen, metrics_token, serve
     from common.service.witness_client import TOKEN, WitnessClient
     from common.wire.state import user_state
     from common.wire.vouching import read_issuer
-    from referee.collection.registrar import Caps
+    from referee.collection.enrolment.registrar import Caps
     from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
@@ -173,7 +173,7 @@ def witness_command(
     Example: TANDEM_WITNESS_TOKEN=... referee witness --state /var/lib/witness
     """
     from common.core.errors import BadInput
-    from common.service.app import listen, serve
+    from common.service.web.app import listen, serve
     from referee.service.witness import witness_app
 
     end_with_stdin()

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import httpx
 from fastapi import FastAPI
 
-from common.service.app import Service
-from common.service.edge import Call, Handler, Reply
 from common.service.oblivious.places import RELAY, SIGNED_KEYS
 from common.service.oblivious.relay import relay_app
+from common.service.web.app import Service
+from common.service.web.edge import Call, Handler, Reply
 from common.wire.identity import Identity, Signed
 from common.wire.oblivious.encapsulation import Exchange, GatewayKey, encapsulate
 from common.wire.oblivious.keys import signed_keys, verified_keys

@@ -13,11 +13,11 @@ from fastapi import FastAPI
 
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario, settled
-from common.service.app import listen, server
-from common.service.connections import Limits
+from common.service.web.app import listen, server
+from common.service.web.connections import Limits
 from common.wire import messages
-from common.wire.chain import Head
 from common.wire.identity import Identity, Signed
+from common.wire.primitives.chain import Head
 from common.wire.vouching import IssuerKey
 from common.wire.witness import Witness
 from curator.service.curator import Curator
@@ -25,7 +25,7 @@ from curator.service.startup import open_curator
 from deploy.base import Finished
 from deploy.checking import checked
 from local_agent.host import Host
-from local_agent.setup import open_population
+from local_agent.hosted.setup import open_population
 from referee.protocols.base import PROTOCOLS
 from referee.protocols.examples import BALL as TINY
 from referee.protocols.examples import small_ball

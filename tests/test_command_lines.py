@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from common.service.app import listen
+from common.service.web.app import listen
 from common.wire.state import user_state
 from curator.cli import app as curator_command
 from local_agent.cli import app as agent_command

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from benchmarks.house import PACKAGES, PICTURES, ROOT, arrows, circles, floors, needed, picture
+
+A_DOZEN = 12
+SHELVES = {"common/vocabulary/demands", "common/vocabulary/hypotheses", "common/vocabulary/learners"}
+"""Rooms whose files are all of one kind: a registered class each, beside the ``base`` that says what the kind is."""
 
 
 @pytest.mark.slow
@@ -39,3 +45,15 @@ def test_a_circle_and_what_a_longer_way_implies_are_seen(tmp_path):
         ("curator", "common.people"),
     }
     assert [row[0] for row in floors(graph)[:3]] == ["common.core", "common.wire", "common.people"]
+
+
+def test_no_room_holds_more_than_a_dozen_files_but_shelves():
+    held = Counter(
+        str(file.parent.relative_to(ROOT))
+        for package in PACKAGES
+        for file in (ROOT / package).rglob("*.py")
+        if file.name != "__init__.py"
+    )
+    large = {room for room, files in held.items() if files > A_DOZEN}
+    assert large <= SHELVES
+    assert all((ROOT / shelf / "base.py").exists() for shelf in SHELVES)

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from common.core import canonical
 from common.wire import messages
-from common.wire.blindrsa import blind, finalize
 from common.wire.identity import Identity, Signed
+from common.wire.primitives.blindrsa import blind, finalize
 from common.wire.vouching import Credential, token_input, token_request
 from deploy.load.light import LightAgent
 from issuer.codes import Codes

@@ -3,8 +3,8 @@
 "tuned for free" fits with the whole mu of (epsilon, delta) for every setting and looks at the validation rows, as the
 paper does: the fit is private, the choice is not, so the row has no guarantee. "chosen privately" pays for the choice:
 each of a secret number of runs gets the smaller mu of
-:func:`common.privacy.theorems.private_selection.mu_for_selection`, for a fit of the training rows and a noisy score of
-the validation rows, which are people too.
+:func:`common.privacy.theorems.selection.private_selection.mu_for_selection`, for a fit of the training rows and a noisy
+score of the validation rows, which are people too.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.privacy.theorems.private_selection import mu_for_selection
-from common.privacy.theorems.stopping import NegativeBinomial
+from common.privacy.theorems.selection.private_selection import mu_for_selection
+from common.privacy.theorems.selection.stopping import NegativeBinomial
 from common.vocabulary.learners.grids import combinations
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
-from curator.learners.adaptation.discrepancy import discrepancy
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
-from curator.learners.adaptation.public_side import fit_public
+from curator.learners.adaptation.public.discrepancy import discrepancy
+from curator.learners.adaptation.public.public_side import fit_public
+from curator.mechanisms.choices.random_stopping import choose
 from curator.mechanisms.gaussian import noisy_sum
-from curator.mechanisms.random_stopping import choose
 
 DELTA = 0.01
 """The paper's."""

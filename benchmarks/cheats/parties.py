@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from common.scenario.resolved import ResolvedScenario, settled
-from common.service.app import listen, server
-from common.service.connections import Limits
+from common.service.web.app import listen, server
+from common.service.web.connections import Limits
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.wire.identity import Identity, Signed
 from common.wire.transcript import Entry
@@ -18,8 +18,8 @@ from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from deploy.truth import evaluation_source, loss
 from local_agent.host import Host
-from local_agent.population import Population
-from local_agent.setup import open_population
+from local_agent.hosted.population import Population
+from local_agent.hosted.setup import open_population
 from referee.protocols.examples import small_ball
 from referee.runs.port import CuratorPort
 from referee.service.referee import Referee, public

@@ -18,7 +18,7 @@ from common.wire.identity import Signed
 from common.wire.receipts import Kept, signed_checkpoint
 from common.wire.transcript import append
 from curator.service.curator import Curator
-from local_agent.asking import answer_together
+from local_agent.hosted.asking import answer_together
 
 
 @dataclass
@@ -82,7 +82,10 @@ def invented(folder: Path, opened: ExitStack) -> Played:
         bits = answer_together(*asked)
         return (np.random.default_rng(1).random(len(bits)) > truth).astype(bits.dtype)
 
-    with mock.patch("local_agent.population.answer_together", perfect), Parties(folder / "all", scenario()) as parties:
+    with (
+        mock.patch("local_agent.hosted.population.answer_together", perfect),
+        Parties(folder / "all", scenario()) as parties,
+    ):
         run = parties.run()
         result = json.loads((run / "result.json").read_bytes())
         loss, found = parties.true_loss(result["answer"]), result["estimate"]
@@ -193,7 +196,10 @@ def liars(folder: Path, opened: ExitStack) -> Played:
         bits[asked[4] % 10 == 0] = 1
         return bits
 
-    with mock.patch("local_agent.population.answer_together", lie), Parties(folder / "all", scenario()) as parties:
+    with (
+        mock.patch("local_agent.hosted.population.answer_together", lie),
+        Parties(folder / "all", scenario()) as parties,
+    ):
         run = parties.run()
     return Played("A tenth of the agents say 1 whatever they are asked.", run, _usual(parties))
 

@@ -14,8 +14,8 @@ from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from curator.state.account import Counting
 from local_agent.host import Host
-from local_agent.population import Population
-from local_agent.setup import open_population
+from local_agent.hosted.population import Population
+from local_agent.hosted.setup import open_population
 from referee.protocols.examples import small_ball
 from referee.service.referee import Referee
 from referee.state.runfolder import pack_reports

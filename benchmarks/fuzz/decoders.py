@@ -19,7 +19,7 @@ from common.core.errors import AuditFailed, BadData, BadMessage, BadScenario, Fo
 from common.core.values import Value
 from common.models.document import load as load_model
 from common.people.distributions.base import DISTRIBUTIONS
-from common.people.tables.loading import numbered
+from common.people.tables.input.loading import numbered
 from common.people.tables.source import TableSource
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
@@ -37,8 +37,8 @@ from common.wire.version import check_stated
 from curator.state.journal import HEAD, KEY, LEDGER
 from curator.state.looking import verify_ledger
 from local_agent.cli import read_record
-from local_agent.receipts import read as read_receipt
-from referee.collection.roster import Roster
+from local_agent.person.receipts import read as read_receipt
+from referee.collection.ordering.roster import Roster
 from referee.state.runfolder import unpack_reports
 
 

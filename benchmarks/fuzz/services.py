@@ -26,14 +26,14 @@ from benchmarks.fuzz.mutation import Mutator
 from benchmarks.fuzz.oblivious import sealed_requests
 from common.core import canonical
 from common.core.errors import BadMessage
-from common.service.app import Service
 from common.service.oblivious.places import GATEWAY, RELAY, SIGNED_KEYS
 from common.service.oblivious.relay import relay_app
+from common.service.web.app import Service
 from common.wire import proof
-from common.wire.blindrsa import blind
 from common.wire.identity import Identity, Signed
 from common.wire.oblivious.binary_http import InnerResponse
 from common.wire.oblivious.encapsulation import REQUEST_TYPE, Exchange
+from common.wire.primitives.blindrsa import blind
 from common.wire.vouching import token_input, token_request
 from curator.contributions.app import collecting_app
 from curator.service.app import curator_app

@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.kills.once import Killed, once
 from common.core.errors import BadInput
-from deploy.load.postgres import Server, binaries
+from deploy.load.servers.postgres import Server, binaries
 
 
 def campaign(kills: int, postgresql: bool, seed: int) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any
 
 from benchmarks.kills.persons import Person
-from deploy.load.fleet import Fleet
-from deploy.load.postgres import Server
+from deploy.load.servers.fleet import Fleet
+from deploy.load.servers.postgres import Server
 
 PAUSES = (0.2, 4.0)
 """Seconds between two kills, uniform: so long that what was killed comes up again, and something is acknowledged."""

@@ -19,12 +19,12 @@ from common.core.errors import TandemError
 from common.scenario.resolved import ResolvedScenario, settled
 from curator.state.looking import listed
 from deploy.base import Finished
-from deploy.load.fleet import ROLES, Fleet, Sender, fleet
 from deploy.load.light import LightAgent
-from deploy.load.postgres import Server
+from deploy.load.servers.fleet import ROLES, Fleet, Sender, fleet
+from deploy.load.servers.postgres import Server
 from deploy.processes import Party
 from deploy.remote import Remote
-from local_agent.receipts import held
+from local_agent.person.receipts import held
 from referee.audit.audit import audit
 from referee.protocols.examples import small_ball
 from referee.service.referee import public

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import local_agent
-from local_agent.receipts import held
+from local_agent.person.receipts import held
 
 WAITS = "waits for its question"
 """What the command says once it is at work."""

@@ -13,15 +13,15 @@ PACKAGES = ("common", *PARTIES, "deploy", "tandem", "tests", "benchmarks", "scen
 AREAS: dict[str, tuple[str, ...]] = {
     "accountants and theorems": (
         "common/privacy/accountants/*.py",
-        "common/privacy/theorems/*.py",
+        "common/privacy/theorems/**/*.py",
         *(f"common/privacy/{name}.py" for name in ("budget", "calibration", "events", "rounding")),
     ),
     "agents' mechanisms": ("common/**/mechanisms/*.py",),
     "sequential tests, intervals": (
-        "common/statistics/evidence.py",
-        "common/statistics/sequential.py",
-        "common/statistics/fixed.py",
-        "common/statistics/intervals.py",
+        "common/statistics/means/evidence.py",
+        "common/statistics/means/sequential.py",
+        "common/statistics/means/fixed.py",
+        "common/statistics/means/intervals.py",
     ),
     "learners": (
         "common/vocabulary/learners/*.py",
@@ -34,11 +34,11 @@ AREAS: dict[str, tuple[str, ...]] = {
         "curator/**/adaptation/steps.py",
         "curator/**/adaptation/settings.py",
         "curator/**/adaptation/noisy_descent.py",
-        "curator/**/adaptation/discrepancy.py",
+        "curator/**/adaptation/public/discrepancy.py",
     ),
     "curator's noise and draws": (
         "curator/numerics/gaussian_noise.py",
-        "curator/mechanisms/*.py",
+        "curator/mechanisms/**/*.py",
         "curator/**/sampling.py",
         "curator/**/reweighing.py",
     ),
@@ -50,7 +50,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     ),
     "votes": ("curator/**/teachers/*.py",),
     "operations": ("curator/operations/*.py",),
-    "agents": ("local_agent/agent.py", "local_agent/answering.py", "local_agent/policy.py"),
+    "agents": ("local_agent/person/agent.py", "local_agent/answering.py", "local_agent/policy.py"),
 }
 """Patterns of files by area. ``**`` also stands for no folder at all."""
 

@@ -12,7 +12,7 @@ import polars
 
 from benchmarks.real.datasets import DATASETS
 from common.core.arrays import AnyArray
-from common.people.tables.loading import encode
+from common.people.tables.input.loading import encode
 from common.people.tables.source import TableSource
 from common.vocabulary.records import Records
 

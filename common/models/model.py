@@ -18,7 +18,7 @@ from common.people.tables.schema import Schema
 from common.people.tables.source import Label
 from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
-from common.statistics.intervals import Estimate
+from common.statistics.means.intervals import Estimate
 from common.vocabulary.hypotheses.base import AnyHypothesis, Hypothesis, parse_hypothesis
 
 

@@ -19,8 +19,8 @@ from common.core.errors import BadInput
 from common.models.model import Model
 from common.models.onnx_rows import DOUBLE, FLOAT, INT, TEXT, RowsWriter
 from common.models.outcome import outcome_of
-from common.people.tables.frames import rows_of
-from common.people.tables.loading import numbers_of
+from common.people.tables.input.frames import rows_of
+from common.people.tables.input.loading import numbers_of
 from common.vocabulary.hypotheses.argmax import Argmax
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.conjunction import Conjunction

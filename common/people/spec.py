@@ -23,8 +23,8 @@ from common.people.tables import TableSource
 from common.vocabulary.records import Records
 
 if TYPE_CHECKING:
-    from common.people.tables.files import Piece
-    from common.people.tables.loading import Numbered
+    from common.people.tables.input.files import Piece
+    from common.people.tables.input.loading import Numbered
     from common.people.tables.notes import Notes
 
     Contributed = Callable[[TableSource, Callable[[Piece], None] | None], Numbered]

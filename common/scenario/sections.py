@@ -169,7 +169,7 @@ class AgentsSection(Value):
         Simulated populations only: the share of agents that never answer.
     liars
         The largest share of the answers to a question that may be lies: tests and intervals then hold whatever these
-        say (:mod:`common.statistics.liars`). Where answers are bits only.
+        say (:mod:`common.statistics.means.liars`). Where answers are bits only.
     deadline
         Seconds to wait for a batch before going on with fresh agents; one more for each 1,000 participants asked.
     """

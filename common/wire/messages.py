@@ -18,8 +18,8 @@ from common.core.errors import BadMessage
 from common.core.values import Value
 from common.privacy.guarantee import Guarantee
 from common.vocabulary.queries.base import AnyQuery
-from common.wire.chain import Extension, Head
 from common.wire.identity import KEY_PATTERN, Signed
+from common.wire.primitives.chain import Extension, Head
 from common.wire.version import BEFORE, PROTOCOL, skew
 from common.wire.vouching import Credential
 
@@ -109,9 +109,10 @@ class Terms(Value):
     ``n`` is the public number of its people.
     ``ledger`` is the head of the curator's ledger once the run was opened, with the links from its beginning.
     ``all_runs`` is null where nobody counts over runs: for simulated people, and without a lasting ledger.
-    ``share`` is the curator's part in the seed of the agents' order (:mod:`referee.collection.layers`), 32 bytes in
-    hex; it is left out where the curator's randomness is a public seed. With a beacon the terms hold ``share_sha256``
-    in its place, the hash of the share, which is opened once the beacon is known (:mod:`common.wire.beacon`).
+    ``share`` is the curator's part in the seed of the agents' order (:mod:`referee.collection.ordering.layers`), 32
+    bytes in hex; it is left out where the curator's randomness is a public seed. With a beacon the terms hold
+    ``share_sha256`` in its place, the hash of the share, which is opened once the beacon is known
+    (:mod:`common.wire.beacon`).
     """
 
     KIND: ClassVar[str] = "terms"

@@ -15,10 +15,10 @@ from pydantic import Field
 
 from common.core.errors import BadMessage, Forged
 from common.core.values import Value
-from common.wire.chain import DIGEST
 from common.wire.identity import Identity, Signed, verify
-from common.wire.merkle import Tree, merkle_root
 from common.wire.messages import MAX_PLACE, RUN, Number
+from common.wire.primitives.chain import DIGEST
+from common.wire.primitives.merkle import Tree, merkle_root
 from common.wire.sealed import AnySigned, field
 from common.wire.transcript import Entry
 
@@ -144,7 +144,7 @@ class Proof(Value):
         Path of the entry's hash to the checkpoint's root.
     consistency
         That the transcript of the checkpoint begins with as many entries as the request names
-        (:func:`common.wire.merkle.extends`); left out where it names none.
+        (:func:`common.wire.primitives.merkle.extends`); left out where it names none.
     """
 
     entry: dict[str, Any]

@@ -24,8 +24,8 @@ from pydantic import Field
 from common.core import canonical
 from common.core.errors import BadData, BadMessage, Forged, NotVouched
 from common.core.values import Value
-from common.wire import blindrsa
 from common.wire.identity import KEY_PATTERN, Signed, verify
+from common.wire.primitives import blindrsa
 
 TOKEN_TYPE = b"\x00\x02"
 """Blind RSA (2048-bit), in RFC 9578's registry."""

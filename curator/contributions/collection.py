@@ -21,8 +21,8 @@ from common.core.errors import (
 from common.people.tables.source import TableSource
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
-from common.service.readiness import Check, disk
-from common.service.tokens import same, token_hash
+from common.service.web.readiness import Check, disk
+from common.service.web.tokens import same, token_hash
 from common.wire.identity import Identity, Signed, verify
 from common.wire.state import durable_key, write_durably
 from curator.contributions import fields, sealing

@@ -9,8 +9,8 @@ from pydantic import Field
 from common.core.values import Value
 from common.people.tables.source import TableSource
 from common.privacy.guarantee import Guarantee
-from common.wire.chain import DIGEST
 from common.wire.identity import KEY_PATTERN
+from common.wire.primitives.chain import DIGEST
 from common.wire.receipts import Time
 
 CONTRIBUTION = r"^[0-9a-f]{32}$"

@@ -27,8 +27,8 @@ from curator.state.chain import REMEDY
 from curator.state.journal import KEY, SAMPLE, Journal
 
 if TYPE_CHECKING:
-    from common.people.tables.files import Piece
-    from common.people.tables.loading import Numbered
+    from common.people.tables.input.files import Piece
+    from common.people.tables.input.loading import Numbered
 
 
 @contextmanager
@@ -111,8 +111,8 @@ class Contributions:
         """
         import polars
 
-        from common.people.tables.files import Piece
-        from common.people.tables.loading import Numbered, kept
+        from common.people.tables.input.files import Piece
+        from common.people.tables.input.loading import Numbered, kept
 
         private = durable_key(self._folder / SEAL_KEY)
         positions, rows = [], []

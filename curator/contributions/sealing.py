@@ -1,4 +1,4 @@
-"""Records sealed to a curator's key: HPKE in base mode (RFC 9180, :mod:`common.wire.hpke`).
+"""Records sealed to a curator's key: HPKE in base mode (RFC 9180, :mod:`common.wire.primitives.hpke`).
 
 Each record gets an ephemeral key of its own, so nothing but the curator's
 private key opens it, the contributor's own device included. ``info`` binds it to the curator, the offer (and in it the
@@ -13,7 +13,7 @@ import binascii
 
 from common.core import canonical
 from common.core.errors import BadMessage
-from common.wire import hpke
+from common.wire.primitives import hpke
 from curator.contributions.messages import Contribution, Offer
 
 OVERHEAD = hpke.KEY_BYTES + hpke.TAG_BYTES

@@ -12,7 +12,7 @@ from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.learners.exponential import ExponentialSettings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
-from curator.mechanisms.finite_classes import FewestMistakes
+from curator.mechanisms.choices.finite_classes import FewestMistakes
 from curator.metering.access import Access
 
 MAX_HYPOTHESES = 1 << 31
@@ -23,7 +23,7 @@ MAX_HYPOTHESES = 1 << 31
 class Exponential(ExponentialSettings, Learner):
     """h with probability proportional to exp(-epsilon * mistakes(h) / 2), mistakes counted on m draws.
 
-    See :class:`curator.mechanisms.finite_classes.FewestMistakes`.
+    See :class:`curator.mechanisms.choices.finite_classes.FewestMistakes`.
     """
 
     @classmethod

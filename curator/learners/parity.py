@@ -16,7 +16,7 @@ from common.vocabulary.hypotheses.parity import MAX_FEATURES, Parity
 from common.vocabulary.learners.parity import ParitySettings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner
-from curator.mechanisms.parities import PlaceParities
+from curator.mechanisms.choices.parities import PlaceParities
 from curator.metering.access import Access
 
 BOTTOM = Constant(label=-1)
@@ -27,8 +27,8 @@ BOTTOM = Constant(label=-1)
 class ParityLearner(ParitySettings, Learner):
     """Solve the records' equations <x, a> = [label is +1], privately, in disjoint blocks, and take the majority.
 
-    The blocks and what they cost: :class:`curator.mechanisms.parities.PlaceParities`; Kohen & Sheffet, Appendix B, have
-    one.
+    The blocks and what they cost: :class:`curator.mechanisms.choices.parities.PlaceParities`; Kohen & Sheffet, Appendix
+    B, have one.
     It works on the sample itself, weights or not. What is released is post-processing of the blocks'
     answers: the most frequent one, the earliest of several; :data:`BOTTOM` if there is none. The truth solves every
     system, so all blocks of full rank agree on it, while one of deficient rank errs at random; the vote saves

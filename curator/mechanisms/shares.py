@@ -16,7 +16,7 @@ from common.privacy.rounding import down
 from common.vocabulary.cells import MAX_ITEMS
 from common.vocabulary.mechanisms.laplace import LIMIT
 from common.vocabulary.operations.margins import LEAST_EPSILON
-from curator.mechanisms.geometric import fine_noise
+from curator.mechanisms.counting.geometric import fine_noise
 
 FINENESS = 128
 """Half of what a record changes is so many units for each item, as far as :data:`MOST_UNITS` allows."""

@@ -13,8 +13,8 @@ from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, PrivateS
 from common.vocabulary.records import Records
 from common.vocabulary.tasks import Task
 from curator.mechanisms.base import CENTRAL, Mechanism
+from curator.mechanisms.choices.random_stopping import choose
 from curator.mechanisms.clipped_steps import ClippedSteps
-from curator.mechanisms.random_stopping import choose
 from curator.mechanisms.shares import NoisyShares
 from curator.metering.meter import Meter, Overdrawn
 from curator.weights.reweighing import Reweighing
@@ -203,7 +203,7 @@ class Access:
         score: Callable[[Output, Access], float],
         held: Callable[[int, int], AnyArray] | None = None,
     ) -> Output:
-        """Return the best of a secret number of runs (:func:`curator.mechanisms.random_stopping.choose`).
+        """Return the best of a secret number of runs (:func:`curator.mechanisms.choices.random_stopping.choose`).
 
         A run fits a candidate on the people that are for training and scores what it gives on those that are held out.
         Both get an access that pays for one mu-GDP release, mu the declared one; the law of the number is declared.

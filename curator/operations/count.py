@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from common.privacy.events import Event, Release
 from common.vocabulary.operations.count import Count, NoisyCount
-from curator.mechanisms import counts
+from curator.mechanisms.counting import counts
 from curator.metering.access import Access
 from curator.operations.base import HANDLERS, OperationHandler, Standing
 
 
 @HANDLERS.register("count")
 class CountHandler(OperationHandler[Count, NoisyCount]):
-    """A noisy count (:class:`curator.mechanisms.counts.NoisyCount`) on the sample itself, weights or not."""
+    """A noisy count (:class:`curator.mechanisms.counting.counts.NoisyCount`) on the sample itself, weights or not."""
 
     def event(self, operation: Count, standing: Standing) -> Event:
         """One pure release from the sample itself."""

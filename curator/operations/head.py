@@ -6,14 +6,14 @@ from common.core.errors import PolicyRefused
 from common.numerics.bits import pack
 from common.privacy.events import Event, Release
 from common.vocabulary.operations.head import CountedHead, HeadList
-from curator.mechanisms.head import NoisyHead
+from curator.mechanisms.counting.head import NoisyHead
 from curator.metering.access import Access
 from curator.operations.base import HANDLERS, OperationHandler, Standing
 
 
 @HANDLERS.register("head")
 class HeadHandler(OperationHandler[HeadList, CountedHead]):
-    """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.head.NoisyHead`."""
+    """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.counting.head.NoisyHead`."""
 
     def event(self, operation: HeadList, standing: Standing) -> Event:
         """One pure release from the sample itself."""

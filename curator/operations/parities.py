@@ -10,14 +10,14 @@ from common.numerics.bits import pack
 from common.privacy.events import Event, Release
 from common.vocabulary.operations.parities import BlockParities, LearnParities
 from common.vocabulary.records import Records
-from curator.mechanisms.parities import RankParities
+from curator.mechanisms.choices.parities import RankParities
 from curator.metering.access import Access
 from curator.operations.base import HANDLERS, OperationHandler, Standing
 
 
 @HANDLERS.register("parities")
 class ParitiesHandler(OperationHandler[LearnParities, BlockParities]):
-    """The curator of Lemma 3.3, "The power of synergy": :class:`curator.mechanisms.parities.RankParities`."""
+    """The curator of Lemma 3.3, "The power of synergy": :class:`curator.mechanisms.choices.parities.RankParities`."""
 
     def event(self, operation: LearnParities, standing: Standing) -> Event:
         """One pure release from the sample itself."""

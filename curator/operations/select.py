@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from common.privacy.events import Event, Release
 from common.vocabulary.operations.select import Select, SelectedFeature
-from curator.mechanisms.counts import MostFrequent
+from curator.mechanisms.counting.counts import MostFrequent
 from curator.metering.access import Access
 from curator.operations.base import HANDLERS, OperationHandler, Standing
 
 
 @HANDLERS.register("select")
 class SelectHandler(OperationHandler[Select, SelectedFeature]):
-    """The exponential mechanism (:class:`curator.mechanisms.counts.MostFrequent`) on the sample, weights or not."""
+    """The exponential mechanism (:class:`.counting.counts.MostFrequent`) on the sample, weights or not."""
 
     def event(self, operation: Select, standing: Standing) -> Event:
         """One pure release from the sample itself."""

@@ -15,7 +15,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from common.core.errors import BadMessage, Unauthorized
 from common.core.values import Value
 from common.privacy.guarantee import Guarantee
-from common.service.app import (
+from common.service.web.app import (
     METRICS,
     Service,
     create_app,
@@ -25,8 +25,8 @@ from common.service.app import (
     signed_body,
     signed_of,
 )
-from common.service.bodies import LARGE, SMALL, TINY, Admitted, Guarded, Opening
-from common.service.tokens import same
+from common.service.web.bodies import LARGE, SMALL, TINY, Admitted, Guarded, Opening
+from common.service.web.tokens import same
 from common.vocabulary.operations.base import Operation
 from common.wire import beacon, messages, proof
 from common.wire.identity import Signed

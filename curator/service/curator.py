@@ -35,7 +35,7 @@ from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
-from common.service.readiness import Check, disk
+from common.service.web.readiness import Check, disk
 from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
 from common.wire import beacon, messages

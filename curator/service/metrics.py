@@ -11,8 +11,8 @@ from collections import Counter
 from typing import Any
 
 from common.core.errors import TandemError
-from common.service.metrics import SECONDS, Family, Histogram, Sample, gauge
-from common.service.readiness import free_bytes
+from common.service.web.metrics import SECONDS, Family, Histogram, Sample, gauge
+from common.service.web.readiness import free_bytes
 from common.vocabulary.operations.base import Operation
 from common.wire.identity import Signed
 from common.wire.messages import Perform

@@ -11,8 +11,8 @@ import httpx
 
 from common.core.errors import NotFound
 from common.service.client import Client, read_signed_reply
-from common.wire.chain import Extension, Head
 from common.wire.identity import Signed, verify
+from common.wire.primitives.chain import Extension, Head
 from common.wire.witness import FileWitness, Witness
 
 TOKEN = "TANDEM_WITNESS_TOKEN"  # noqa: S105 - the name of a variable

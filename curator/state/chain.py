@@ -12,8 +12,8 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import DatabaseError
 
 from common.core.errors import BrokenLedger
-from common.service.database import open_tables, sqlite_url
-from common.wire.chain import START, Extension, Head, link, linked
+from common.service.storage.database import open_tables, sqlite_url
+from common.wire.primitives.chain import START, Extension, Head, link, linked
 from curator.state import migrations
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from common.core import canonical
 from common.core.errors import BadInput, BrokenLedger
-from common.service.copies import copy_sqlite, place_for_copy
-from common.wire.chain import Head, signed_head
+from common.service.storage.copies import copy_sqlite, place_for_copy
 from common.wire.identity import Identity
+from common.wire.primitives.chain import Head, signed_head
 from common.wire.state import hold, user_state, write_durably
 from common.wire.witness import FileWitness, Witness, behind
 from curator.state.chain import Chain

@@ -11,7 +11,7 @@ import numpy as np
 
 from common.core.arrays import Words
 from common.people.spec import RecordSource
-from common.people.tables.compressed import found, plain
+from common.people.tables.input.compressed import found, plain
 
 _BLOCK = 1 << 16
 

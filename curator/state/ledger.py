@@ -13,9 +13,9 @@ from typing import Any
 
 from common.core.errors import BrokenLedger
 from common.privacy.events import Event, NoEvent, parse_event
-from common.wire.chain import Extension, Head
 from common.wire.identity import Signed
 from common.wire.messages import Acknowledgement, Perform, Spent
+from common.wire.primitives.chain import Extension, Head
 from curator.state.chain import Entry
 from curator.state.journal import Journal
 

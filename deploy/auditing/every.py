@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deploy.auditing import (
+from deploy.auditing.case import Case
+from deploy.auditing.cases import (
     adaptation_cases,
     agent_cases,
     choice_cases,
@@ -15,7 +16,6 @@ from deploy.auditing import (
     transcript_cases,
     votes_cases,
 )
-from deploy.auditing.case import Case
 
 BY_NAME: Mapping[str, tuple[str, ...]] = {
     "learners chosen": ("chosen", "a choice"),
@@ -37,7 +37,7 @@ BY_NAME: Mapping[str, tuple[str, ...]] = {
     "operations select": ("a selection",),
 }
 """The cases of each learner and operation, by the group and name under which it is registered; mechanisms have one
-each (:mod:`deploy.auditing.mechanism_cases`)."""
+each (:mod:`deploy.auditing.cases.mechanism_cases`)."""
 
 NOT_PRIVATE = ("learners scikit", "learners svm", "mechanisms none")
 """What claims no privacy, and so has no case."""

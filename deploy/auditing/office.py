@@ -12,8 +12,8 @@ from common.numerics.randomness import RandomSource
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.vocabulary.records import Records
 from common.wire import messages
-from common.wire.chain import Head, link
 from common.wire.identity import Identity
+from common.wire.primitives.chain import Head, link
 from common.wire.witness import Witness
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator

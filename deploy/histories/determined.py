@@ -16,7 +16,7 @@ from unittest.mock import patch
 from common.numerics import randomness
 from common.wire import state
 from curator.state import checkpoints, journal
-from local_agent import population
+from local_agent.hosted import population
 from referee.runs import ordering
 
 BEGAN = 1_700_000_000.0

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from common.core.errors import BadInput, PeerUnavailable, Superseded, TandemError
 from common.core.schedule import Schedule
 from common.scenario.resolved import ResolvedScenario, settled
-from common.service.database import sqlite_url
+from common.service.storage.database import sqlite_url
 from common.vocabulary.records import Records
 from curator.service.startup import open_curator
 from deploy.histories.channel import Channel
@@ -26,10 +26,10 @@ from deploy.histories.determined import Clock, determined
 from deploy.histories.disk import Disk, Tree, moved
 from deploy.histories.faults import Crash, Faults
 from deploy.histories.quick import quick
-from local_agent.agent import Agent
 from local_agent.host import Host
+from local_agent.hosted.setup import open_population
+from local_agent.person.agent import Agent
 from local_agent.policy import Policy
-from local_agent.setup import open_population
 from referee.protocols.examples import small_ball
 from referee.service.referee import Referee
 

@@ -22,12 +22,12 @@ from common.scenario.resolved import ResolvedScenario
 from common.service.tls import context_for
 from deploy.checking import checked
 from deploy.load.connection import Answer, Connection, request
-from deploy.load.deployment import Target, started
 from deploy.load.idle import poll_idly
 from deploy.load.light import LightAgent
 from deploy.load.loops import faster
 from deploy.load.machine import limits
 from deploy.load.phases import SCHEDULES, Load, Measured, allow_descriptors, cpu_of, phase
+from deploy.load.servers.deployment import Target, started
 from deploy.processes import Party
 from deploy.remote import Remote
 from deploy.simulation import conduct

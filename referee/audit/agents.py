@@ -9,8 +9,8 @@ from typing import Any
 from common.core.errors import AuditFailed
 from common.wire.messages import RUN, Configuration
 from referee.audit.place import Place
-from referee.collection.batches import AnyBatch, form_batch
-from referee.collection.roster import Roster, participants_root
+from referee.collection.ordering.batches import AnyBatch, form_batch
+from referee.collection.ordering.roster import Roster, participants_root
 from referee.runs.ordering import Given, checked
 from referee.state.values import Cohort, Part
 
@@ -25,7 +25,7 @@ class Agents:
     listed
         Counts and root of the list of participants, as the transcript signs them.
     raw
-        The list itself (:meth:`referee.collection.roster.Roster.encode`).
+        The list itself (:meth:`referee.collection.ordering.roster.Roster.encode`).
     place
         Where the audit stands.
 

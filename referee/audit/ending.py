@@ -15,7 +15,7 @@ from common.privacy.budget import certify
 from common.privacy.certificate import Certificate
 from common.privacy.events import Event
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.statistics.intervals import Estimate
+from common.statistics.means.intervals import Estimate
 from common.wire.messages import Terms
 from referee.audit.certificates import recheck
 from referee.audit.place import Place
@@ -89,7 +89,7 @@ SHARES = (0.01, 0.05, 0.1)
 
 
 def moved_by_liars(outcome: Outcome | None) -> dict[float, Estimate]:
-    """Return what is known of the answer's loss were these shares of the answers lies (:mod:`common.statistics.liars`).
+    """Return what is known of the answer's loss were these shares of the answers lies (:mod:`.means.liars`).
 
     By :data:`SHARES`, and the one that the scenario assumes; nothing where the answers to one question are not what the
     estimate is made of.

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage
-from common.wire.chain import START
 from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration
+from common.wire.primitives.chain import START
 from common.wire.receipts import Checkpoint, Kept, Receipt, Witnessed
 from common.wire.transcript import Entry
 from referee.state.runfolder import read_file, unpack_reports

@@ -12,17 +12,17 @@ from common.privacy.events import Event, NoEvent
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.base import declared_event, findings
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
-from common.wire.chain import Head
 from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration, Perform
+from common.wire.primitives.chain import Head
 from common.wire.transcript import Entry
 from referee.audit.agents import Agents
 from referee.audit.place import Place
 from referee.audit.reports import checked
 from referee.collection.adding_up import add_up
 from referee.collection.asked import Asked
-from referee.collection.batches import AnyBatch
-from referee.collection.order import public_randomness
+from referee.collection.ordering.batches import AnyBatch
+from referee.collection.ordering.order import public_randomness
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.protocols.quorum import begun

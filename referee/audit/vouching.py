@@ -13,8 +13,8 @@ from common.core.arrays import Indices
 from common.core.errors import AuditFailed, NotVouched
 from common.wire.vouching import Grant, IssuerKey, issuer_of
 from referee.audit.place import Place
-from referee.collection.roster import Roster
-from referee.collection.vouching import grant_of, unpacked, vouched
+from referee.collection.enrolment.vouching import grant_of, unpacked, vouched
+from referee.collection.ordering.roster import Roster
 
 
 @dataclass(frozen=True)

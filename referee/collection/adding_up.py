@@ -12,9 +12,9 @@ from common.core.arrays import AnyArray
 from common.vocabulary.masks import Mask, paste
 from common.vocabulary.packing import answer_type, mask_bytes, unpack_answers, unpack_each, unpack_said
 from common.vocabulary.steps import Answers, MassAnswers
-from common.wire.merkle import merkle_root
+from common.wire.primitives.merkle import merkle_root
 from referee.collection.asked import Asked
-from referee.collection.mass import MassBatch
+from referee.collection.ordering.mass import MassBatch
 from referee.state.values import StoredReport
 
 GROUP = 1 << 14

@@ -12,8 +12,8 @@ from common.core.arrays import Indices
 from common.vocabulary.packing import AnswerKind
 from common.vocabulary.queries.base import Query
 from common.wire.messages import Assignment, MassAssignment, pack_index
-from referee.collection.batches import AnyBatch, assign
-from referee.collection.mass import MassBatch
+from referee.collection.ordering.batches import AnyBatch, assign
+from referee.collection.ordering.mass import MassBatch
 
 MAX_REMEMBERED = 1 << 10
 """Most hosts of one question whose assignment's digest is kept; others' are computed when they report."""

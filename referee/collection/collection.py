@@ -33,7 +33,7 @@ from common.wire.identity import Identity
 from common.wire.sealed import AnySigned, field, said
 from common.wire.transcript import append
 from referee.collection.adding_up import add_up
-from referee.collection.batches import passed_over, take
+from referee.collection.enrolment.registrar import Registrar
 from referee.collection.judging import (
     Claim,
     Refusal,
@@ -43,10 +43,10 @@ from referee.collection.judging import (
     closed,
     judge,
 )
+from referee.collection.ordering.batches import passed_over, take
 from referee.collection.pacing import longest_pause
 from referee.collection.questions import Questions
 from referee.collection.reading import payloads
-from referee.collection.registrar import Registrar
 from referee.collection.signatures import sign_all
 from referee.collection.taking import Taking
 from referee.state.store import Store

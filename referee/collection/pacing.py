@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from referee.collection.roster import Roster
+from referee.collection.ordering.roster import Roster
 
 HELD = 1000
 """Polls that are held at the same time: everybody's where no more are enrolled, else those of hosts.

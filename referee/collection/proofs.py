@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 
 from common.core.errors import NotFound, PatternViolation
-from common.wire.merkle import Tree
+from common.wire.primitives.merkle import Tree
 from common.wire.receipts import Kept, Proof, ProofRequest, entries_tree
 from common.wire.transcript import Entry
 from referee.collection.adding_up import leaf

@@ -14,8 +14,8 @@ from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.queries.base import parse_query
 from common.wire import messages
 from referee.collection.asked import Asked
-from referee.collection.batches import AnyBatch, form_batch
-from referee.collection.registrar import Registrar
+from referee.collection.enrolment.registrar import Registrar
+from referee.collection.ordering.batches import AnyBatch, form_batch
 from referee.collection.taking import Taking
 from referee.state.store import Store
 from referee.state.values import Question, Taken

@@ -10,11 +10,11 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.planning.plan import plan
 from common.scenario.problems.base import Problem
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.fixed import FixedTest
-from common.statistics.intervals import Estimate, tally
-from common.statistics.liars import RobustTest
-from common.statistics.loss_test import LossTest, Reached, Verdict
-from common.statistics.sequential import SequentialTest
+from common.statistics.means.fixed import FixedTest
+from common.statistics.means.intervals import Estimate, tally
+from common.statistics.means.liars import RobustTest
+from common.statistics.means.loss_test import LossTest, Reached, Verdict
+from common.statistics.means.sequential import SequentialTest
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.operations.base import Operation, R

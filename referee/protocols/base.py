@@ -17,8 +17,8 @@ from common.core.registry import Registry
 from common.core.values import Value
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.intervals import Estimate
-from common.statistics.liars import robust
+from common.statistics.means.intervals import Estimate
+from common.statistics.means.liars import robust
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.patterns import Pattern
@@ -88,7 +88,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Heard:
-    """What an estimate is made of, as :func:`common.statistics.liars.robust` takes it."""
+    """What an estimate is made of, as :func:`common.statistics.means.liars.robust` takes it."""
 
     mechanism: Mechanism
     total: float
@@ -132,7 +132,7 @@ class Protocol(ABC):
         Parameters
         ----------
         public
-            Public randomness of the run, below 2^60 (:func:`referee.collection.order.public_randomness`).
+            Public randomness of the run, below 2^60 (:func:`referee.collection.ordering.order.public_randomness`).
         """
 
 

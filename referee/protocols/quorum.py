@@ -12,8 +12,8 @@ import numpy as np
 from common.planning.plan import plan
 from common.planning.problems.base import planned_values
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.liars import liars
-from common.statistics.plausible import implausible
+from common.statistics.means.liars import liars
+from common.statistics.means.plausible import implausible
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.mechanisms.base import BitMechanism, LocalRandomizer
 from common.vocabulary.operations.learn import Learn
@@ -28,9 +28,9 @@ _SIGMAS = 5.0
 def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script:
     """Start a protocol; ``done`` with fewer answers than :func:`needed` becomes ``exhausted``, with both numbers.
 
-    So does any end on answers that the agents' mechanism hardly ever gives (:mod:`common.statistics.plausible`), each
-    question's or all together: somebody left out answers because of what they say, or many agents lie. The estimate is
-    then that nothing is known.
+    So does any end on answers that the agents' mechanism hardly ever gives (:mod:`common.statistics.means.plausible`),
+    each question's or all together: somebody left out answers because of what they say, or many agents lie. The
+    estimate is then that nothing is known.
 
     A hypothesis that the curator's learner cannot have given ends the run (:mod:`referee.protocols.learned`).
 

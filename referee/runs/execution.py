@@ -26,15 +26,15 @@ from common.core.errors import (
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
 from common.wire import messages
-from common.wire.chain import Head
 from common.wire.identity import Identity, Signed
+from common.wire.primitives.chain import Head
 from common.wire.transcript import Entry, append
 from common.wire.witness import behind
 from referee.collection.collection import Collection
-from referee.collection.order import public_randomness
-from referee.collection.registrar import Registrar
+from referee.collection.enrolment.registrar import Registrar
+from referee.collection.ordering.order import public_randomness
+from referee.collection.ordering.roster import participants_root
 from referee.collection.room import check_room
-from referee.collection.roster import participants_root
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import drive
 from referee.protocols.quorum import begun

@@ -8,8 +8,8 @@ from common.core.errors import PeerMisbehaved
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.operations.base import Operation
 from common.wire import messages
-from common.wire.chain import Head
 from common.wire.identity import Signed, verify
+from common.wire.primitives.chain import Head
 from common.wire.witness import behind
 
 

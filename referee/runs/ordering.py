@@ -1,9 +1,9 @@
 """In which order a run asks: who takes part in the seed, what is committed to before, and what is published after.
 
-A run that begins puts a layer of its own secret (:mod:`referee.collection.layers`) on every order that nobody uses any
-more, so that the seeds which earlier runs have published tell nothing of its order. Its curator's terms then join this
-layer, and so does the beacon if the run has one (:mod:`common.wire.beacon`). An order that another run is using stays
-as it is, and is *shared*: the commitment says so.
+A run that begins puts a layer of its own secret (:mod:`referee.collection.ordering.layers`) on every order that nobody
+uses any more, so that the seeds which earlier runs have published tell nothing of its order. Its curator's terms then
+join this layer, and so does the beacon if the run has one (:mod:`common.wire.beacon`). An order that another run is
+using stays as it is, and is *shared*: the commitment says so.
 
 A run with a public seed, about simulated people, has nothing to hide and covers nothing: it goes on in the order there
 is, so that it is the same run in every deployment.
@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from common.core.errors import AuditFailed
 from common.wire.messages import Configuration, OrderCommitment
-from referee.collection import layers
-from referee.collection.order import commitment, simulated
+from referee.collection.ordering import layers
+from referee.collection.ordering.order import commitment, simulated
 from referee.state.values import Cohort
 
 
@@ -86,7 +86,7 @@ class Given(NamedTuple):
 
     @property
     def text(self) -> str | None:
-        """Both as a seed names them (:mod:`referee.collection.layers`); None if nobody gave anything."""
+        """Both as a seed names them (:mod:`referee.collection.ordering.layers`); None if nobody gave anything."""
         return "+".join(part for part in self if part is not None) or None
 
     @property

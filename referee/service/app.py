@@ -16,7 +16,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from common.core import canonical
 from common.core.errors import BadMessage, CannotWrite, NotFound, TandemError
 from common.core.values import Value
-from common.service.app import (
+from common.service.oblivious.gateway import Gateway
+from common.service.oblivious.places import GATEWAY, SIGNED_KEYS
+from common.service.oblivious.relay import encapsulated_body
+from common.service.web.app import (
     METRICS,
     Service,
     create_app,
@@ -27,10 +30,7 @@ from common.service.app import (
     read_signed,
     signed_body,
 )
-from common.service.bodies import Admitted, Guarded, Opening
-from common.service.oblivious.gateway import Gateway
-from common.service.oblivious.places import GATEWAY, SIGNED_KEYS
-from common.service.oblivious.relay import encapsulated_body
+from common.service.web.bodies import Admitted, Guarded, Opening
 from common.wire import messages
 from common.wire.identity import Signed
 from common.wire.receipts import Kept, Proof, ProofRequest

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from common.service.grouping import Grouped
-from common.service.metrics import Family, Sample, by_label, gauge
-from common.service.readiness import free_bytes
+from common.service.web.grouping import Grouped
+from common.service.web.metrics import Family, Sample, by_label, gauge
+from common.service.web.readiness import free_bytes
 from referee.service.referee import Referee
 
 STATES = ("waiting", "running", "cancelling", "done", "exhausted", "refused", "failed", "cancelled")

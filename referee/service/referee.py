@@ -13,7 +13,7 @@ from common.core import canonical
 from common.core.about import about_run
 from common.core.errors import BadInput, Forged, NotFound, Refused, Superseded, TandemError
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.service.database import sqlite_url
+from common.service.storage.database import sqlite_url
 from common.vocabulary.steps import Progress, Testing
 from common.wire import messages
 from common.wire.identity import Identity, Signed, verify
@@ -22,12 +22,12 @@ from common.wire.sealed import AnySigned
 from common.wire.state import durable_key, hold
 from common.wire.vouching import IssuerKey
 from referee.collection.collection import Collection
+from referee.collection.enrolment.registrar import USUAL, Caps, Registrar
+from referee.collection.enrolment.vouching import packed
 from referee.collection.judging import Claim
 from referee.collection.proofs import Proofs
 from referee.collection.reading import Sent, claims
-from referee.collection.registrar import USUAL, Caps, Registrar
 from referee.collection.signatures import sign_all
-from referee.collection.vouching import packed
 from referee.protocols.base import protocol_of
 from referee.runs import execution
 from referee.runs.checkpoints import Checkpoints, RunWitness
@@ -152,7 +152,7 @@ class Referee:
         Raises
         ------
         Forged, BadMessage, Unauthorized, Conflict, Refused
-            As :meth:`referee.collection.registrar.Registrar.enrol`.
+            As :meth:`referee.collection.enrolment.registrar.Registrar.enrol`.
         """
         return Signed.model_validate_json(_or_raise(self.registrar.enrol([(signed, token)])[0]))
 
@@ -241,7 +241,7 @@ class Referee:
         return self.identity.sign(messages.Configuration.KIND, wire)
 
     def participants(self, run: str) -> bytes:
-        """Return everybody who was enrolled when a run began (:meth:`referee.collection.roster.Roster.encode`).
+        """Return everybody who was enrolled when a run began (:meth:`.ordering.roster.Roster.encode`).
 
         Raises
         ------

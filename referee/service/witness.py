@@ -15,12 +15,12 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core.errors import BrokenLedger, CannotWrite, NotFound, Unauthorized
 from common.core.values import Value
-from common.service.app import Service, create_app, read_signed, signed_body
-from common.service.readiness import disk
-from common.service.tokens import same
-from common.wire.chain import Extension
+from common.service.web.app import Service, create_app, read_signed, signed_body
+from common.service.web.readiness import disk
+from common.service.web.tokens import same
 from common.wire.identity import KEY_PATTERN, Identity, Signed
 from common.wire.messages import MAX_PLACE, RUN
+from common.wire.primitives.chain import Extension
 from common.wire.receipts import Checkpoint, Kept, RunSeen
 from common.wire.state import make_folder
 from common.wire.witness import FileWitness

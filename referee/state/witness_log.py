@@ -12,9 +12,9 @@ from pathlib import Path
 
 from common.core import canonical
 from common.core.errors import BadMessage, BrokenLedger, Forged, RolledBack
-from common.wire.chain import START
 from common.wire.identity import KEY_PATTERN, Identity, Signed, verify
 from common.wire.messages import run_name
+from common.wire.primitives.chain import START
 from common.wire.receipts import Checkpoint, Kept, RunSeen, Witnessed
 from common.wire.state import make_folder, sync_folder
 

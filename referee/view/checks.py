@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from common.people.tables.examining import Examined, Finding
+from common.people.tables.input.examining import Examined, Finding
 
 PRIVATE = (
     "PRIVATE: this was computed from people's records, without any noise. It is for their keeper alone, and was "

@@ -13,7 +13,7 @@ import yaml
 
 from common.core import strictyaml
 from common.core.errors import BadData, BadScenario
-from common.people.tables.files import columns_of, pieces
+from common.people.tables.input.files import columns_of, pieces
 from common.people.tables.source import Layout
 from common.planning.fitting import Advice
 from common.planning.plan import resolve

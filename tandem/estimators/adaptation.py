@@ -12,8 +12,8 @@ import polars
 from common.core.errors import BadFit
 from common.vocabulary.learners.adaptation import MAX_SCORES
 from tandem.estimators.base import HybridEstimator, Sides
-from tandem.estimators.clipping import PublicClippingWarning, clipped_shares, public_pairs, warning_text
-from tandem.estimators.running import PUBLIC, SOURCE, TARGET
+from tandem.estimators.shared.clipping import PublicClippingWarning, clipped_shares, public_pairs, warning_text
+from tandem.estimators.shared.running import PUBLIC, SOURCE, TARGET
 
 CHOICE = {"law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.25, "most": 16}, "validation": 0.2}
 """How a grid is searched where nothing else is said: four runs on the average, sixteen carried out."""

@@ -20,17 +20,17 @@ from common.core.errors import BadFit
 from common.models.model import Model, released
 from common.numerics.randomness import RandomSource
 from common.people.tables import TableSource, encode
-from common.people.tables.frames import is_file, is_frame
+from common.people.tables.input.frames import is_file, is_frame
 from common.privacy.guarantee import Protected
 from common.scenario.scenario import parse
-from common.statistics.intervals import Estimate
+from common.statistics.means.intervals import Estimate
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from referee.service.referee import public
 from referee.state.runfolder import write_run
-from tandem.estimators.frames import chosen_columns, numeric_frame
-from tandem.estimators.guarantee import Guarantee, Spending
-from tandem.estimators.running import PUBLIC, SOURCE, TARGET, refusing, run, settled
-from tandem.estimators.schema import described, numeric_schema, public_schema
+from tandem.estimators.shared.frames import chosen_columns, numeric_frame
+from tandem.estimators.shared.guarantee import Guarantee, Spending
+from tandem.estimators.shared.running import PUBLIC, SOURCE, TARGET, refusing, run, settled
+from tandem.estimators.shared.schema import described, numeric_schema, public_schema
 
 
 @dataclass(frozen=True, repr=False, eq=False)

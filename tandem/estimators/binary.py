@@ -13,7 +13,7 @@ from common.models.model import Model
 from common.people.tables import Label, TableSource
 from tandem.estimators.base import HybridEstimator
 from tandem.estimators.classes import Classes, public_classes
-from tandem.estimators.schema import described
+from tandem.estimators.shared.schema import described
 
 
 class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc]  # scikit-learn has no types

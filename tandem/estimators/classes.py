@@ -13,7 +13,7 @@ from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadFit
 from common.people.tables import Label
 from tandem.estimators.base import Given
-from tandem.estimators.schema import LABEL
+from tandem.estimators.shared.schema import LABEL
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ from common.core.errors import BadFit
 from common.people.tables import Number, TableSource
 from tandem.estimators.adaptation import Adapter
 from tandem.estimators.base import Given
-from tandem.estimators.clipping import RESPONSE, response_cost, widened
-from tandem.estimators.schema import LABEL, bounded, described
+from tandem.estimators.shared.clipping import RESPONSE, response_cost, widened
+from tandem.estimators.shared.schema import LABEL, bounded, described
 
 
 class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # scikit-learn has no types

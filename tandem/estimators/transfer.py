@@ -10,8 +10,8 @@ from common.core.errors import BadFit
 from common.planning.fitting import Advice, diameter
 from tandem.estimators.base import Sides
 from tandem.estimators.binary import BinaryClassifier
-from tandem.estimators.fitting import FIT, REWEIGH, UNDECIDED, Choice, advised, chosen, judged, warn
-from tandem.estimators.learners import (
+from tandem.estimators.shared.fitting import FIT, REWEIGH, UNDECIDED, Choice, advised, chosen, judged, warn
+from tandem.estimators.shared.learners import (
     DIAMETER,
     FewForTeachersWarning,
     check_public,
@@ -19,7 +19,7 @@ from tandem.estimators.learners import (
     leaves_votes_open,
     suffice,
 )
-from tandem.estimators.running import PUBLIC, SOURCE, TARGET, settled
+from tandem.estimators.shared.running import PUBLIC, SOURCE, TARGET, settled
 
 
 class TransferClassifier(BinaryClassifier):
@@ -99,7 +99,7 @@ class TransferClassifier(BinaryClassifier):
         By how much the model's loss may exceed that of the best candidate, with probability 1 - beta; None where
         nothing was judged.
     guarantee_
-        What all fits of this object may have cost (:class:`~tandem.estimators.guarantee.Guarantee`).
+        What all fits of this object may have cost (:class:`~tandem.estimators.shared.guarantee.Guarantee`).
     result_
         The run's result document.
     n_features_in_, feature_names_in_

@@ -13,7 +13,7 @@ from common.vocabulary.learners.base import SETTINGS
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.mechanisms.clipped_steps import ClippedSteps
-from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
+from curator.mechanisms.counting.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.sums import ClippedSum
 from curator.metering.access import Access
 

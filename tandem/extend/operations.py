@@ -6,7 +6,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease
 from common.vocabulary.operations.base import OPERATIONS, Natural, Operation, Result, Whole
 from common.vocabulary.records import Records
-from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
+from curator.mechanisms.counting.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.sums import ClippedSum
 from curator.metering.access import Access
 from curator.operations.base import HANDLERS, OperationHandler, Standing

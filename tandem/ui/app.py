@@ -7,17 +7,17 @@ from typing import Annotated
 from fastapi import Path, Response
 from fastapi.responses import HTMLResponse
 
-from common.service.app import Service
 from common.service.page.app import page_app
 from common.service.page.guard import Rules
+from common.service.web.app import Service
 from tandem.ui.exploring import add_transcripts
-from tandem.ui.folders import RunFolders
 from tandem.ui.histories import add_histories
 from tandem.ui.live import add_live, standing
 from tandem.ui.pages import page, pages
 from tandem.ui.plan_pages import add_plans
-from tandem.ui.planning import Planner
-from tandem.ui.watching import RefereeWatch
+from tandem.ui.views.folders import RunFolders
+from tandem.ui.views.planning import Planner
+from tandem.ui.views.watching import RefereeWatch
 
 Name = Annotated[str, Path(max_length=255)]
 

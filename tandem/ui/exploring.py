@@ -11,16 +11,16 @@ from fastapi.responses import HTMLResponse
 
 from common.core.errors import AuditFailed, NotFound
 from common.core.plain import plain
-from common.service.app import Service
 from common.service.page.guard import Rules
+from common.service.web.app import Service
 from referee.audit.audit import audit
 from referee.state.runfolder import read_file
 from referee.view.show import UNSIGNED, audit_lines
-from tandem.ui.folders import RunFolders
 from tandem.ui.forms import fields_of
 from tandem.ui.pages import page
-from tandem.ui.parties import Step, story
-from tandem.ui.transcripts import LINES_ON_A_PAGE, ON_A_PAGE, Transcript, pages_of
+from tandem.ui.views.folders import RunFolders
+from tandem.ui.views.parties import Step, story
+from tandem.ui.views.transcripts import LINES_ON_A_PAGE, ON_A_PAGE, Transcript, pages_of
 
 Name = Annotated[str, Path(max_length=255)]
 Page = Annotated[int, Query(ge=1, le=1 << 31)]

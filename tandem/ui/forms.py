@@ -8,7 +8,7 @@ from fastapi import Request
 
 from common.core.errors import BadMessage, Unauthorized
 from common.service.page.guard import Rules
-from common.service.tokens import same
+from common.service.web.tokens import same
 
 
 async def fields_of(request: Request, rules: Rules) -> dict[str, str]:

@@ -14,8 +14,8 @@ from fastapi.responses import HTMLResponse
 
 from common.core.errors import BadMessage, TandemError
 from common.core.plain import plain
-from common.service.app import Service
 from common.service.page.guard import Rules
+from common.service.web.app import Service
 from common.wire.identity import Signed
 from common.wire.messages import Configuration
 from common.wire.receipts import Kept
@@ -23,10 +23,10 @@ from common.wire.transcript import Entry
 from referee.audit.history import check_history, kept_in
 from referee.state.runfolder import read_file
 from referee.view.witnessing import clock, history_lines
-from tandem.ui.folders import RunFolders
 from tandem.ui.forms import fields_of
 from tandem.ui.pages import page
-from tandem.ui.transcripts import ON_A_PAGE, Transcript
+from tandem.ui.views.folders import RunFolders
+from tandem.ui.views.transcripts import ON_A_PAGE, Transcript
 
 Name = Annotated[str, InPath(max_length=255)]
 Page = Annotated[int, Query(ge=1, le=1 << 31)]

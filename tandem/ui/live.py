@@ -12,13 +12,13 @@ from fastapi import Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from common.service.app import Service
 from common.service.page.app import tagged
 from common.service.page.guard import Rules
+from common.service.web.app import Service
 from common.wire import messages
 from tandem.ui.forms import fields_of
 from tandem.ui.pages import page
-from tandem.ui.watching import RefereeWatch, Watched
+from tandem.ui.views.watching import RefereeWatch, Watched
 
 RunName = Annotated[str, Path(pattern=messages.RUN)]
 ROUNDS_SHOWN = 12

@@ -11,9 +11,9 @@ from fastapi.responses import HTMLResponse
 import scenarios
 from common.core.errors import BadScenario
 from common.core.plain import plain
-from common.service.app import Service
+from common.service.web.app import Service
 from tandem.ui.pages import page
-from tandem.ui.planning import Planned, Planner, Wanted, form
+from tandem.ui.views.planning import Planned, Planner, Wanted, form
 
 PATIENCE = 1.5
 """Seconds that the page waits for its plan before it is shown without."""

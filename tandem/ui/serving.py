@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from common.core.errors import BadInput
-from common.service.app import Service
 from common.service.page.guard import Rules
 from common.service.page.serving import check_loopback, serve_page
+from common.service.web.app import Service
 from deploy.remote import operating
 from tandem.ui.app import ui_app
-from tandem.ui.folders import RunFolders
-from tandem.ui.watching import RefereeWatch
+from tandem.ui.views.folders import RunFolders
+from tandem.ui.views.watching import RefereeWatch
 
 TIMEOUT = 5.0
 """Seconds that a page waits for the referee."""

@@ -15,7 +15,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.theorems.domain_adaptation import joint_step
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
-from deploy.auditing.adaptation_cases import SMALL, person
+from deploy.auditing.cases.adaptation_cases import SMALL, person
 
 EPSILON, DELTA, RUNS = 36.0, 0.01, 600
 

@@ -18,8 +18,9 @@ from common.vocabulary.learners.base import SETTINGS
 from common.vocabulary.mechanisms.base import MECHANISMS
 from common.vocabulary.operations.base import OPERATIONS
 from curator.learners.base import LEARNERS
-from deploy.auditing import every, mechanism_cases, report
+from deploy.auditing import every, report
 from deploy.auditing.case import Case
+from deploy.auditing.cases import mechanism_cases
 from referee.cli import app
 
 CASES = every.cases()

@@ -14,8 +14,8 @@ import pytest
 
 from common.privacy.auditing import Subject
 from common.privacy.calibration import sampling_schedule
-from deploy.auditing import curator_cases
 from deploy.auditing.case import Case
+from deploy.auditing.cases import curator_cases
 from deploy.auditing.every import cases
 from tests.tiers import thinned
 

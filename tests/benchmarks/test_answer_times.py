@@ -16,7 +16,7 @@ from common.vocabulary.hypotheses.onnx import Onnx
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
-from local_agent.asking import answer_together
+from local_agent.hosted.asking import answer_together
 
 
 def test_arms_have_as_many_steps_as_there_can_be():

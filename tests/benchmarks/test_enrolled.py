@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from benchmarks.enrolled import AT_ONCE, enrol_before
-from referee.collection.roster import Roster
+from referee.collection.ordering.roster import Roster
 from referee.state.store import Store
 
 

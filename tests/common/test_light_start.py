@@ -15,7 +15,7 @@ from common.numerics.kernels import interpreted, njit
 from deploy.catalogue import KINDS, registered
 from deploy.remote import Remote
 from local_agent.host import Host
-from local_agent.setup import open_population
+from local_agent.hosted.setup import open_population
 from referee.service.app import referee_app
 from referee.service.referee import Referee
 from referee.service.runner import Runner
@@ -141,7 +141,7 @@ def test_an_agent_answers_a_real_question_without_loading_more_than_it_needs(tmp
         referee.close()
     assert finished.result["agents"]["answered"] == 600
     modules = json.loads(said[0])
-    assert "local_agent.agent" in modules
+    assert "local_agent.person.agent" in modules
     assert not tops(modules) & HEAVY
     assert not [name for name in modules if NOT_AN_AGENTS & set(name.split("."))]
 
@@ -164,7 +164,9 @@ def test_a_person_s_record_is_made_without_what_reads_tables(tmp_path):
     assert record == {"features": [float(np.float32(0.4)), 0.0, 0.0, 0.0, 1.0], "label": -1}
     assert output.stat().st_mode & 0o777 == 0o600
     assert not tops(modules) & HEAVY
-    assert not {"common.planning", "common.people.tables.files", "common.people.tables.loading"} & set(modules)
+    assert not {"common.planning", "common.people.tables.input.files", "common.people.tables.input.loading"} & set(
+        modules
+    )
 
 
 def test_loops_are_plain_functions_for_single_records_only():

@@ -13,16 +13,17 @@ import pytest
 
 from common.core.errors import CannotWrite
 from common.numerics.randomness import RandomSource
-from common.service import database
-from common.service.database import alone
+from common.service.storage import database
+from common.service.storage.database import alone
 from common.wire import state
 from common.wire.identity import Signed
 from common.wire.messages import Release
 from common.wire.receipts import receipt_for
 from curator.state.ledger import Ledger
-from local_agent import agent, answered
-from local_agent.agent import Agent
-from local_agent.population import Population
+from local_agent.hosted import answered
+from local_agent.hosted.population import Population
+from local_agent.person import agent
+from local_agent.person.agent import Agent
 from referee.collection.collection import Collection
 from referee.collection.questions import Questions
 from referee.collection.taking import Taking

@@ -15,12 +15,12 @@ from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Signed
 from deploy.remote import Remote
-from local_agent.agent import Agent
 from local_agent.cli import app as agent_command
 from local_agent.client import RefereeClient
 from local_agent.host import Host
+from local_agent.hosted.setup import open_population
+from local_agent.person.agent import Agent
 from local_agent.policy import Policy
-from local_agent.setup import open_population
 from referee.audit.audit import audit
 from referee.service.app import referee_app
 from referee.service.referee import Referee

@@ -15,9 +15,9 @@ from issuer.cli import app as issuer_command
 from issuer.issuer import Issuer
 from local_agent.cli import app as agent_command
 from local_agent.client import RefereeClient
-from local_agent.credential import keep_grant
 from local_agent.host import Host
-from local_agent.setup import open_population
+from local_agent.hosted.setup import open_population
+from local_agent.person.credential import keep_grant
 from referee.cli import app as referee_command
 from referee.service.app import referee_app
 from referee.service.referee import Referee

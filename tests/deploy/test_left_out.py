@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from common.scenario import loading
-from common.service import capacity
+from common.service.storage import capacity
 from deploy import baselines
 from deploy.experiment import complete
 from referee.audit.audit import audit

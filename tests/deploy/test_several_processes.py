@@ -12,8 +12,8 @@ import pytest
 
 from common.scenario.resolved import ResolvedScenario
 from deploy.base import Finished
-from deploy.load.fleet import Sender, fleet
 from deploy.load.light import LightAgent
+from deploy.load.servers.fleet import Sender, fleet
 from deploy.load.testing import Options
 from deploy.remote import Remote
 from referee.audit.audit import Audit, audit

@@ -10,9 +10,9 @@ from common.numerics.randomness import RandomSource
 from common.vocabulary.mechanisms.none import NoMechanism
 from common.vocabulary.queries.base import Query
 from common.vocabulary.records import Records
-from local_agent import asking
 from local_agent.answering import CONSTANT, evaluate
-from local_agent.asking import answer_together
+from local_agent.hosted import asking
+from local_agent.hosted.asking import answer_together
 
 
 class Touchy(Query):

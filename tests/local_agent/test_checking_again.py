@@ -10,12 +10,12 @@ import pytest
 
 from common.core.errors import BadData, NotFound, PatternViolation
 from common.wire.identity import Identity, Signed
-from common.wire.merkle import Tree
+from common.wire.primitives.merkle import Tree
 from common.wire.receipts import Kept, Proof, ProofRequest, entries_tree, receipt_for, signed_checkpoint
 from common.wire.transcript import Entry, append
-from local_agent.checking import INCLUDED, LEFT_OUT, OPEN, OTHER, Finding, check
-from local_agent.receipts import Held, leaf_of
-from local_agent.shown import Shown, keep, shown
+from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, OTHER, Finding, check
+from local_agent.person.receipts import Held, leaf_of
+from local_agent.person.shown import Shown, keep, shown
 
 DIGEST = "ab" * 32
 REFEREE, PERSON = Identity.create(), Identity.create()

@@ -17,9 +17,9 @@ from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import verify
-from local_agent.agent import Agent
 from local_agent.answering import noise_for, question_digest
-from local_agent.asking import answer_together
+from local_agent.hosted.asking import answer_together
+from local_agent.person.agent import Agent
 from local_agent.policy import Policy
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
 from tests.support import seal

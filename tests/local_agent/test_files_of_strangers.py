@@ -9,7 +9,7 @@ import pytest
 
 from common.core.errors import BadData
 from local_agent.cli import _read_fields, read_record
-from local_agent.receipts import read
+from local_agent.person.receipts import read
 
 DEEP = b"[" * 100_000, b'{"a":' * 100_000, b'{"features": ' + b"[" * 100_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import local_agent.answered as answered_module
 import local_agent.cli as command
+import local_agent.hosted.answered as answered_module
 
 
 def test_a_host_whose_disk_is_full_answers_once_there_is_room(bench, monkeypatch):

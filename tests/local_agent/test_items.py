@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import local_agent.agent as agent_module
-import local_agent.population as population_module
+import local_agent.hosted.population as population_module
+import local_agent.person.agent as agent_module
 from common.core.errors import PolicyRefused
 from common.numerics.randomness import RandomSource
 from common.people.spec import TableRecordSource
@@ -17,11 +17,11 @@ from common.vocabulary.mechanisms.frequency import public_words
 from common.vocabulary.queries.base import parse_query
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.records import Records
-from local_agent.agent import Agent
 from local_agent.answering import CONSTANT, evaluate, randomize, randomize_one
-from local_agent.asking import answer_together
+from local_agent.hosted.asking import answer_together
+from local_agent.hosted.population import Population
+from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, Policy
-from local_agent.population import Population
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
 from tests.support import seal
 

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from common.core.errors import BadMessage, PolicyRefused
+from local_agent.hosted.setup import open_population
 from local_agent.policy import ALL_HYPOTHESES, Policy
-from local_agent.setup import open_population
 from tests.common.vocabulary.hypotheses.graphs.models import linear, wire
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
 from tests.support import seal, tiny
@@ -53,7 +53,9 @@ def test_a_policy_can_be_narrower_than_the_default():
 @pytest.mark.parametrize("people", ["simulated", "real"])
 def test_only_simulated_people_accept_everything(people, tmp_path, monkeypatch):
     given = []
-    monkeypatch.setattr("local_agent.setup.Policy", lambda *arguments: given.append(arguments) or Policy(*arguments))
+    monkeypatch.setattr(
+        "local_agent.hosted.setup.Policy", lambda *arguments: given.append(arguments) or Policy(*arguments)
+    )
     chosen = tiny()
     if people == "real":
         chosen = chosen.model_copy(update={"people": "real"})

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from common.service import connections
-from common.service.app import Service
 from common.service.oblivious.places import REQUEST_BYTES
 from common.service.oblivious.relay import relay_app
 from common.service.tls import Shown, server_context
+from common.service.web import connections
+from common.service.web.app import Service
 from common.vocabulary.records import Records
-from local_agent.agent import Agent
-from local_agent.checking import INCLUDED, check
 from local_agent.cli import app
 from local_agent.client import RelayedClient
 from local_agent.host import Host
+from local_agent.person.agent import Agent
+from local_agent.person.checking import INCLUDED, check
+from local_agent.person.receipts import held
 from local_agent.policy import Policy
-from local_agent.receipts import held
 from referee.audit.audit import audit
 from referee.service import agents_edge
 from referee.service.app import referee_app

@@ -17,11 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import AuditFailed, BadInput, BrokenLedger, TandemError
-from common.service.database import sqlite_url
+from common.service.storage.database import sqlite_url
 from common.wire.version import BEFORE, release
 from curator.state.journal import Journal
 from curator.state.looking import verify_ledger
-from local_agent.setup import open_population
+from local_agent.hosted.setup import open_population
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.service.referee import Referee

@@ -10,7 +10,7 @@ from common.people.tables.schema import Schema, parse_schema, read_schema
 from common.people.tables.source import Category, Label, Layout, Number, Selection, TableSource
 
 if TYPE_CHECKING:
-    from common.people.tables.loading import encode, load, numbered
+    from common.people.tables.input.loading import encode, load, numbered
 
 __all__ = [
     "Category",
@@ -31,6 +31,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in ("encode", "load", "numbered"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from common.people.tables import loading
+    from common.people.tables.input import loading
 
     return getattr(loading, name)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.people.tables.files import Piece
-from common.people.tables.loading import numbers_of
+from common.people.tables.input.files import Piece
+from common.people.tables.input.loading import numbers_of
 from common.people.tables.schema import Schema
 from common.people.tables.source import Number, TableSource
 

@@ -15,10 +15,10 @@ from common.privacy.profiles import leading, profile_of
 from common.privacy.rounding import MAX_EPSILON
 from common.privacy.theorems.games import Game, Move, Value, knots, move
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.loss_grids import reach
-from common.privacy.theorems.profiles import step_profile
-from common.privacy.theorems.triple_profiles import triple_profiles
-from common.privacy.theorems.triples import cover
+from common.privacy.theorems.grids.loss_grids import reach
+from common.privacy.theorems.grids.profiles import step_profile
+from common.privacy.theorems.grids.triple_profiles import triple_profiles
+from common.privacy.theorems.grids.triples import cover
 
 EXCESS = 0.02
 """By this share the chi-squared of a move may exceed the greatest of all triples."""

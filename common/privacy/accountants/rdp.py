@@ -18,8 +18,8 @@ from common.privacy.events import (
 )
 from common.privacy.rounding import up
 from common.privacy.theorems.composition import subsampled
-from common.privacy.theorems.private_selection import selection_rdp
 from common.privacy.theorems.renyi import ORDERS, epsilon_at, pure_rdp, rho_allowed, step_rdp
+from common.privacy.theorems.selection.private_selection import selection_rdp
 
 _STRIDE = 8
 

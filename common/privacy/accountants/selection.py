@@ -7,12 +7,12 @@ from fractions import Fraction
 
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
 from common.privacy.events import Event, NoEvent, PrivateSelection
-from common.privacy.theorems.private_selection import epsilon_of_selection, order_of_selection
+from common.privacy.theorems.selection.private_selection import epsilon_of_selection, order_of_selection
 
 
 @ACCOUNTANTS.register("selection")
 class SelectionAccountant(Accountant):
-    """The direct bound of :func:`common.privacy.theorems.private_selection.epsilon_of_selection`, for one choice.
+    """The direct bound for one choice, :func:`.private_selection.epsilon_of_selection`.
 
     Several choices, or a choice beside other releases, are for the Renyi accountant: this one says infinity. The
     filter admits one choice, of the law that was planned and at most its mu.

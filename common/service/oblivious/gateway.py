@@ -17,10 +17,10 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from common.core.errors import BadMessage, NotFound, TandemError, UnknownKey
-from common.service.bodies import TINY
-from common.service.edge import Call, Edge, Handler, Reply, problem
-from common.service.grouping import Grouped
 from common.service.oblivious.places import GATEWAY, KEY_PROBLEM, REQUEST_BYTES, RESPONSE_BYTES, SIGNED_KEYS
+from common.service.web.bodies import TINY
+from common.service.web.edge import Call, Edge, Handler, Reply, problem
+from common.service.web.grouping import Grouped
 from common.wire.identity import Identity
 from common.wire.oblivious.binary_http import InnerRequest, InnerResponse, padded
 from common.wire.oblivious.encapsulation import (

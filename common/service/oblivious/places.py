@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.service.bodies import TINY
+from common.service.web.bodies import TINY
 from common.wire.oblivious.encapsulation import REQUEST_OVERHEAD
 
 GATEWAY = "/.well-known/ohttp-gateway"

@@ -13,12 +13,12 @@ import httpx
 from fastapi import Request, Response
 
 from common.core.errors import BadInput, BadMessage, Busy, PeerMisbehaved, PeerUnavailable
-from common.service.app import Service, create_app, handled
-from common.service.bodies import TINY
-from common.service.edge import Call, Reply
 from common.service.oblivious.carrier import Carrier
 from common.service.oblivious.places import GATEWAY, RELAY, REQUEST_BYTES, SIGNED_KEYS
 from common.service.tls import context_for, fault_of
+from common.service.web.app import Service, create_app, handled
+from common.service.web.bodies import TINY
+from common.service.web.edge import Call, Reply
 from common.wire.oblivious.encapsulation import REQUEST_TYPE, RESPONSE_TYPE
 
 log = logging.getLogger("tandem.relay")

@@ -11,10 +11,10 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
 from common.core.errors import BadMessage, NotFound, TandemError
-from common.service.app import Service
-from common.service.edge import fault
 from common.service.page.guard import Guard, Rules
 from common.service.page.html import KINDS, Pages
+from common.service.web.app import Service
+from common.service.web.edge import fault
 
 Name = Annotated[str, Path(max_length=255)]
 

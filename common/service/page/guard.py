@@ -24,7 +24,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from common.service.tokens import same
+from common.service.web.tokens import same
 
 HEADERS = {
     "Content-Security-Policy": (

@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Callable
 
 from common.core.errors import BadInput
-from common.service.app import Service, listen, server
-from common.service.connections import Limits, raise_descriptors
 from common.service.page.guard import Rules
+from common.service.web.app import Service, listen, server
+from common.service.web.connections import Limits, raise_descriptors
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from common.core.errors import BadMessage, Forged, UnknownKey
-from common.wire.hpke import AEAD, KDF, KEM, KEY_BYTES, TAG_BYTES, RecipientKey, Shared, seal
 from common.wire.oblivious.keys import KeyConfiguration
+from common.wire.primitives.hpke import AEAD, KDF, KEM, KEY_BYTES, TAG_BYTES, RecipientKey, Shared, seal
 
 REQUEST_TYPE, RESPONSE_TYPE, KEYS_TYPE = "message/ohttp-req", "message/ohttp-res", "application/ohttp-keys"
 """Media types (RFC 9458, section 9)."""
@@ -80,7 +80,7 @@ def encapsulate(
     Parameters
     ----------
     ephemeral
-        Of :func:`common.wire.hpke.seal`.
+        Of :func:`common.wire.primitives.hpke.seal`.
     """
     header = _HEADER.pack(configuration.identifier, KEM.value, KDF.value, AEAD.value)
     sealed = seal(configuration.public, request, _info(header), ephemeral=ephemeral)

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from common.core.errors import BadMessage
 from common.core.values import Value
-from common.wire.hpke import AEAD, KDF, KEM, KEY_BYTES
 from common.wire.identity import Identity, Signed, verify
+from common.wire.primitives.hpke import AEAD, KDF, KEM, KEY_BYTES
 
 _SUITES = struct.pack(">HHH", 4, KDF.value, AEAD.value)
 """Bytes of the list of symmetric algorithms, and the one pair that we use."""
@@ -25,7 +25,7 @@ _MAX = 1 << 12
 
 @dataclass(frozen=True)
 class KeyConfiguration:
-    """A gateway's public key of 32 bytes, its identifier in [0, 255]; the suite is that of :mod:`common.wire.hpke`."""
+    """A gateway's public key of 32 bytes, its identifier in [0, 255]; suite: :mod:`common.wire.primitives.hpke`."""
 
     identifier: int
     public: bytes

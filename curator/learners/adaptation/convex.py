@@ -8,10 +8,10 @@ from typing import ClassVar
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.vocabulary.learners.adaptation import ConvexFields
-from curator.learners.adaptation.discrepancy import Loss
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.libraries import one_thread
 from curator.learners.adaptation.noisy_descent import Bounds, Found, descend
+from curator.learners.adaptation.public.discrepancy import Loss
 from curator.learners.adaptation.settings import (
     AdaptationSettings,
     Prepared,

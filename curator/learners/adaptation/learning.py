@@ -18,8 +18,8 @@ from curator.learners.adaptation.convex import ConvexSettings
 from curator.learners.adaptation.domains import Side
 from curator.learners.adaptation.mechanism import Adaptation
 from curator.learners.adaptation.nonconvex import NonconvexSettings
+from curator.learners.adaptation.public.whitening import Whitening, whitening
 from curator.learners.adaptation.settings import AdaptationSettings
-from curator.learners.adaptation.whitening import Whitening, whitening
 from curator.learners.base import Learner, Sizes
 from curator.metering.access import Access
 

@@ -10,9 +10,9 @@ import numpy as np
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
-from curator.learners.adaptation.discrepancy import Loss
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.passes import CELLS, LARGEST, LOSSES, Forces, move_rows, whole_sums
+from curator.learners.adaptation.public.discrepancy import Loss
 from curator.numerics.gaussian_noise import whole_normals
 
 _ROUNDED = 1.0 + 2.0**-12

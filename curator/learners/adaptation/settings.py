@@ -9,11 +9,11 @@ from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.domain_adaptation import StepNoise, scales_share, step_noise
 from common.vocabulary.learners.adaptation import MAX_SHARE, MIN_SHARE, AlgorithmSettings, split
-from curator.learners.adaptation.discrepancy import Loss, private_discrepancy
 from curator.learners.adaptation.domains import Domains
 from curator.learners.adaptation.noisy_descent import HARD, Bounds, Course, sensitivities
 from curator.learners.adaptation.objective import default_sharpness
-from curator.learners.adaptation.public_side import PublicFit, fit_public
+from curator.learners.adaptation.public.discrepancy import Loss, private_discrepancy
+from curator.learners.adaptation.public.public_side import PublicFit, fit_public
 from curator.learners.adaptation.steps import Steps, scaled
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.numerics.randomness import RandomSource
-from curator.mechanisms.geometric import geometric_noise
+from curator.mechanisms.counting.geometric import geometric_noise
 
 
 def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon: float, source: RandomSource) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from common.core.arrays import Indices
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.sparse_vector import Thresholds, stability_level
-from curator.mechanisms.geometric import geometric_noise
+from curator.mechanisms.counting.geometric import geometric_noise
 
 BOTTOM = -1
 """Said in the place of a class where the votes do not agree."""

@@ -14,7 +14,7 @@ from common.core.arrays import AnyArray, Indices, Words
 from common.numerics.randomness import RandomSource
 from common.people.spec import PopulationSpec, open_records
 from common.people.tables import TableSource, numbered
-from common.people.tables.compressed import found, plain
+from common.people.tables.input.compressed import found, plain
 from common.people.tables.sampling import placed
 from common.vocabulary.records import Records
 

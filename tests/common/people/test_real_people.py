@@ -8,13 +8,13 @@ import pytest
 from common.core.errors import BadInput, BadScenario
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
-from common.wire.chain import Extension, Head
 from common.wire.identity import Identity
 from common.wire.messages import Terms
+from common.wire.primitives.chain import Extension, Head
 from common.wire.state import claim_people
 from curator.service.startup import open_curator
 from deploy.truth import can_judge
-from local_agent.setup import open_population
+from local_agent.hosted.setup import open_population
 from referee.runs.results import promises
 from tests.support import tiny
 

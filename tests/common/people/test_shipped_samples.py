@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.people.tables import TableSource
-from common.people.tables.files import pieces
+from common.people.tables.input.files import pieces
 from common.scenario.loading import load, shipped
 from common.scenario.scenario import Scenario
 from tests.common.people.stability import afterwards, clear, sampled, with_a_field_changed

@@ -14,13 +14,14 @@ import pytest
 
 from common.privacy import calibration
 from common.privacy.rounding import UNIT, down, up
-from common.privacy.theorems import composition, klnrs, sparse_vector, stopping
+from common.privacy.theorems import composition, klnrs, sparse_vector
 from common.privacy.theorems import domain_adaptation as adaptation
 from common.privacy.theorems import gaussian_dp as gdp
-from common.privacy.theorems import private_selection as selection
 from common.privacy.theorems import randomized_response as local
 from common.privacy.theorems import renyi as rdp
 from common.privacy.theorems import teacher_votes as votes
+from common.privacy.theorems.selection import private_selection as selection
+from common.privacy.theorems.selection import stopping
 
 GEOMETRIC = stopping.geometric(10.0)
 OTHER = stopping.NegativeBinomial(eta=-0.5, gamma=0.01, most=60)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.core.errors import BadInput
-from common.service.database import open_database, sqlite_url
+from common.service.storage.database import open_database, sqlite_url
 
 
 @pytest.mark.parametrize("migrations", ["referee.state.migrations", "curator.state.migrations"])

@@ -14,12 +14,12 @@ import pytest
 
 from common.core.errors import BadInput, PeerUnavailable, PeerUntrusted
 from common.service import tls
-from common.service.app import Service, create_app
-from common.service.bodies import TINY
 from common.service.client import Client
-from common.service.connections import Limits
-from common.service.edge import Call, Edge, Reply
 from common.service.tls import Shown, client_context, server_context
+from common.service.web.app import Service, create_app
+from common.service.web.bodies import TINY
+from common.service.web.connections import Limits
+from common.service.web.edge import Call, Edge, Reply
 from tests.certified import PAST, believe, circle
 from tests.support import served
 

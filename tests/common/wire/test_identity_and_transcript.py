@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import AuditFailed, BadInput, Forged
 from common.wire.identity import Identity, Signed, verify
-from common.wire.merkle import merkle_root
+from common.wire.primitives.merkle import merkle_root
 from common.wire.transcript import append, read, split
 
 ME = Identity.create()

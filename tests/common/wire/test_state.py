@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadInput
 from common.wire.state import claim, durable_secret, hold, make_folder, write_durably
-from local_agent.journal import Journal
+from local_agent.person.journal import Journal
 
 
 def test_a_cut_off_write_leaves_the_old_content(tmp_path, monkeypatch):

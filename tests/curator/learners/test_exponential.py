@@ -15,8 +15,8 @@ from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.records import Records
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.exponential import Exponential
-from curator.mechanisms.exponential import choose_level
-from curator.mechanisms.finite_classes import _Conjunctions, _Stumps
+from curator.mechanisms.choices.exponential import choose_level
+from curator.mechanisms.choices.finite_classes import _Conjunctions, _Stumps
 from curator.weights.reweighing import Reweighing
 
 

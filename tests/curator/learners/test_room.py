@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
-from common.service import capacity
+from common.service.storage import capacity
 from common.vocabulary.learners.base import parse_settings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Sizes, learn_from, parse_learner

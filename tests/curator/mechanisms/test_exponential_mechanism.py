@@ -11,8 +11,8 @@ import pytest
 
 from common.core.arrays import Words
 from common.numerics.randomness import RandomSource
-from curator.mechanisms.exponential import _weights, choose_level
-from curator.mechanisms.whole_numbers import place_of
+from curator.mechanisms.choices.exponential import _weights, choose_level
+from curator.mechanisms.choices.whole_numbers import place_of
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 8.0, 100.0, 700.0])

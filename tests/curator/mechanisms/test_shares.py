@@ -18,7 +18,7 @@ from common.vocabulary.operations.margins import LEAST_EPSILON, Margins
 from common.vocabulary.records import Records
 from common.vocabulary.weighing import HypothesisLoss
 from curator.engine.workspace import Workspace
-from curator.mechanisms.geometric import FINEST, FineNoise
+from curator.mechanisms.counting.geometric import FINEST, FineNoise
 from curator.mechanisms.shares import NoisyShares
 from curator.sample.base import Sample
 from curator.sample.local import LocalSample

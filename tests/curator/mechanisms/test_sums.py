@@ -10,7 +10,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down
 from common.vocabulary.mechanisms.laplace import Laplace
 from curator.mechanisms.clipping import clipped
-from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
+from curator.mechanisms.counting.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.sums import ClippedSum, LossSum
 from tests.curator.operations.given import assert_law, geometric
 

@@ -14,7 +14,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NonPrivate, Release, SubsampledRelease
 from common.vocabulary.records import Records
 from curator.mechanisms.base import CENTRAL, Mechanism, central
-from curator.mechanisms.counts import NoisyCount
+from curator.mechanisms.counting.counts import NoisyCount
 from curator.metering.access import PUBLIC_STREAMS, Access
 from curator.metering.meter import Overdrawn
 from curator.sample.local import LocalSample

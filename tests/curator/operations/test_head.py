@@ -14,7 +14,7 @@ from common.privacy.rounding import down
 from common.scenario.problems.blender import SPURIOUS, threshold
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.operations.head import HeadList
-from curator.mechanisms.histogram import listed
+from curator.mechanisms.counting.histogram import listed
 from tests.curator.operations.given import assert_law, geometric, numbers, release, workspace
 from tests.tiers import thinned
 

@@ -15,7 +15,7 @@ from common.people.spec import PopulationSpec
 from common.planning.plan import resolve
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario
-from common.service import capacity
+from common.service.storage import capacity
 from common.vocabulary.records import Records
 from curator.sample import keeping, source
 from curator.sample.keeping import each_block

@@ -12,7 +12,7 @@ import pytest
 
 from common.core.errors import BrokenLedger, RolledBack, TandemError
 from common.wire import messages
-from common.wire.chain import Head
+from common.wire.primitives.chain import Head
 from common.wire.witness import FileWitness
 from curator.service.curator import Curator
 from curator.service.startup import open_curator

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from common.wire.chain import Extension
+from common.wire.primitives.chain import Extension
 from curator.state.chain import Chain
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from common.core.errors import CannotWrite
 from common.privacy.events import NoEvent, SubsampledSteps
-from common.wire.chain import Head
 from common.wire.identity import Identity, Signed
 from common.wire.messages import Perform
+from common.wire.primitives.chain import Head
 from curator.state.chain import Chain
 from curator.state.journal import Journal
 from curator.state.ledger import Holder, Ledger

@@ -18,10 +18,10 @@ from common.wire.witness import FileWitness
 from curator.service.startup import open_curator
 from curator.state.account import Counting
 from deploy.base import Finished
-from local_agent.agent import Agent
 from local_agent.host import Host
+from local_agent.hosted.setup import open_population
+from local_agent.person.agent import Agent
 from local_agent.policy import Policy
-from local_agent.setup import open_population
 from referee.service.referee import Referee
 from referee.state.runfolder import pack_reports
 from referee.state.witness_log import WitnessLog

@@ -17,8 +17,8 @@ from common.scenario.loading import load
 from deploy.checking import checked
 from deploy.load import loops, phases
 from deploy.load.connection import request
-from deploy.load.deployment import started
 from deploy.load.light import LightAgent
+from deploy.load.servers.deployment import started
 from deploy.load.testing import Options, load_test
 from referee.cli import app
 

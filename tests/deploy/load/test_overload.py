@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from common.service import grouping
+from common.service.web import grouping
 from deploy.load.connection import Connection, request
 from deploy.load.light import LightAgent
 from referee.service.app import referee_app

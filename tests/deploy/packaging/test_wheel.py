@@ -125,6 +125,6 @@ def test_commands_work_outside_the_checkout(environment, tmp_path):
 
 def test_it_starts_as_lightly_as_the_checkout(environment, tmp_path):
     """Importing a party runs the face's own module first: it must not load what only its functions need."""
-    for module in ("referee.cli", "local_agent.agent"):
+    for module in ("referee.cli", "local_agent.person.agent"):
         code = f"import {ROOT}.{module}, json, sys; print(json.dumps(sorted(sys.modules)))"
         assert not tops(json.loads(run(environment, tmp_path, "python", "-c", code))) & HEAVY

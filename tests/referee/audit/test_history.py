@@ -21,12 +21,12 @@ from common.wire.receipts import Kept, Proof, signed_checkpoint
 from common.wire.state import claim
 from common.wire.transcript import Entry, append
 from deploy.remote import Remote
-from local_agent.agent import Agent
-from local_agent.checking import INCLUDED, LEFT_OUT, OPEN, UNSEEN, check
 from local_agent.cli import app as agent_command
 from local_agent.host import Host
+from local_agent.person.agent import Agent
+from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, UNSEEN, check
+from local_agent.person.receipts import Held, held
 from local_agent.policy import Policy
-from local_agent.receipts import Held, held
 from referee.audit.audit import audit
 from referee.audit.history import check_history, checkpoints_at, receipts_at
 from referee.cli import app

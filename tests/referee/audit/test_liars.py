@@ -10,8 +10,8 @@ import pytest
 
 from common.core.errors import BadScenario
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.intervals import Estimate
-from local_agent.asking import answer_together
+from common.statistics.means.intervals import Estimate
+from local_agent.hosted.asking import answer_together
 from referee.audit.audit import audit
 from referee.protocols.base import protocol_of
 from tests.referee.audit.test_what_remains import said
@@ -31,7 +31,7 @@ def answered(folder: Path, monkeypatch: pytest.MonkeyPatch, chosen: ResolvedScen
         return found
 
     with monkeypatch.context() as lying, Bench(folder / "state", chosen) as bench:
-        lying.setattr("local_agent.population.answer_together", lie)
+        lying.setattr("local_agent.hosted.population.answer_together", lie)
         bench.run()
         return leave_folder(folder / "run", chosen, 1, bench.finished())
 

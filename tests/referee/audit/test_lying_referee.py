@@ -15,10 +15,10 @@ from common.privacy.events import NoEvent
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.operations.base import release_of
 from common.vocabulary.queries.loss import LossQuery
-from common.wire.merkle import merkle_root
+from common.wire.primitives.merkle import merkle_root
 from referee.audit.audit import Audit, audit
-from referee.collection.batches import assign
-from referee.collection.roster import participants_root
+from referee.collection.ordering.batches import assign
+from referee.collection.ordering.roster import participants_root
 from referee.state.runfolder import pack_reports, unpack_reports
 from tests.referee.audit.signing import Bodies, resign
 from tests.support import Bench, leave_folder, tiny
@@ -173,7 +173,7 @@ def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
     """Two participants; one report is dropped from the file: its question's counts and root do not match any more."""
     with Bench(tmp_path / "state", individuals=3000) as bench:
         from local_agent.host import Host
-        from local_agent.setup import open_population
+        from local_agent.hosted.setup import open_population
         from tests.support import TOKEN
 
         key = bench.referee.identity.public

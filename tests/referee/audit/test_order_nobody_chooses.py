@@ -19,10 +19,10 @@ from common.wire.transcript import Entry
 from curator.sample.placement import open_sample
 from curator.service.curator import Curator
 from referee.audit.audit import Audit, audit
-from referee.collection import layers
-from referee.collection.batches import Batch, form_batch
-from referee.collection.order import Order, commitment
-from referee.collection.roster import Roster
+from referee.collection.ordering import layers
+from referee.collection.ordering.batches import Batch, form_batch
+from referee.collection.ordering.order import Order, commitment
+from referee.collection.ordering.roster import Roster
 from referee.runs import execution, ordering
 from referee.runs.ordering import BEFORE, BOTH, REFEREE
 from tests.referee.audit.signing import Bodies, identity_of, resign

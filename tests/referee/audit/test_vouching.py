@@ -22,7 +22,7 @@ from issuer.issuer import grant
 from referee.audit.audit import audit
 from referee.audit.vouching import GrantedHost
 from referee.cli import app
-from referee.collection.vouching import packed, unpacked
+from referee.collection.enrolment.vouching import packed, unpacked
 from referee.service.referee import Referee
 from tests.common.people.test_real_people import own
 from tests.referee.audit.signing import Bodies, identity_of, resign

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import AuditFailed
-from common.statistics.intervals import Estimate
+from common.statistics.means.intervals import Estimate
 from common.wire.identity import Signed
 from deploy.load.light import LightAgent
 from referee.audit.audit import audit

@@ -28,7 +28,7 @@ from common.wire import messages
 from common.wire.identity import Identity, Signed
 from referee.collection import pacing
 from referee.collection.collection import PATIENCE
-from referee.collection.registrar import Caps
+from referee.collection.enrolment.registrar import Caps
 from tests.support import TOKEN, Bench, seal, tiny
 
 pytestmark = pytest.mark.usefixtures("each_store")

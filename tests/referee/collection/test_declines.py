@@ -186,8 +186,10 @@ def test_a_misfit_individual_stops_with_one_line_and_the_referee_learns_why(tmp_
     with Bench(tmp_path / "bench", chosen, individuals=1) as bench:
         state = ["--state", str(tmp_path / "me"), "--max-delay", "0", "--epsilon", "100", "--token", TOKEN, "--yes"]
         with served(referee_app(bench.referee, Runner(bench.referee))) as address:
-            from local_agent.agent import Agent  # the same person enrols first, in the time before the run begins
             from local_agent.cli import read_record
+            from local_agent.person.agent import (
+                Agent,  # the same person enrols first, in the time before the run begins
+            )
 
             agent = Agent(read_record(record), Policy(bench.referee.identity.public, 100.0), tmp_path / "me")
             Host(agent, bench.referee, bench.referee.identity.public).enrol(TOKEN)

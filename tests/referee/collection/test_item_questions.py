@@ -17,8 +17,8 @@ from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
 from common.vocabulary.steps import Answers
 from common.wire import messages
-from local_agent.agent import Agent
 from local_agent.host import Host
+from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, Policy
 from tests.support import TOKEN, Bench, seal, tiny
 

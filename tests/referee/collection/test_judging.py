@@ -17,10 +17,10 @@ from common.wire.identity import Identity, Signed
 from common.wire.messages import PackedReport, Report
 from referee.collection import asked as asked_module
 from referee.collection.asked import Asked
-from referee.collection.batches import Batch
-from referee.collection.batches import assign as real_assign
 from referee.collection.judging import Claim, Refusal, judge, payload, read
-from referee.collection.roster import Roster
+from referee.collection.ordering.batches import Batch
+from referee.collection.ordering.batches import assign as real_assign
+from referee.collection.ordering.roster import Roster
 from referee.state.values import Participant, StoredReport
 
 HOST, ALONE, STRANGER = Identity.create(), Identity.create(), Identity.create()

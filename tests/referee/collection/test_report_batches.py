@@ -11,8 +11,8 @@ from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Signed
 from common.wire.receipts import Receipt
-from local_agent.agent import Agent
 from local_agent.host import Host
+from local_agent.person.agent import Agent
 from local_agent.policy import Policy
 from referee.service.app import referee_app
 from referee.service.runner import Runner

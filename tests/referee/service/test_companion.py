@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from common.service.app import listen
+from common.service.web.app import listen
 
 TOKENS = {"TANDEM_ENROLMENT_TOKEN": "choose-one", "TANDEM_OPERATOR_TOKEN": "choose-another"}
 pytestmark = pytest.mark.slow

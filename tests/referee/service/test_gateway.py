@@ -11,7 +11,6 @@ import pytest
 from fastapi import FastAPI
 
 from common.core.errors import BadMessage, Forged, NotFound, RelayUntrusted, Unauthorized
-from common.service.app import Service
 from common.service.oblivious.places import (
     GATEWAY,
     KEY_PROBLEM,
@@ -22,6 +21,7 @@ from common.service.oblivious.places import (
 )
 from common.service.oblivious.relay import relay_app
 from common.service.oblivious.transport import ThroughRelay
+from common.service.web.app import Service
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.oblivious.binary_http import InnerRequest, InnerResponse

@@ -150,7 +150,7 @@ def test_following_a_run_needs_the_token(tmp_path):
 
 def test_caps_are_held_and_printed(tmp_path, monkeypatch):
     from common.core.errors import Refused
-    from referee.collection.registrar import Caps
+    from referee.collection.enrolment.registrar import Caps
 
     with Bench(tmp_path) as bench:
         registrar = bench.referee.registrar

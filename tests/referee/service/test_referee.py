@@ -14,7 +14,7 @@ from common.core.errors import BadInput, BadMessage, BadScenario, Conflict, NotF
 from common.wire import messages
 from common.wire.identity import Identity
 from curator.service.curator import Curator
-from local_agent.population import Population
+from local_agent.hosted.population import Population
 from referee.audit.audit import audit
 from referee.service.referee import Referee
 from referee.service.runner import Runner

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from common.core.errors import BadMessage, BrokenLedger, Forged, RolledBack
-from common.wire.chain import START
 from common.wire.identity import Identity, verify
+from common.wire.primitives.chain import START
 from common.wire.receipts import Kept, Witnessed, signed_checkpoint
 from common.wire.transcript import Entry, append
 from referee.state.witness_log import WitnessLog

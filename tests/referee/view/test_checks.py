@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from common.core.errors import BadData
 from common.people.tables import TableSource, load
-from common.people.tables.examining import examine
+from common.people.tables.input.examining import examine
 from referee.cli import app
 
 TABLE = {

@@ -9,7 +9,7 @@ import numpy as np
 from common.core.errors import BadData
 from common.people.spec import open_records
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.intervals import Estimate
+from common.statistics.means.intervals import Estimate
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.regressor import Regressor

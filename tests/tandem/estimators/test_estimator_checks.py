@@ -15,13 +15,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tandem.estimators import (
-    EXPECTED_FAILED_CHECKS,
-    DomainAdapter,
-    DomainAdapterRegressor,
-    TransferClassifier,
-    running,
-)
+from tandem.estimators import EXPECTED_FAILED_CHECKS, DomainAdapter, DomainAdapterRegressor, TransferClassifier
+from tandem.estimators.shared import running
 from tests.tandem.estimators.plain import Plain
 from tests.tiers import thinned
 
@@ -63,16 +58,16 @@ ESTIMATORS = [
 
 # Some checks fit data around 100, beyond the declared bounds of (-4, 4): the adapters say so. Few of them are agents.
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::tandem.estimators.clipping.PublicClippingWarning")
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.shared.clipping.PublicClippingWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=exceptions)
 def test_scikit_learn_is_content(estimator, check, monkeypatch):
     monkeypatch.setattr(running, "Embedded", Plain)
     check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore::tandem.estimators.clipping.PublicClippingWarning")
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.shared.clipping.PublicClippingWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
 @pytest.mark.parametrize(
     "check", thinned(["check_estimators_pickle", "check_fit_idempotent", "check_{kind}s_train"], 1)
 )

@@ -10,12 +10,13 @@ import yaml
 
 from common.core.errors import BadFit
 from common.people.tables import parse_schema
-from tandem.estimators import TransferClassifier, running
+from tandem.estimators import TransferClassifier
+from tandem.estimators.shared import running
 from tests.tandem.estimators.people import QUICK, SCHEMA, as_csv, customers, square
 from tests.tandem.estimators.plain import Plain
 
 # Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
-pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,8 +9,9 @@ import pytest
 
 from common.core.errors import BadFit, FitFailed
 from referee.audit.audit import audit
-from tandem.estimators import CannotHelpWarning, TransferClassifier, running
-from tandem.estimators.fitting import chosen
+from tandem.estimators import CannotHelpWarning, TransferClassifier
+from tandem.estimators.shared import running
+from tandem.estimators.shared.fitting import chosen
 from tests.tandem.estimators.people import square
 from tests.tandem.estimators.plain import Plain
 

@@ -14,7 +14,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from common.core.errors import BadFit, FitFailed
 from referee.audit.audit import audit
-from tandem.estimators import TransferClassifier, running
+from tandem.estimators import TransferClassifier
+from tandem.estimators.shared import running
 from tests.tandem.estimators.people import QUICK, square
 
 

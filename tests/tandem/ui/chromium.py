@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from common.service.app import Service, listen, server
-from common.service.connections import Limits
 from common.service.page.guard import Rules
+from common.service.web.app import Service, listen, server
+from common.service.web.connections import Limits
 from tests.tandem.ui.asking import KEY
 
 log = logging.getLogger("tests.axe")

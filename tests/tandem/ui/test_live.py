@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from common.core.errors import NotFound, PeerUnavailable, Unauthorized
-from common.statistics.evidence import gather
+from common.statistics.means.evidence import gather
 from common.wire.messages import Configuration
 from common.wire.transcript import read
 from deploy.remote import operating
@@ -18,9 +18,9 @@ from referee.runs.results import rounds_of
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tandem.ui.app import ui_app
-from tandem.ui.evidence import shown_tests
-from tandem.ui.folders import RunFolders
-from tandem.ui.watching import RefereeWatch
+from tandem.ui.views.evidence import shown_tests
+from tandem.ui.views.folders import RunFolders
+from tandem.ui.views.watching import RefereeWatch
 from tests.clocks import Clock
 from tests.support import TOKEN, Bench, served, tiny
 from tests.tandem.ui.asking import HERE, RULES, Browser, outside

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from common.core.errors import BadData
-from common.people.tables import cache
-from common.people.tables.cache import SETTLED, PieceCache
-from common.people.tables.files import Piece, pieces
+from common.people.tables.input import cache
+from common.people.tables.input.cache import SETTLED, PieceCache
+from common.people.tables.input.files import Piece, pieces
 from common.people.tables.source import Layout
 
 BOTH = frozenset({"a", "b"})

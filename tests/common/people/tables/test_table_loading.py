@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadData, BadMessage
 from common.people.tables import Category, TableSource, load
-from common.people.tables import files as reading
+from common.people.tables.input import files as reading
 
 DESCRIPTION = {
     "files": ["people.csv"],

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadMessage
 from common.people.tables import Selection, TableSource, load
-from common.people.tables.files import Piece
-from common.people.tables.loading import volunteering
+from common.people.tables.input.files import Piece
+from common.people.tables.input.loading import volunteering
 
 ROWS = 30_000
 UNLESS = (

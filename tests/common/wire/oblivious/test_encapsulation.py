@@ -7,7 +7,6 @@ import struct
 import pytest
 
 from common.core.errors import BadMessage, Forged, UnknownKey
-from common.wire.hpke import RecipientKey
 from common.wire.identity import Identity
 from common.wire.oblivious.encapsulation import (
     REQUEST_OVERHEAD,
@@ -23,6 +22,7 @@ from common.wire.oblivious.keys import (
     signed_keys,
     verified_keys,
 )
+from common.wire.primitives.hpke import RecipientKey
 
 # RFC 9458, appendix A.
 SECRET = bytes.fromhex("3c168975674b2fa8e465970b79c8dcf09f1c741626480bd4c6162fc5b6a98e1a")

@@ -14,8 +14,8 @@ import pytest
 from common.numerics.randomness import RandomSource
 from common.vocabulary.learners.adaptation import Private, split
 from curator.learners.adaptation import convex, nonconvex
-from curator.learners.adaptation.discrepancy import curvatures, discrepancy, private_discrepancy, sensitivity
 from curator.learners.adaptation.noisy_descent import Bounds, descend, sensitivities, unit_of
+from curator.learners.adaptation.public.discrepancy import curvatures, discrepancy, private_discrepancy, sensitivity
 from curator.learners.adaptation.settings import course, prepare, scaled_steps
 from tests.curator.learners.adaptation.given import domains
 

@@ -1,0 +1,220 @@
+"""Reading table files in pieces of bounded size; every flaw becomes one line that shows no content."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedIOBase
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+import polars
+from polars import selectors
+
+from common.core.arrays import Indices
+from common.core.errors import BadData
+from common.people.tables.input.arrays import SUFFIXES, read_arrays
+from common.people.tables.input.compressed import CORRUPT, found, plain
+from common.people.tables.source import Layout
+
+PIECE = 1 << 15
+"""Rows held as text at a time."""
+_SEPARATORS = (";", "\t", "|", ",")
+"""What tables are divided by."""
+TYPED = (".parquet", *SUFFIXES)
+"""Suffixes of files whose fields have types."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Piece:
+    """Some rows of a file as columns of text (stripped of outer spaces), and the line on which each ends."""
+
+    file: str
+    frame: polars.DataFrame
+    lines: Indices
+
+
+def _refuse(flaw: BadData) -> None:
+    raise BadData(f"{flaw.detail}: a field that holds the separator needs quotes around it")
+
+
+def pieces(
+    path: Path, layout: Layout, columns: frozenset[str], broken: Callable[[BadData], None] = _refuse
+) -> Iterator[Piece]:
+    """Yield the given columns of a file, piece by piece.
+
+    Parameters
+    ----------
+    path
+        The file.
+    layout
+        How text files are written.
+    columns
+        Names of the columns.
+    broken
+        Is given the flaw of each row that has a wrong number of fields; if it returns, the row is passed over. By
+        default the flaw is raised.
+
+    Raises
+    ------
+    BadData
+        If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has a wrong number
+        of fields.
+    """
+    path = found(path)
+    with _said_plainly(path):
+        yield from _text(path, layout, columns, broken) if path.suffix not in TYPED else _typed(path, layout, columns)
+
+
+def columns_of(path: Path, layout: Layout) -> list[str]:
+    """Return the names of a file's columns, of whatever kind it is, in the file's order.
+
+    Raises
+    ------
+    BadData
+        As :func:`pieces`.
+    """
+    path = found(path)
+    if path.suffix not in TYPED:
+        return list(layout.columns) or header_of(path, layout)
+    with _said_plainly(path):
+        return _table(path, layout).columns
+
+
+def header_of(path: Path, layout: Layout) -> list[str]:
+    """Return the first row of a text file, stripped of outer spaces; nothing if it is empty.
+
+    Raises
+    ------
+    BadData
+        As :func:`pieces`.
+    """
+    path = found(path)
+    with _said_plainly(path), plain(path) as stream:
+        return [
+            name.strip()
+            for name in next(_rows(path.name, _lines(path.name, stream, layout), layout.separator), (0, []))[1]
+        ]
+
+
+@contextmanager
+def _said_plainly(path: Path) -> Iterator[None]:
+    """Turn what cannot be opened or read into one line."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise BadData(f"{path.name}: there is no such file in {path.parent}") from None
+    except CORRUPT:
+        raise BadData(f"{path.name}: the compressed file is cut off or corrupt") from None
+    except OSError as error:
+        raise BadData(f"{path.name}: cannot be read: {error.strerror}") from None
+
+
+def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
+    """Decode line by line; skipped lines become blank, so that line numbers stay those of the file."""
+    for number, line in enumerate(stream, start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            wide = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
+            kind = "UTF-16 text, not UTF-8" if wide else "not UTF-8 text"
+            raise BadData(f"{name}: line {number} is {kind}: save the file as CSV in UTF-8") from None
+        if "\0" in text:
+            flaw = "holds a byte that is 0, as damaged files do and text in UTF-16: save the file as CSV in UTF-8"
+            raise BadData(f"{name}: line {number} {flaw}")
+        comment = layout.comment is not None and text.startswith(layout.comment)
+        yield "\n" if comment or number <= layout.skip_lines else text
+
+
+def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[[BadData], None]) -> Iterator[Piece]:
+    with plain(path) as stream:
+        rows = _rows(path.name, _lines(path.name, stream, layout), layout.separator)
+        names = list(layout.columns) or [name.strip() for name in next(rows, (0, []))[1]]
+        if len(names) < 2:
+            _check_header(path.name, names, layout)
+        where = {name: names.index(name) for name in _present(path.name, columns, names)}
+        while block := list(islice(rows, PIECE)):
+            for line, row in block:
+                if len(row) != len(names):
+                    flaw = f"has {len(row)} fields where there are {len(names)} columns"
+                    broken(BadData(f"{path.name}: line {line} {flaw}"))
+            block = [(line, row) for line, row in block if len(row) == len(names)]
+            fields = [row for _, row in block]
+            texts = {name: list(map(str.strip, map(itemgetter(at), fields))) for name, at in where.items()}
+            yield Piece(path.name, polars.DataFrame(texts), np.array([line for line, _ in block], dtype=np.int64))
+
+
+def _check_header(name: str, names: list[str], layout: Layout) -> None:
+    """Refuse a file without a header, and one of which the header seems to be divided by something else."""
+    if not names:
+        raise BadData(f"{name}: there is no header: the file is empty, and its first line must name the columns")
+    other = next((mark for mark in _SEPARATORS if mark in names[0] and mark != layout.separator), None)
+    if other is not None:
+        raise BadData(
+            f"{name}: line 1 is one field where it is divided by {layout.separator!r}, and holds {other!r}: say how "
+            f"the file is divided with layout.separator"
+        )
+
+
+def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+    while True:
+        begins = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error:
+            many = "" if reader.line_num == begins else f" (its row goes on to line {reader.line_num})"
+            flaw = "is not well-formed CSV: a quote without an end, or text behind one"
+            raise BadData(f"{name}: line {begins} {flaw}{many}; a quote inside a field is written twice") from None
+        if row is None:
+            return
+        if row not in ([], [""]):
+            yield reader.line_num, row
+
+
+def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+    whole = typed(path.name, _table(path, layout), columns)
+    for start in range(0, len(whole.lines), PIECE):
+        rows = slice(start, start + PIECE)
+        yield Piece(path.name, whole.frame[rows], whole.lines[rows])
+
+
+def _table(path: Path, layout: Layout) -> polars.DataFrame:
+    return _parquet(path) if path.suffix == ".parquet" else read_arrays(path, layout.columns)
+
+
+def _parquet(path: Path) -> polars.DataFrame:
+    try:
+        return polars.read_parquet(path)
+    except polars.exceptions.PolarsError:
+        raise BadData(f"{path.name}: not a readable Parquet file") from None
+
+
+def typed(name: str, table: polars.DataFrame, columns: frozenset[str]) -> Piece:
+    """Return the given columns of a table whose fields have types, as text; an absent field, or NaN, is the empty text.
+
+    Raises
+    ------
+    BadData
+        If it lacks a column.
+    """
+    names = _present(name, columns, table.columns)
+    known = table.select(names).with_columns(selectors.float().fill_nan(None))
+    texts = known.select(polars.all().cast(polars.String).fill_null("").str.strip_chars())
+    return Piece(name, texts, np.arange(1, 1 + len(texts), dtype=np.int64))
+
+
+def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
+    absent = sorted(wanted - set(found))
+    if absent:
+        raise BadData(f"{name}: has no column {absent[0]!r}; its {len(found)} columns are named otherwise")
+    twice = sorted(name for name in wanted if found.count(name) > 1)
+    if twice:
+        raise BadData(
+            f"{name}: column {twice[0]!r} is there {found.count(twice[0])} times: rename all but the one meant"
+        )
+    return sorted(wanted)

@@ -1,0 +1,1 @@
+"""Privacy losses and profiles as numbers on grids, each with a proven error."""

@@ -1,0 +1,289 @@
+"""One start-up path and one set of manners for every HTTP service of Tandem.
+
+Handlers check, parse, call the domain and map the result. Every error becomes a problem document (RFC 9457); what the
+domain did not raise on purpose becomes a bare 500 without any detail, since a detail might hold somebody's data.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+
+from common.core import canonical
+from common.core.errors import URN, BadInput, BadMessage, TandemError
+from common.core.values import Value
+from common.service.web.bodies import Guarded, Receive
+from common.service.web.connections import Limits, raise_descriptors
+from common.service.web.edge import Call, Edge, Handler, Scope, Send, fault, problem
+from common.service.web.metrics import CONTENT_TYPE, Family, Sample, by_label, write
+from common.service.web.readiness import Check, Readiness, require
+from common.service.web.secured import Secured
+from common.service.web.shortway import ShortWay
+from common.wire.identity import Signed
+
+log = logging.getLogger("tandem")
+
+
+class Problem(Value):
+    """An RFC 9457 problem document, for the OpenAPI description."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": meaning, "content": {"application/problem+json": {}}}
+    for status, meaning in {
+        400: "The request cannot be read",
+        401: "A token or signature is missing or wrong",
+        403: "Refused by this party's own rules",
+        404: "There is no such thing here",
+        405: "Not with this method",
+        409: "Conflicts with what was said before",
+        413: "The request body is too large",
+        422: "Well-formed, but not acceptable",
+        503: "Not possible at present",
+    }.items()
+}
+
+
+class Service(FastAPI):
+    """An app behind its edge: what the edge answers does not pass through the framework."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.edge = Edge(super().__call__)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self.edge(scope, receive, send)
+
+
+def problem_response(error: TandemError) -> Response:
+    """Return an error as a problem document."""
+    reply = problem(error)
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
+
+
+def create_app(
+    title: str,
+    description: str,
+    *,
+    limits: Mapping[str, int | Guarded] | None = None,
+    short: Mapping[tuple[str, str], Handler] | None = None,
+    checks: Mapping[str, Check] | None = None,
+) -> Service:
+    """Return an app with Tandem's manners: problem documents, limits, liveness and readiness.
+
+    Parameters
+    ----------
+    limits
+        Of its :class:`~common.service.web.bodies.Bodies`.
+    short
+        Of its :class:`~common.service.web.edge.Edge`.
+    checks
+        Of its :class:`~common.service.web.readiness.Readiness`.
+    """
+    readiness = Readiness(checks or {})
+    app = Service(title=title, description=description, version="1", responses=PROBLEMS, docs_url=None, redoc_url=None)
+    app.edge.bodies.limits.update(limits or {})
+    app.edge.short.update(short or {})
+
+    @app.exception_handler(TandemError)
+    async def refused(request: Request, error: TandemError) -> Response:
+        app.edge.problems[error.problem] += 1
+        return problem_response(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return problem_response(BadMessage(f"{where}: {first['msg']}"))
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> Response:
+        title = str(error.detail)
+        document = {"type": URN + "http", "title": title, "status": error.status_code, "detail": title}
+        return JSONResponse(document, error.status_code, error.headers, media_type="application/problem+json")
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> Response:
+        refusal = fault(request.method, request.url.path, error)
+        app.edge.problems[refusal.problem] += 1
+        return problem_response(refusal)
+
+    @app.get("/v1/health", summary="Is this service alive? Its loop answers")
+    async def health() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @app.get("/v1/ready", summary="Is this service ready? 503 names what it lacks")
+    async def ready() -> dict[str, str]:
+        wrong = readiness.known()
+        require(await run_in_threadpool(readiness.look) if wrong is None else wrong)
+        return {"status": "ready"}
+
+    return app
+
+
+def metrics_token() -> str:
+    """Return the token of :data:`METRICS_TOKEN`; empty if there is none: then nobody may read metrics with it.
+
+    Raises
+    ------
+    BadInput
+        If it is too short to be one.
+    """
+    token = os.environ.get(METRICS_TOKEN, "")
+    if 0 < len(token) < 8:
+        raise BadInput(f"{METRICS_TOKEN} must have at least 8 characters, or be left out")
+    return token
+
+
+METRICS_TOKEN = "TANDEM_METRICS_TOKEN"  # noqa: S105 - the name of a variable
+"""Environment variable: what a monitor must say to read metrics, and nothing else."""
+METRICS = PlainTextResponse
+"""How metrics are described."""
+
+
+def metrics_response(families: Iterable[Family]) -> Response:
+    """Return metrics as a response."""
+    return Response(write(families), media_type=CONTENT_TYPE)
+
+
+def of_requests(app: Service) -> list[Family]:
+    """Return what every service counts of its requests."""
+    edge = app.edge
+    classes: Counter[str] = Counter()
+    for status, count in list(edge.statuses.items()):
+        classes[f"{status // 100}xx"] += count
+    problems = dict(edge.problems)
+    return [
+        by_label("counter", "tandem_requests_total", "Requests answered, by class of status.", "status", classes),
+        Family("tandem_requests_shed_total", "counter", "Answered 503.", [Sample(edge.statuses[503])]),
+        by_label("counter", "tandem_problems_total", "Requests refused, by problem type.", "problem", problems),
+    ]
+
+
+async def read_signed(request: Request, kind: str) -> Signed:
+    """Read a signed message of a kind from a request body, strictly, beside the service's loop.
+
+    Raises
+    ------
+    BadMessage
+        If it is not one. (The signature itself is the domain's to verify.)
+    """
+    return await run_in_threadpool(signed_of, await request.body(), kind)
+
+
+def signed_of(raw: bytes, kind: str) -> Signed:
+    """Parse a signed message of a kind, strictly.
+
+    Raises
+    ------
+    BadMessage
+        As :func:`read_signed`.
+    """
+    signed = Signed.parse(canonical.decode(raw))
+    if signed.kind != kind:
+        raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
+    return signed
+
+
+async def handled(handler: Handler, request: Request, first_line: bool = False) -> Response:
+    """Answer a request that the framework has routed as the edge does.
+
+    Parameters
+    ----------
+    first_line
+        Whether the handler wants the body's first line apart.
+    """
+    body = await request.body()
+    line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)
+    reply = await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body))
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
+
+
+def signed_body(kind: str) -> dict[str, Any]:
+    """Return the OpenAPI description of a request body that is a signed message of a kind."""
+    return {
+        "requestBody": {
+            "required": True,
+            "description": f"A signed {kind!r}",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Signed"}}},
+        }
+    }
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port (0: any free one).
+
+    Raises
+    ------
+    BadInput
+        If it is in use or not ours to take; one line that says which.
+    """
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(4096)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise BadInput(f"cannot listen on {host}:{port}: {error}; choose another with --port") from None
+    return listener
+
+
+def serve(app: Service, listener: socket.socket, name: str, tls: ssl.SSLContext | None = None) -> None:
+    """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections.
+
+    Parameters
+    ----------
+    tls
+        How connections are encrypted (:func:`common.service.tls.server_context`); None: not here.
+    """
+    host, port = listener.getsockname()[:2]
+    if tls is None and not ip_address(host).is_loopback:
+        log.warning(
+            "%s listens on %s without TLS: whoever carries the traffic can read tokens and answers. Start it with "
+            "--tls-cert (referee certificates makes one), or put a proxy that ends TLS in front",
+            name,
+            host,
+        )
+    scheme = "http" if tls is None else "https"
+    print(f"{name} listens on {scheme}://{host}:{port}", flush=True)  # noqa: T201 - the line that callers wait for
+    server(app, Limits(raise_descriptors()), tls).run(sockets=[listener])
+    sys.stdout.flush()
+
+
+def server(app: Service, limits: Limits, tls: ssl.SSLContext | None = None) -> uvicorn.Server:
+    """Return what serves an app, and holds its connections within limits."""
+    known = {"limits": limits, "waiting": {}, "edge": app.edge, "tls": tls}
+    connection = type("Connection", (ShortWay if tls is None else Secured,), known)
+    config = uvicorn.Config(
+        app,
+        http=connection,
+        ws="none",
+        log_level="error",
+        access_log=False,
+        timeout_keep_alive=limits.idle,
+        timeout_graceful_shutdown=5,
+    )
+    return uvicorn.Server(config)

@@ -1,0 +1,1 @@
+"""How many people hold an item: shares, frequent items, distribution functions and quantiles."""

@@ -1,0 +1,1 @@
+"""What adaptation works out on the public side alone, where nothing is spent."""

@@ -1,0 +1,131 @@
+"""The labelled discrepancy of source and target, sup_w |L(target, w) - L(source, w)| over a ball: exact, then private.
+
+**Squared loss.** The difference of two mean squared losses of w.x is quadratic in w, so both signs are trust-region
+problems, solved to their global greatest value with a certificate
+(:mod:`curator.learners.adaptation.public.trust_region`). The paper solves them by DCA, which stops at points that are
+only locally greatest, and then has no sensitivity at all.
+
+**Logistic loss.** With z = y x and s = w.z, ln(1 + e^-s) = -s/2 + h(s), h(s) = ln(2 cosh(s/2)). As a function of s^2,
+h is concave, so on [-S, S], S = radius * norm, it lies between a chord and a tangent:
+
+    ln 2 + k s^2 <= h(s) <= ln 2 + s^2/8,   k = (h(S) - ln 2)/S^2.
+
+So for both signs, the difference of mean losses is at most
+
+    max_w  -w'(mean_T z - mean_S z)/2 + w'(M_T/8 - k M_S) w,   M = mean of x x',
+
+a trust-region problem again: a certified upper bound on the discrepancy, whose global value cannot be had.
+
+**Sensitivity.** Every private record adds f_w(x, y)/k to the function that is maximized, k the size of the private side
+and f_w within an interval of public width, whatever w: B = (S + 1)^2 for the squared loss. Replacing it moves
+the function, hence its greatest value, by at most B/k; and a computed value within eta of that moves by B/k + 2 eta at
+most. ``eta`` is the public :data:`TOLERANCE`, never the certificate itself, which depends on the records.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.numerics.randomness import RandomSource
+from common.privacy.rounding import up
+from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.public.trust_region import Greatest, greatest_on_ball
+from curator.numerics.gaussian_noise import whole_normals
+
+Loss = Literal["squared", "logistic"]
+TOLERANCE = 2.0**-26
+"""eta: how far a computed discrepancy may be from the exact one, in shares of the greatest loss."""
+_GRID = 2.0**-40
+"""Unit on which the estimate and its noise lie, in shares of the greatest loss, unless the noise is large."""
+
+
+def greatest_loss(loss: Loss, radius: float, norm: float) -> float:
+    """Return B: the squared loss' greatest value, or by how much logistic losses of one record can differ."""
+    scores = radius * norm
+    return (scores + 1.0) ** 2 if loss == "squared" else scores
+
+
+def discrepancy(domains: Domains, radius: float, norm: float, loss: Loss = "squared") -> Greatest:
+    """Return the discrepancy (squared loss), or an upper bound on it (logistic loss), with its certificate.
+
+    Parameters
+    ----------
+    domains
+        Within public bounds: ||x|| <= ``norm``, |y| <= 1.
+    radius
+        Lambda: the supremum is over ||w|| <= Lambda.
+
+    Raises
+    ------
+    ArithmeticError
+        If the certificate is wider than :data:`TOLERANCE` of the greatest loss. No input within the bounds does that
+        (sums of N d products lose less than N d 2^-53).
+    """
+    greatest = greatest_loss(loss, radius, norm)
+    source, target = (_moments(side, loss) for side in (domains.source, domains.target))
+    first, second = (1.0, 1.0) if loss == "squared" else curvatures(radius * norm)
+    found = max(
+        (
+            greatest_on_ball(first * upper[0] - second * lower[0], upper[1] - lower[1], upper[2] - lower[2], radius)
+            for upper, lower in ((target, source), (source, target))
+        ),
+        key=lambda side: side.value,
+    )
+    if not found.gap <= TOLERANCE * greatest:
+        raise ArithmeticError(f"a discrepancy has a gap of {found.gap:.3g}, wanted {TOLERANCE * greatest:.3g} at most")
+    return found
+
+
+def curvatures(scores: float) -> tuple[float, float]:
+    """Return 1/8 and k: the tangent's and the chord's slope of h in s^2, on |s| <= ``scores``."""
+    chord = (math.log1p(math.exp(-scores)) + scores / 2.0 - math.log(2.0)) / scores**2 if scores > 1e-4 else 0.0
+    return 0.125, min(0.125, max(0.0, chord))
+
+
+def sensitivity(domains: Domains, radius: float, norm: float, loss: Loss = "squared") -> float:
+    """Return how far :func:`discrepancy` can move if one private record is replaced, rounding included."""
+    scores = radius * norm
+    width = greatest = greatest_loss(loss, radius, norm)
+    if loss == "logistic":
+        # The range of -s/2 + c s^2 on |s| <= S, widest for c = 1/8: its least value is at s = 2, or at S before that.
+        width = scores if scores <= 2.0 else scores / 2.0 + scores**2 / 8.0 + 0.5
+    return width / domains.people + 2.0 * TOLERANCE * greatest
+
+
+def private_discrepancy(
+    domains: Domains, radius: float, norm: float, mu: float | None, source: RandomSource, loss: Loss = "squared"
+) -> float:
+    """Estimate the discrepancy: mu-GDP for the private side (replace one), in [0, B].
+
+    Gaussian noise of deviation sensitivity/mu on a public grid, then clipped (post-processing).
+
+    Parameters
+    ----------
+    domains
+        Within public bounds.
+    mu
+        None for the exact value: not private.
+    """
+    greatest = greatest_loss(loss, radius, norm)
+    value = discrepancy(domains, radius, norm, loss).value
+    if mu is not None:
+        moved = sensitivity(domains, radius, norm, loss)
+        unit = max(_GRID * greatest, moved / mu * 2.0**-48)  # noise in units is exact in a double
+        deviation = (moved + unit) / mu
+        noise = float(whole_normals(up(deviation / unit), 1, source)[0])
+        value = float(np.rint(value / unit) + noise) * unit
+    return min(max(value, 0.0), greatest)
+
+
+def _moments(side: Side, loss: Loss) -> tuple[Floats, Floats, float]:
+    """Return the mean loss' quadratic, linear and constant part: w'Aw - 2 b'w + c."""
+    features, responses = side.features, side.responses
+    second = features.T @ features / len(side)
+    first = features.T @ responses / len(side)
+    if loss == "logistic":
+        return second, first / 4.0, 0.0
+    return second, first, float(responses @ responses) / len(side)

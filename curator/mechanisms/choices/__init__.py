@@ -1,0 +1,1 @@
+"""Mechanisms that choose: among hypotheses, among runs, among parities."""

@@ -1,0 +1,1 @@
+"""Mechanisms that count: people by cell, by value, with a property."""

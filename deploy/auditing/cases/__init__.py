@@ -1,0 +1,1 @@
+"""The cases of the audit, by whose code is under it."""

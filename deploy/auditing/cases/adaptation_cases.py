@@ -1,0 +1,167 @@
+"""Private adaptation under audit: both algorithms, and the discrepancy that they begin with.
+
+One person with x = 1 gives another answer, the others never change. At w = 0 both residuals are nearly as
+large as they can be (the radius is small), so the worst case is nearly there, and released is w alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from common.core.arrays import AnyArray
+from common.numerics.randomness import RandomSource
+from common.privacy.auditing import Subject
+from common.privacy.theorems.domain_adaptation import StepNoise, step_noise
+from common.privacy.theorems.gaussian_dp import epsilon_of
+from common.vocabulary.learners.adaptation import Private
+from curator.learners.adaptation import convex as convex_module
+from curator.learners.adaptation import settings as settings_module
+from curator.learners.adaptation.convex import ConvexSettings, fit_convex
+from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.noisy_descent import Bounds, Found, descend
+from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
+from curator.learners.adaptation.public.discrepancy import private_discrepancy, sensitivity
+from deploy.auditing.case import Case, Safeguard, without
+
+DELTA = 1e-2
+MU = 1.0
+SMALL = 0.01
+"""Radius, in which predictions hardly differ from 0."""
+
+
+def person(feature: float, response: float, private: Private = "target", others: int = 1) -> Domains:
+    """Return one person with a feature and a response, and others who have no feature."""
+    features, responses = np.zeros((1 + others, 1)), np.ones(1 + others)
+    features[0], responses[0] = feature, response
+    own, other = Side(features, responses), Side(np.zeros((1, 1)), np.ones(1))
+    return Domains(own, other, "source") if private == "source" else Domains(other, own)
+
+
+def fitted(fit: Callable[..., Any], settings: Any, safeguard: Safeguard | None = None, other: Any = None) -> Subject:
+    """One fit a run; or with something else in the place of a safeguard."""
+
+    def shipped(given: Domains, runs: int, source: RandomSource) -> AnyArray:
+        return np.array([fit(given, settings, MU, source.derive(run))[0] for run in range(runs)])
+
+    return without(safeguard, other, shipped) if safeguard else shipped
+
+
+def one_step(mu: float, iterations: int, share: float, *, joint: bool) -> StepNoise:
+    """Calibrate as if there were one iteration: what composition adds is forgotten."""
+    return step_noise(mu, 1, share, joint=joint)
+
+
+def algorithm_cases() -> list[Case]:
+    """Both algorithms, over several iterations; either side private."""
+    common = {"alpha": 0.5, "radius": SMALL, "kappa_2": 0.0, "iterations": 9, "output": "last", "scales_share": 0.1}
+    squared, logistic = ConvexSettings(**common), NonconvexSettings(**common)
+
+    def case(name: str, fit: Callable[..., Any], settings: Any, private: Private) -> Case:
+        inputs = person(1.0, 1.0, private), person(1.0, -1.0, private)
+        alone = fitted(fit, settings, (settings_module, "step_noise"), one_step)
+        return Case(
+            name,
+            epsilon_of(MU, DELTA),
+            inputs,
+            fitted(fit, settings),
+            1600,
+            delta=DELTA,
+            twins={} if private == "source" else {"no composition": alone},
+            least=0.1,
+        )
+
+    return [
+        case("CnvxAdap", fit_convex, squared, "target"),
+        case("CnvxAdap, private source", fit_convex, squared, "source"),
+        case("NCnvxAdap", fit_nonconvex, logistic, "target"),
+    ]
+
+
+def clipping_case() -> Case:
+    """A person far outside the public bounds."""
+    settings = ConvexSettings(alpha=0.5, radius=SMALL, kappa_2=0.0, iterations=1, output="last", scales_share=0.1)
+
+    def as_it_is(side: Side, norm: float) -> Side:
+        return side
+
+    return Case(
+        "CnvxAdap, a person out of bounds",
+        epsilon_of(MU, DELTA),
+        (person(5.0, 1.0, others=600), person(-5.0, 1.0, others=600)),
+        fitted(fit_convex, settings),
+        400,
+        delta=DELTA,
+        twins={"no clipping": fitted(fit_convex, settings, (Side, "bounded"), as_it_is)},
+    )
+
+
+def public_clip_case() -> Case:
+    """A person whose residual is ten times the clip that the public side says: once of either sign."""
+    common = {"alpha": 0.5, "radius": SMALL, "kappa_2": 0.0, "iterations": 4, "output": "last", "scales_share": 0.1}
+    settings = ConvexSettings(**common, residual_clip="public")
+    public = Side(np.zeros((1, 1)), np.full(1, 0.1))
+    inputs = [Domains(public, person(1.0, response).target) for response in (1.0, -1.0)]
+
+    def unclipped(domains: Domains, bounds: Bounds, *rest: Any) -> Found:
+        return descend(domains, replace(bounds, residual_clip=None), *rest)
+
+    return Case(
+        "CnvxAdap, residuals clipped by the public side",
+        epsilon_of(MU, DELTA),
+        (inputs[0], inputs[1]),
+        fitted(fit_convex, settings),
+        800,
+        delta=DELTA,
+        twins={
+            "noise of the clip, residuals without": fitted(fit_convex, settings, (convex_module, "descend"), unclipped)
+        },
+        least=0.1,
+    )
+
+
+def discrepancy_case() -> Case:
+    """One of a thousand people decides where DCA ends."""
+
+    def shipped(given: Domains, runs: int, source: RandomSource) -> AnyArray:
+        return np.array([private_discrepancy(given, 1.0, 1.0, MU, source.derive(run)) for run in range(runs)])
+
+    def dca(given: Domains, runs: int, source: RandomSource) -> AnyArray:
+        return by_dca(given) + sensitivity(given, 1.0, 1.0) / MU * source.normals(runs)
+
+    def exact(given: Domains, runs: int, source: RandomSource) -> AnyArray:
+        return np.full(runs, private_discrepancy(given, 1.0, 1.0, None, source))
+
+    return Case(
+        "the discrepancy",
+        epsilon_of(MU, DELTA),
+        (divided(1000, 499), divided(1000, 500)),
+        shipped,
+        400,
+        delta=DELTA,
+        twins={"DCA": dca, "no noise": exact},
+    )
+
+
+def divided(n: int, ones: int) -> Domains:
+    """Return one feature: a target of x = 1 with responses 1 for some and 0 for others, and a source of zeros."""
+    source = Side(np.zeros((1, 1)), np.zeros(1))
+    return Domains(source, Side(np.ones((n, 1)), np.repeat([1.0, 0.0], [ones, n - ones])))
+
+
+def by_dca(given: Domains, start: float = 0.4995) -> float:
+    """Return one sign of the discrepancy on [-1, 1] as DCA finds it, in one dimension: at a local maximum."""
+    features, responses = given.target.features[:, 0], given.target.responses
+    a, b, c = (float(product.mean()) for product in (features**2, features * responses, responses**2))
+    w = start
+    for _ in range(100):
+        w = 1.0 if a * w - b >= 0 else -1.0
+    return a * w * w - 2 * b * w + c
+
+
+def cases() -> list[Case]:
+    """Return every case of adaptation."""
+    return [*algorithm_cases(), clipping_case(), public_clip_case(), discrepancy_case()]

@@ -1,0 +1,238 @@
+"""The agents' side under audit: answers of a hosted population and of a single agent, to a malicious referee.
+
+Every person of a hosted population has the same record here and answers on their own, so one question is as many
+runs as there are people.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Floats, Indices
+from common.core.errors import BadInput
+from common.numerics.randomness import RandomSource
+from common.people.spec import TableRecordSource
+from common.privacy.auditing import Subject
+from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
+from common.vocabulary.hypotheses.constant import Constant
+from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.mechanisms import base, krr, olh
+from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
+from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
+from common.vocabulary.mechanisms.warner import Warner
+from common.vocabulary.packing import unpack_answers
+from common.vocabulary.queries.base import Query
+from common.vocabulary.queries.compare import CompareQuery
+from common.vocabulary.queries.gradient import GradientQuery
+from common.vocabulary.queries.item import ItemQuery
+from common.vocabulary.queries.loss import LossQuery
+from common.vocabulary.queries.sole_error import SoleErrorQuery
+from common.vocabulary.records import Records
+from common.wire import messages
+from common.wire.identity import Identity, Signed
+from deploy.auditing.case import Case
+from local_agent.answering import evaluate, randomize_one
+from local_agent.hosted import asking as hosting
+from local_agent.hosted.population import Population
+from local_agent.policy import ALL_QUERIES, Policy
+
+EPSILON = 1.0
+REFEREE = Identity.create()
+Person = tuple[float, float, int]
+"""Two features and a label."""
+
+ORDINARY: tuple[Person, Person] = ((0.5, 0.5, 1), (0.5, 0.5, -1))
+ITEMS: tuple[Person, Person] = ((0.5, -0.5, 1), (-0.5, 0.5, 1))
+"""Two bits, features above 0: the items 2 and 1."""
+EXTREME: tuple[Person, Person] = ((3e38, -3e38, 1), (0.0, 0.0, -1))
+"""Features at the end of what they can be: with great weights, margins are infinite or not even numbers."""
+
+
+def people(person: Person, count: int) -> Records:
+    """Return as many people with one and the same record."""
+    features = np.tile(np.array(person[:2], dtype=np.float32), (count, 1))
+    return Records(features, np.full(count, person[2], dtype=np.int8))
+
+
+class Resampling(Population):
+    """Takes fresh randomness whenever it is asked, and forgets that it was asked before."""
+
+    def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
+        for path in self._folder.iterdir():
+            path.unlink()
+        self._answered[:] = False
+        self._source = self._source.derive("again")
+        return super().answer(assignment, configuration)
+
+
+class Interrupted(Population):
+    """Loses power every time, after it wrote down whom it asked and before it stored their answers."""
+
+    def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
+        for path in self._folder.glob("*.report"):
+            path.unlink()
+        return super().answer(assignment, configuration)
+
+
+def lie(query: Query, records: Records, slots: Indices) -> Floats:
+    """Evaluate to what is far outside of the range that every query promises, on either side."""
+    return 1e3 * records.labels.astype(np.float64)
+
+
+def hosted(
+    query: Query,
+    *,
+    mechanism: str = "warner",
+    kind: type[Population] = Population,
+    times: int = 1,
+    slots: int | None = None,
+    lies: bool = False,
+    replaced: Mapping[Any, Any] = {},
+) -> Subject:
+    """One person a run: all the answers that they gave, as often as they were asked the same question.
+
+    ``replaced`` are parts of the code, by the module or class and the name, and what stands in their places.
+    """
+    parsed = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
+    configuration = messages.Configuration(
+        run="audit",
+        referee=REFEREE.public,
+        scenario={"agents": {"mechanism": parsed.wire()}},
+        order=({"first": 0, "agents": 1, "used": 0, "sha256": "0" * 64},),
+    )
+
+    def subject(person: Person, runs: int, source: RandomSource) -> AnyArray:
+        everybody = np.arange(runs)
+        asked = messages.Assignment(
+            run="audit",
+            digest=configuration.fingerprint(),
+            question=0,
+            query=query,
+            people=messages.pack_indices(everybody),
+            slots=messages.pack_indices(everybody if slots is None else np.full(runs, slots)),
+        )
+        signed = REFEREE.sign(asked.KIND, asked.wire())
+        agreed = REFEREE.sign(configuration.KIND, configuration.wire())
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as broken:
+            if lies:
+                broken.enter_context(patch.object(type(query), "evaluate", lie))
+            for (place, name), part in replaced.items():
+                broken.enter_context(patch.object(place, name, part))
+            policy = Policy(REFEREE.public, EPSILON, queries=ALL_QUERIES)
+            population = kind(TableRecordSource(people(person, runs)), policy, Path(folder), source)
+            bodies = [population.answer(signed, agreed)[1] for _ in range(times)]
+            population.close()
+        kind_of_answer = parsed.answer_kind(query.domain)
+        return np.stack([unpack_answers(body, runs, kind_of_answer)[1] for body in bodies], axis=1)
+
+    return subject
+
+
+def single(query: Query, mechanism: LocalRandomizer) -> Subject:
+    """One agent's answer a run."""
+
+    def subject(person: Person, runs: int, source: RandomSource) -> AnyArray:
+        slots = np.zeros(1, dtype=np.int64)
+        value = evaluate(query, people(person, 1).only(query.columns), slots)
+        return np.array([randomize_one(query, value, mechanism, slots, source) for _ in range(runs)])
+
+    return subject
+
+
+def separating(mechanism: str) -> ItemQuery:
+    """Return the question about :data:`ITEMS` with which a malicious referee tells most: see where slot 0 is asked."""
+    oracle = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
+    if not isinstance(oracle, FrequencyOracle):
+        raise BadInput(f"{mechanism} randomizes a value, not an item")
+    answers = [np.array([answer], dtype=np.uint8) for answer in range(oracle.symbols(4))]
+    for public in range(100):
+        word = public_words(public, np.zeros(1, dtype=np.int64))
+        supports = [oracle.supports(answer, 4, word, np.array([1, 2], dtype=np.uint64)) for answer in answers]
+        if any(one != other for one, other in supports):
+            return ItemQuery(bits=2, public=public)
+    raise AssertionError("no public word separates the items")
+
+
+def case(name: str, inputs: tuple[Person, Person], honest: Subject, least: float, **rest: Any) -> Case:
+    """Return a case that claims :data:`EPSILON`, purely."""
+    return Case(name, EPSILON, inputs, honest, **{"runs": 100_000, "least": least, **rest})
+
+
+def item_cases() -> list[Case]:
+    """Return the cases of questions about items; everybody has the slot, and so the public word, that tells most."""
+    queries = {name: separating(name) for name in ("krr", "olh", "hadamard")}
+    honest, bare = (
+        {name: hosted(query, mechanism=name, slots=0, replaced=replaced) for name, query in queries.items()}
+        for replaced in (
+            {},
+            {(place, "respond"): lambda symbols, *_: symbols for place in (krr, olh)},
+        )
+    )
+    twice, again = (
+        hosted(queries["olh"], mechanism="olh", slots=0, times=2, kind=kind) for kind in (Population, Resampling)
+    )
+    alone = single(queries["krr"], parse_mechanism({"name": "krr", "epsilon": EPSILON}))
+    return [
+        case("an item, krr", ITEMS, honest["krr"], 0.9, twins={"an item told as it is": bare["krr"]}),
+        case("an item, olh", ITEMS, honest["olh"], 0.9, twins={"a hash told as it is": bare["olh"]}),
+        case("an item, hadamard", ITEMS, honest["hadamard"], 0.9),
+        case("a repeated item", ITEMS, twice, 0.9, twins={"fresh randomness on every retry": again}),
+        case("one agent alone, an item", ITEMS, alone, 0.6, runs=5000),
+    ]
+
+
+def compare_case() -> Case:
+    """One person, on whom only the first of two constants is wrong, or only the second."""
+    query = CompareQuery(first=Constant(label=1), second=Constant(label=-1))
+    two = {(krr, "k_ary_response_probability"): lambda epsilon, symbols: k_ary_response_probability(epsilon, 2)}
+    bare = {(krr, "respond"): lambda symbols, *_: symbols}
+    twins = {
+        "the truth as often as of two outcomes": hosted(query, mechanism="krr", replaced=two),
+        "an outcome told as it is": hosted(query, mechanism="krr", replaced=bare),
+    }
+    return case("a paired comparison", ORDINARY, hosted(query, mechanism="krr"), 0.9, twins=twins)
+
+
+def sole_error_case() -> Case:
+    """One person, on whom only the first of two constants is wrong, or only the second."""
+    query = SoleErrorQuery(hypothesis=Constant(label=1), other=Constant(label=-1))
+    often = {(Warner, "truth"): property(lambda self: randomized_response_probability(2.0 * self.epsilon))}
+    twins = {"the truth as often as at twice the epsilon": hosted(query, replaced=often)}
+    return case("a sole error", ORDINARY, hosted(query), 0.9, twins=twins)
+
+
+def cases() -> list[Case]:
+    """Return every case of the agents' side."""
+    loss = LossQuery(hypothesis=Linear(weights=(1.0, 1.0), threshold=0.0))
+    great = LossQuery(hypothesis=Linear(weights=(1e30, 1e30), threshold=-1e30))
+    steep = GradientQuery(hypothesis=Linear(weights=(-1e30, 1e30), threshold=1e30), bound=1e-300)
+    gentle = GradientQuery(hypothesis=Linear(weights=(0.0, 0.0), threshold=0.0), bound=1.0)
+    warner = parse_mechanism({"name": "warner", "epsilon": EPSILON})
+    again = {"fresh randomness on every retry": hosted(loss, kind=Resampling, times=2)}
+    unbounded = {
+        (hosting, "evaluate"): lambda query, records, slots: query.evaluate(records, slots),
+        (base, "bounded"): lambda values: values,
+    }
+    unclamped = {"values that nobody clamped": hosted(gentle, lies=True, replaced=unbounded)}
+    return [
+        case("an answer", ORDINARY, hosted(loss), 0.9),
+        case("an answer, laplace", ORDINARY, hosted(loss, mechanism="laplace"), 0.8),
+        case("an answer, real value", ORDINARY, hosted(gentle, slots=2), 0.3),
+        case("a repeated question", ORDINARY, hosted(loss, times=2), 0.9, twins=again),
+        case("a question after a crash", ORDINARY, hosted(loss, kind=Interrupted, times=2), 0.9, twins=again),
+        case("a query that lies", ORDINARY, hosted(gentle, lies=True), 0.9, twins=unclamped),
+        case("great weights", EXTREME, hosted(great), 0.0),
+        case("great weights, real value", EXTREME, hosted(steep), 0.0),
+        case("the greatest slot", EXTREME, hosted(steep, slots=(1 << 32) - 1), 0.0),
+        case("one agent alone", ORDINARY, single(loss, warner), 0.6, runs=5000),
+        compare_case(),
+        sole_error_case(),
+        *item_cases(),
+    ]

@@ -1,0 +1,295 @@
+"""What the curator releases of its sample itself, under audit: a selection, a count, parities by blocks, a head list.
+
+Each pair of samples differs in one person, as unfavourably as we know. Every twin is the same code without one of its
+safeguards, and releases more than it is charged for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from common.core.arrays import AnyArray
+from common.numerics.randomness import RandomSource
+from common.privacy.auditing import Subject
+from common.privacy.budget import cost
+from common.privacy.theorems.klnrs import rates
+from common.vocabulary.cells import TILT_PARTS, ScoreCells, Tilt
+from common.vocabulary.hypotheses.stump import Stump
+from common.vocabulary.mechanisms.laplace import Laplace
+from common.vocabulary.operations.base import Operation
+from common.vocabulary.operations.count import Count, NoisyCount
+from common.vocabulary.operations.head import CountedHead, HeadList
+from common.vocabulary.operations.margins import Margins
+from common.vocabulary.operations.parities import BlockParities, LearnParities
+from common.vocabulary.operations.select import Select, SelectedFeature
+from common.vocabulary.records import Records
+from curator.engine.workspace import Workspace
+from curator.mechanisms import moments, shares, sums
+from curator.mechanisms.choices import parities
+from curator.mechanisms.choices.exponential import choose_level
+from curator.mechanisms.choices.parities import RankParities
+from curator.mechanisms.counting import counts as counting
+from curator.mechanisms.counting.counts import NoisyHistogram
+from curator.mechanisms.counting.head import NoisyHead
+from curator.mechanisms.moments import ClassMoments, Moments
+from curator.mechanisms.sums import ClippedSum
+from curator.numerics.gaussian_noise import fine_normals, whole_normals
+from curator.sample.local import LocalSample
+from curator.weights.reweighing import Reweighing
+from deploy.auditing.case import Case, Safeguard, without
+
+Number = Callable[[Any], float]
+"""What the auditor looks at in an operation's result."""
+
+
+def people(features: Any, labels: Any = None) -> Records:
+    """Return records of 0/1 features; labels are 0/1, too, and 1 if not given."""
+    rows = np.array(features, dtype=np.uint8)
+    signs = np.ones(len(rows)) if labels is None else 2.0 * np.array(labels) - 1.0
+    return Records(rows, signs.astype(np.int8))
+
+
+def workspace(records: Records) -> Workspace:
+    """Return a workspace without a learner."""
+    return Workspace(LocalSample.of(records), Reweighing(len(records), None, 1.0), None)
+
+
+def claimed(operation: Operation[Any]) -> float:
+    """Return what the operation declares to cost."""
+    return cost([(workspace(people([[0]])).event(operation), 1)], 0.0)
+
+
+def released(
+    operation: Operation[Any],
+    number: Number,
+    safeguard: Safeguard | None = None,
+    other: Any = None,
+) -> Subject:
+    """One release a run, of the operation as it is, or with something else in the place of a safeguard."""
+
+    def shipped(records: Records, runs: int, source: RandomSource) -> AnyArray:
+        local_curator = workspace(records)
+        return np.array([number(local_curator.perform(operation, source.derive(run))) for run in range(runs)])
+
+    return without(safeguard, other, shipped) if safeguard else shipped
+
+
+# Selection and count -------------------------------------------------------------------------------------------------
+
+
+def select_case() -> Case:
+    """One person, who has the first of eight features only, or all the others: one score falls as all others rise."""
+    operation = Select(count=8, epsilon=2.0)
+    inputs = people([[1] + 7 * [0]]), people([[0] + 7 * [1]])
+
+    def number(told: SelectedFeature) -> float:
+        return float(told.feature == 0)
+
+    halved = released(
+        operation,
+        number,
+        (counting, "choose_level"),
+        lambda counts, e, source: choose_level(counts, 2 * e, source),
+    )
+    twins = {"half the sensitivity": halved}
+    return Case("a selection", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=1.0)
+
+
+def count_case() -> Case:
+    """One person, who is counted or not."""
+    operation = Count(feature=0, epsilon=1.0)
+
+    def number(told: NoisyCount) -> float:
+        return float(told.count)
+
+    twins = {
+        "half the noise": released(operation.model_copy(update={"epsilon": 2.0}), number),
+        "noise that is never negative": released(operation, number, (Laplace, "noise"), Laplace.successes),
+    }
+    inputs = people([[1]]), people([[0]])
+    return Case("a count", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
+
+
+HEAVY = Margins(cells=ScoreCells(hypothesis=Stump(feature=0, threshold=0.5, sign=1), cuts=(0.0,)), epsilon=1.0)
+
+
+def raked_margins(replaced: Records, runs: int, source: RandomSource) -> AnyArray:
+    """Weighted shares, released once a run, after a rake that gives the first person all the weight that it can.
+
+    That person has label +1 and is in the one bin or the other, and the rest have label -1: all that the one share
+    loses, the other one gains.
+    """
+    sample = LocalSample.of(replaced)
+    weights = Reweighing(len(replaced), 0.25, 5.0)
+    weights.update(sample, Tilt(cells=HEAVY.cells, parts=(0, TILT_PARTS, 0, TILT_PARTS)))
+    desk, found = Workspace(sample, weights, None), []
+    for run in range(runs):
+        told = desk.perform(HEAVY, source.derive(run)).fractions
+        found.append(float(told[3] >= weights.sampling_bound() and told[1] <= 0.0))
+    return np.array(found)
+
+
+def margins_case() -> Case:
+    """One of 44 people, who weighs as much as four and is in the one bin of a score or in the other."""
+    inputs = tuple(people([[bin_], *[[0]] * 43], [1] + 43 * [0]) for bin_ in (1, 0))
+    plain = without((Reweighing, "share_bound"), lambda weights: 1.0 / weights.n, raked_margins)
+    whole = without((shares, "down"), lambda each: 2.0 * each, raked_margins)
+    twins = {"noise for a weight of 1/n": plain, "noise for one item": whole}
+    name = "weighted shares by score and label"
+    return Case(name, claimed(HEAVY), (inputs[0], inputs[1]), raked_margins, 2500, twins=twins, least=0.4)
+
+
+# Mechanisms that plug-ins use -----------------------------------------------------------------------------------------
+
+
+def applied(
+    mechanism: Any, number: Callable[[Any], float], safeguard: Safeguard | None = None, other: Any = None
+) -> Subject:
+    """Apply a mechanism to given values once a run, or with something else in the place of a safeguard."""
+
+    def shipped(values: Any, runs: int, source: RandomSource) -> AnyArray:
+        return np.array([number(mechanism.apply(iter([values]), source.derive(run))) for run in range(runs)])
+
+    return without(safeguard, other, shipped) if safeguard else shipped
+
+
+def histogram_case() -> Case:
+    """One person, who says to be a thousand of the one cell or of the other; numbers are cut to 1."""
+    mechanism = NoisyHistogram(epsilon=1.0, cells=2)
+    inputs = (np.array([0]), np.array([1000])), (np.array([1]), np.array([1000]))
+
+    def number(told: AnyArray) -> float:
+        return float(told[0] >= 1 and told[1] <= 0)
+
+    twins = {
+        "numbers that nobody cut": applied(mechanism, number, (counting, "_cut"), _as_it_is),
+        "noise for one cell": applied(mechanism, number, (counting, "down"), lambda half: 2.0 * half),
+    }
+    return Case("a noisy histogram", 1.0, inputs, applied(mechanism, number), 4000, twins=twins, least=0.6)
+
+
+def _as_it_is(values: AnyArray) -> AnyArray:
+    return values
+
+
+def sum_case() -> Case:
+    """One person, whose vector is far beyond the norm, one way or the other."""
+    mechanism, delta = ClippedSum(norm=2.0, width=3, mu=1.0), 0.01
+    inputs = np.full((1, 3), 1e200), np.full((1, 3), -1e200)
+
+    def number(told: AnyArray) -> float:
+        return float(told.sum())
+
+    twins = {
+        "half the noise": applied(
+            mechanism,
+            number,
+            (sums, "fine_normals"),
+            lambda count, source: fine_normals(count, source) // 2,
+        )
+    }
+    claim = cost([(mechanism.price, 1)], delta)
+    return Case("a clipped sum", claim, inputs, applied(mechanism, number), 4000, delta=delta, twins=twins, least=0.6)
+
+
+def moments_case() -> Case:
+    """One person, whose features are far beyond the norm, one way or the other; the number is the best test's."""
+    mechanism, delta = ClassMoments(norm=2.0, width=2, second=0.3, mu=1.0), 0.01
+    one, other = (Records(np.array([[far, 0.0]], dtype=np.float32), np.ones(1, dtype=np.int8)) for far in (1e20, -1e20))
+    plain, square = mechanism.deviations
+
+    def number(told: Moments) -> float:
+        """The likelihood ratio's statistic: twice the product of constant and feature is in the vector twice."""
+        return float(told.first[1, 1] / plain**2 + told.second[1, 0, 1] / square**2)
+
+    twins = {
+        "half the noise": applied(
+            mechanism,
+            number,
+            (moments, "whole_normals"),
+            lambda deviation, count, source: whole_normals(deviation, count, source) // 2,
+        )
+    }
+    claim = cost([(mechanism.price, 1)], delta)
+    return Case(
+        "class moments", claim, (one, other), applied(mechanism, number), 4000, delta=delta, twins=twins, least=0.6
+    )
+
+
+# Parities ------------------------------------------------------------------------------------------------------------
+
+
+def block_case() -> Case:
+    """One block of two people, who agree or contradict each other: only then nobody's answer says so."""
+    operation = LearnParities(features=1, first=0, bits=1, blocks=1, parts=1, epsilon=1.0)
+    inputs = people([[0], [0]], [1, 0]), people([[0], [0]], [1, 1])
+
+    def number(told: BlockParities) -> float:
+        return float(told.parities[0][0] is None)
+
+    always = released(operation, number, (parities, "rates"), lambda rule, e: rates(rule, e)._replace(answers=1.0))
+    twins = {"bottom only where it must be": always}
+    return Case(
+        "parities of a block", claimed(operation), inputs, released(operation, number), 2000, twins=twins, least=0.1
+    )
+
+
+def blocks_case() -> Case:
+    """Two blocks of ranks: with the first person's value another one goes from block to block. Found by search."""
+    operation = LearnParities(features=1, first=1, bits=1, blocks=2, parts=1, epsilon=2.0)
+    inputs = people([[0, 1], [0, 0], [1, 0]], [1, 0, 1]), people([[0, 0], [0, 0], [1, 0]], [1, 0, 1])
+
+    def number(told: BlockParities) -> float:
+        code = 0
+        for answer in told.parities[0]:
+            code = 5 * code + (0 if answer is None else 1 + sum(1 << feature for feature in answer))
+        return float(code)
+
+    law = rates(operation.rule, operation.epsilon)
+    twins = {"every block of ranks at full epsilon": released(operation, number, (RankParities, "law"), law)}
+    return Case(
+        "parities by blocks", claimed(operation), inputs, released(operation, number), 2000, twins=twins, least=0.5
+    )
+
+
+# Head list -----------------------------------------------------------------------------------------------------------
+
+
+LISTED = NoisyHead.apply
+
+
+def same_people(mechanism: NoisyHead, values: Iterator[AnyArray], source: RandomSource) -> Any:
+    """List and count everybody, at the whole epsilon each: the odd half is as the even one."""
+    held = np.concatenate(list(values))
+    return LISTED(mechanism, iter([held[np.arange(len(held)) // 2 * 2]]), source)
+
+
+def head_case() -> Case:
+    """Two values that many hold; one person, who is of the half that chooses, holds the one or the other."""
+    operation = HeadList(bits=1, most=2, epsilon=2.5)
+    values = np.repeat([0, 1] * 12, 2)
+    other = values.copy()
+    other[0] = 1
+    inputs = people(values[:, None]), people(other[:, None])
+
+    def number(told: CountedHead) -> float:
+        items, counts = told.items, dict(zip(told.items, told.counts, strict=True))
+        order = 0 if not items else 1 + items[0] + 2 * (len(items) - 1)
+        return order + 10 * float(np.clip(counts.get(0, 0) - counts.get(1, 0), -8, 8))
+
+    twins = {
+        "half the noise": released(operation.model_copy(update={"epsilon": 5.0}), number),
+        "the same people choose and are counted": released(operation, number, (NoisyHead, "apply"), same_people),
+    }
+    return Case("a head list", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
+
+
+def cases() -> list[Case]:
+    """Return every case of a release."""
+    return [
+        select_case(), count_case(), margins_case(), histogram_case(), sum_case(), moments_case(),
+        block_case(), blocks_case(), head_case(),
+    ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""The servers that a load falls on: started here, or running elsewhere."""

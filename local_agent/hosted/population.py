@@ -1,0 +1,209 @@
+"""A hosted population: very many people in one process, each still answering at most once.
+
+Every person's answer is randomized on its own; only the work is shared. What was answered is on disk before it is sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.core.arrays import Indices
+from common.core.errors import AlreadyAnswered, BadMessage
+from common.numerics.counter import fill_words, stream
+from common.numerics.randomness import RandomSource
+from common.people.spec import RecordSource
+from common.vocabulary import masks
+from common.vocabulary.packing import pack_answers
+from common.wire import messages
+from common.wire.identity import Identity, Signed
+from common.wire.state import hold, make_folder
+from local_agent.hosted import answered
+from local_agent.hosted.asking import Values, answer_together, evaluated
+from local_agent.hosted.mass import answer_mass, blocks
+from local_agent.person import receipts
+from local_agent.person.credential import held_grant
+from local_agent.policy import Policy, Question
+
+
+class Population:
+    """Hosted agents 0..size-1.
+
+    Parameters
+    ----------
+    population
+        The people.
+    policy
+        The rules of each of them.
+    folder
+        State directory: key, secret, and one file per answered question.
+    source
+        Randomness of all answers; derived anew for each question: work cut off by a crash is repeated bit for bit.
+    dropout
+        Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
+    seed
+        Seed of that hash.
+    values
+        How a question is evaluated on simulated people; by default here.
+
+    Raises
+    ------
+    BadInput
+        If another process works on the same folder.
+    BadData
+        If what it says of who was asked was damaged.
+    """
+
+    def __init__(
+        self,
+        population: RecordSource,
+        policy: Policy,
+        folder: Path,
+        source: RandomSource,
+        *,
+        dropout: float = 0.0,
+        seed: int = 0,
+        values: Values = evaluated,
+    ) -> None:
+        self._population = population
+        self._policy = policy
+        self._lock = hold(folder)
+        self._folder = folder / "answered"
+        make_folder(self._folder, mode=0o700)
+        self._source = source
+        self._dropout = dropout
+        self._seed = seed
+        self._values = values
+        self._first = 0
+        try:
+            self.identity = Identity.load_or_create(folder / "identity.key")
+            self._answered = answered.everybody_asked(self._folder, len(population))
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def __len__(self) -> int:
+        return len(self._population)
+
+    def close(self) -> None:
+        """Let go of the state directory."""
+        self._lock.close()
+
+    def settle(self, first: int) -> None:
+        """Take the place in the whole population that the referee gave: simulated people are numbered across hosts."""
+        self._population = self._population.shifted(first)
+        self._first = first
+
+    @property
+    def real(self) -> bool:
+        """Whether its people are real: then their answers leave at a public time."""
+        return not self._source.simulated
+
+    def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None:
+        """Store the referee's receipt for a report."""
+        receipts.keep(self._folder.parent, receipt, header, body)
+
+    @property
+    def answered(self) -> int:
+        """How many people have been asked already."""
+        return int(np.count_nonzero(self._answered))
+
+    def enrolment(self) -> Signed:
+        """Return the signed request to be enrolled."""
+        message = messages.Enrolment(agents=len(self), grant=held_grant(self._folder.parent))
+        return self.identity.sign(message.KIND, message.wire())
+
+    def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
+        """Answer for all people of an assignment, once; the same assignment again gets the same stored report.
+
+        Returns
+        -------
+        The signed header and the packed body.
+
+        Raises
+        ------
+        AlreadyAnswered
+            If one of the people was asked before.
+        Forged, BadMessage, ConfigurationMismatch, PolicyRefused
+            As :meth:`local_agent.policy.Policy.check`; no record is touched then.
+        """
+        question = self._policy.check(assignment, configuration, self._population.dimension)
+        asked = question.assignment
+        stored = self._folder / f"{asked.run}-{asked.question}-{question.fingerprint[:32]}"
+        known = answered.report(stored.with_suffix(answered.REPORT), self.identity)
+        if known is not None:
+            return known
+        if isinstance(asked, messages.MassAssignment):
+            return self._answer_mass(question, asked, stored)
+        people, slots = self._asked(asked, stored.with_suffix(answered.PEOPLE))
+        body = self._pack(question, people, slots)
+        signed = self._signed(asked, len(people), body)
+        # The people first: once their answers exist anywhere, nobody may ask them again.
+        answered.keep_asked(stored.with_suffix(answered.PEOPLE), people.astype("<u4").tobytes())
+        self._answered[people] = True
+        answered.keep_report(stored.with_suffix(answered.REPORT), signed, body)
+        return signed, body
+
+    def _answer_mass(self, question: Question, asked: messages.MassAssignment, stored: Path) -> tuple[Signed, bytes]:
+        mask = masks.decode(asked.people, len(self))
+        count = masks.ones(mask)
+        if count == 0 or asked.slot + count > messages.MAX_AGENTS:
+            raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
+        own = stored.with_suffix(answered.MASK)
+        self._check_fresh(int(masks.ones(np.packbits(self._answered) & mask)), own, mask.tobytes())
+        what = question.query, question.mechanism, self._population
+        answers = answer_mass(*what, mask, asked.slot, self._source, self._values)
+        speaks = np.concatenate([self._speaks(people) for people, _ in blocks(mask, asked.slot)])
+        body = pack_answers(speaks, answers, question.mechanism.answer_kind(question.query.domain))
+        signed = self._signed(asked, count, body)
+        answered.keep_asked(own, mask.tobytes())
+        self._answered |= np.unpackbits(mask, count=len(self)).astype(np.bool_)
+        answered.keep_report(stored.with_suffix(answered.REPORT), signed, body)
+        return signed, body
+
+    def _signed(self, asked: messages.AnyAssignment, people: int, body: bytes) -> Signed:
+        report = messages.PackedReport(
+            report_id=secrets.token_hex(16),
+            run=asked.run,
+            digest=asked.digest,
+            question=asked.question,
+            assignment=asked.fingerprint(),
+            people=people,
+            body_sha256=hashlib.sha256(body).hexdigest(),
+        )
+        return self.identity.sign(report.KIND, report.wire())
+
+    def _asked(self, asked: messages.Assignment, own: Path) -> tuple[Indices, Indices]:
+        people, slots = messages.unpack_indices(asked.people), messages.unpack_indices(asked.slots)
+        if people.size == 0 or people.shape != slots.shape or people.max() >= len(self):
+            raise BadMessage(f"an assignment names 1..{len(self)} of this population's people, each with a slot")
+        if np.unique(people).size != people.size:
+            raise BadMessage("an assignment may name each person only once")
+        self._check_fresh(int(self._answered[people].sum()), own, people.astype("<u4").tobytes())
+        return people, slots
+
+    def _check_fresh(self, before: int, own: Path, recorded: bytes) -> None:
+        """Refuse people of whom some have answered.
+
+        A crash may have cut off exactly this question between recording the people and storing the report. Nothing
+        but this question may resume it: a changed one would be a second answer of the same people.
+        """
+        if before and not (own.exists() and answered.asked(own) == recorded):
+            raise AlreadyAnswered(f"{before} of the people asked have answered before")
+
+    def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
+        what = question.query, question.mechanism, self._population
+        answers = answer_together(*what, people, slots, self._source, self._values)
+        kind = question.mechanism.answer_kind(question.query.domain)
+        return pack_answers(self._speaks(people), answers, kind)
+
+    def _speaks(self, people: Indices) -> NDArray[np.bool_]:
+        if self._dropout == 0.0:
+            return np.ones(len(people), dtype=np.bool_)
+        words = np.empty((len(people), 1), dtype=np.uint64)
+        fill_words(stream(self._seed, 0), self._first + people, words)
+        return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))

@@ -1,0 +1,82 @@
+"""Open a hosted population on a scenario: claim its state directory, find its people."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from common.core.errors import BadInput
+from common.numerics.randomness import RandomSource, subseed
+from common.people.spec import open_records
+from common.scenario.agreement import data_folder
+from common.scenario.resolved import ResolvedScenario
+from common.vocabulary.hypotheses.base import ordinary_kinds
+from common.wire.state import claim, claim_people, durable_secret
+from local_agent.hosted.asking import Values, evaluated
+from local_agent.hosted.population import Population
+from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy
+
+
+def open_population(
+    scenario: ResolvedScenario,
+    folder: Path,
+    seed: int | None,
+    referee: str,
+    agents: int | None,
+    workers: int = 0,
+) -> Population:
+    """Return the hosted population of a resolved scenario.
+
+    Parameters
+    ----------
+    scenario
+        Resolved; ``target`` says who the people are, ``agents`` what they agree to.
+    folder
+        State directory; bound to the people and the seed at the first start.
+    seed
+        Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
+    referee
+        The referee's public key, pinned.
+    agents
+        How many to host; by default as many as the scenario wants. A table may have more people, whom nobody asks then:
+        their number is data.
+    workers
+        Workers of a Ray cluster that draw simulated people and evaluate questions on them; 0: this process does.
+
+    Raises
+    ------
+    BadInput
+        If workers are wanted for real people, whose records stay here.
+        If real people would be asked without any privacy.
+    """
+    section, simulated = scenario.agents, scenario.people == "simulated"
+    epsilon, delta = section.mechanism.guarantee
+    if not simulated and not math.isfinite(epsilon):
+        raise BadInput(f"people are real: mechanism {section.mechanism.name!r} gives them no privacy")
+    if not simulated and section.dropout > 0:
+        raise BadInput("dropout is for simulated people only")
+    if workers and not simulated:
+        raise BadInput("people are real: their records stay in this process, so leave out the workers")
+    if scenario.target.table is not None and agents is not None:
+        raise BadInput(
+            "the people of a table are hosted together, agents.count of them, so that nobody is hosted twice: leave "
+            "out the number of agents"
+        )
+    wanted = agents if agents is not None else section.count
+    facts = claim(
+        folder,
+        {"target": scenario.target.fingerprint(), "agents": wanted, "seed": seed if simulated else None},
+    )
+    seed = facts["seed"] if facts["seed"] is not None else 0
+    source = RandomSource.seeded(seed, "agents") if simulated else durable_secret(folder / "secret.key")
+    order = None if simulated else source.derive("order")
+    population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), wanted, order)
+    claim_people(folder, population.fingerprint())
+    policy = Policy(referee, epsilon, delta, ALL_QUERIES, ALL_HYPOTHESES if simulated else ordinary_kinds())
+    values: Values = evaluated
+    if workers:
+        from local_agent.hosted.cluster import over_workers
+
+        values = over_workers(workers)
+    dropout = subseed(seed, "dropout")
+    return Population(population, policy, folder, source, dropout=section.dropout, seed=dropout, values=values)

@@ -1,0 +1,113 @@
+"""What a person reads before their agent answers: who asks what, what could leave, what it costs, what is left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from common.core.errors import BadInput, ConsentWithheld
+from common.core.plain import in_columns
+from common.privacy.guarantee import of_agent
+from common.privacy.wording import best_guess, formula, in_words
+from common.service.cli import has_terminal
+from local_agent.person.journal import Journal
+from local_agent.policy import Policy, Question
+
+
+@dataclass(frozen=True)
+class Consent:
+    """Shows a question that passed the agent's policy, asks whether to answer it, and writes both into the log.
+
+    Attributes
+    ----------
+    address
+        Of the referee.
+    policy
+        The agent's own rules: the referee's key and the lifetime budget.
+    journal
+        The log.
+    show
+        Takes the text.
+    agree
+        Asks the person; True is yes.
+    """
+
+    address: str
+    policy: Policy
+    journal: Journal
+    show: Callable[[str], None]
+    agree: Callable[[], bool]
+
+    def __call__(self, question: Question) -> None:
+        """Return if the person agrees.
+
+        Raises
+        ------
+        ConsentWithheld
+            If the person does not. The record was not touched, and nothing is spent.
+        """
+        self.journal.write("asked", **facts(question, self.address, self.policy))
+        self.show(described(question, self.address, self.policy))
+        if not self.agree():
+            self.journal.write("declined", run=question.assignment.run, question=question.assignment.question)
+            raise ConsentWithheld("you said no: nothing was answered and nothing is spent")
+        self.journal.write("agreed", run=question.assignment.run, question=question.assignment.question)
+
+
+def facts(question: Question, address: str, policy: Policy) -> dict[str, Any]:
+    """Return what the log keeps of a question."""
+    epsilon, delta = question.mechanism.guarantee
+    return {
+        "run": question.assignment.run,
+        "question": question.assignment.question,
+        "referee": address,
+        "key": policy.referee,
+        "what": question.query.asks,
+        "what_could_leave": question.mechanism.leaves(question.query.domain),
+        "epsilon": epsilon,
+        "delta": delta,
+        "lifetime_epsilon": policy.epsilon,
+    }
+
+
+def described(question: Question, address: str, policy: Policy) -> str:
+    """Return a question in plain words, for the person whom it is about."""
+    asked, mechanism = question.assignment, question.mechanism
+    epsilon, delta = mechanism.guarantee
+    promise = of_agent(mechanism.guarantee)
+    guess = (
+        f" Somebody who held two records for equally likely to be yours, and sees the answer, guesses right with "
+        f"probability {best_guess(epsilon, delta):.4g} at most (without it: 0.5)."
+        if promise.private
+        else ""
+    )
+    left = max(0.0, policy.epsilon - epsilon) if math.isfinite(epsilon) else 0.0
+    parts = {
+        "Who asks": f"the referee at {address}, in run {asked.run!r}, question {asked.question}; its key is "
+        f"{policy.referee}, and this agent listens to no other",
+        "What is asked": question.query.asks,
+        "What could leave": f"{mechanism.leaves(question.query.domain)} Nothing else about your record leaves.",
+        "What it costs": f"{formula(promise)}. {in_words(promise)}{guess}",
+        "Lifetime budget": f"epsilon {policy.epsilon:g}, of which nothing is spent so far. This answer spends "
+        f"{epsilon:g}; {left:g} would be left and never spent, as this agent answers once.",
+        "Please note": "the referee learns whether you agree. Decide by what is asked and what it costs, not by what "
+        "your record would answer.",
+    }
+    return in_columns(parts)
+
+
+def check_terminal(yes: bool) -> None:
+    """Make sure that somebody can agree.
+
+    Raises
+    ------
+    BadInput
+        If there is no terminal, and no ``--yes``.
+    """
+    if not yes and not has_terminal():
+        raise BadInput(
+            "nobody can be asked for consent, since there is no terminal: run this on a terminal, or agree beforehand, "
+            "with --yes, to any one question that costs at most --epsilon; nothing was sent and nothing is spent"
+        )

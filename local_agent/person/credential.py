@@ -1,0 +1,142 @@
+"""A person's credential: asked of an issuer, blinded, and kept in the agent's state directory until it enrols.
+
+What is asked is on disk before it leaves, so that a reply that was lost is asked for again with the same request, which
+the issuer answers with the same signature.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any, Protocol
+
+from common.core.errors import BadData, BadMessage, Forged
+from common.wire.identity import Identity, Signed
+from common.wire.primitives import blindrsa
+from common.wire.state import write_durably
+from common.wire.vouching import NONCE, Credential, IssuerKey, granted, token_input, token_request
+
+CREDENTIAL, ASKED, GRANT = "credential.json", "credential-request.json", "grant.json"
+"""Files in the state directory: the credential, what was asked of the issuer for it, and a host's grant."""
+
+
+class IssuerPort(Protocol):
+    """The issuer, as whoever was invited sees it."""
+
+    def key(self) -> IssuerKey:
+        """Return its public keys."""
+        ...
+
+    def issue(self, code: str, request: bytes) -> bytes:
+        """Return the blind signature for a token request."""
+        ...
+
+
+def obtain(folder: Path, identity: Identity, issuer: IssuerPort, code: str, key: IssuerKey) -> Credential:
+    """Get a credential for an agent's key, and keep it.
+
+    Parameters
+    ----------
+    folder
+        The agent's state directory.
+    key
+        The issuer's, as known from elsewhere: one that it has for this person alone would tell who they are.
+
+    Raises
+    ------
+    BadData
+        If there is a credential already.
+    Forged
+        If the issuer at hand has other keys, or has not signed what it was asked.
+    Unauthorized, Conflict
+        As the issuer says.
+    """
+    if (folder / CREDENTIAL).exists():
+        raise BadData(f"{folder / CREDENTIAL} is a credential already: one is enough for a lifetime")
+    if issuer.key() != key:
+        raise Forged("the issuer there has other keys than those that were given: ask it nothing, and find out why")
+    nonce, blinded = _asked(folder, identity, key)
+    message = token_input(identity.public, nonce, key.token_key_id)
+    reply = issuer.issue(code, token_request(key, blinded.message))
+    signature = blindrsa.finalize(key.token_key, message, reply, blinded.inverse)
+    found = Credential(issuer=key.token_key_id, nonce=nonce.hex(), signature=signature.hex())
+    write_durably(folder / CREDENTIAL, json.dumps(found.wire()).encode(), mode=0o600)
+    (folder / ASKED).unlink()  # with what it was blinded by, an issuer could tell whose credential this is
+    return found
+
+
+def _asked(folder: Path, identity: Identity, key: IssuerKey) -> tuple[bytes, blindrsa.Blinded]:
+    """Return the nonce and the blinded message of the request under way, or begin one."""
+    path = folder / ASKED
+    if path.exists():
+        known = _read(path)
+        if known.get("issuer") == key.token_key_id and known.get("agent") == identity.public:
+            blinded = blindrsa.Blinded(bytes.fromhex(known["blinded"]), int(known["inverse"], 16))
+            return bytes.fromhex(known["nonce"]), blinded
+    nonce = secrets.token_bytes(NONCE)
+    blinded = blindrsa.blind(key.token_key, token_input(identity.public, nonce, key.token_key_id))
+    asked = {
+        "issuer": key.token_key_id,
+        "agent": identity.public,
+        "nonce": nonce.hex(),
+        "blinded": blinded.message.hex(),
+        "inverse": f"{blinded.inverse:x}",
+    }
+    write_durably(path, json.dumps(asked).encode(), mode=0o600)
+    return nonce, blinded
+
+
+def held_credential(folder: Path) -> Credential | None:
+    """Return the credential in a state directory, None if there is none.
+
+    Raises
+    ------
+    BadData
+        If the file is none.
+    """
+    path = folder / CREDENTIAL
+    try:
+        return Credential.parse(_read(path)) if path.exists() else None
+    except BadMessage:
+        raise BadData(f"{path} is no credential: it was edited, or is another file") from None
+
+
+def keep_grant(folder: Path, identity: Identity, path: Path, people: int) -> None:
+    """Keep a grant that an issuer has given to a host.
+
+    Raises
+    ------
+    BadData
+        If the file is none.
+    NotVouched
+        If it is not for this host, or for fewer people.
+    """
+    try:
+        signed = Signed.parse(_read(path))
+    except BadMessage:
+        raise BadData(f"{path} is no grant: give the file that issuer grant printed") from None
+    granted(signed, identity.public, people)  # by whom it is signed is for the referee to judge
+    write_durably(folder / GRANT, json.dumps(signed.wire()).encode(), mode=0o600)
+
+
+def held_grant(folder: Path) -> Signed | None:
+    """Return the grant in a state directory, None if there is none.
+
+    Raises
+    ------
+    BadData
+        If the file is none.
+    """
+    path = folder / GRANT
+    try:
+        return Signed.parse(_read(path)) if path.exists() else None
+    except BadMessage:
+        raise BadData(f"{path} is no grant: it was edited, or is another file") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError):
+        raise BadData(f"{path} cannot be read as JSON") from None

@@ -1,0 +1,1 @@
+"""Who may take part: enrolment, its tokens and its vouchers."""

@@ -1,0 +1,253 @@
+"""Who may enrol, and who is enrolled: in memory, and on disk before anybody hears of it.
+
+Any number of processes enrol on one database. They number one after the other, each after it has read whom the others
+numbered; so every process has the same list, if perhaps not yet its end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from common.core.errors import CannotWrite, Conflict, Forged, Refused, TandemError, Unauthorized
+from common.service.web.tokens import token_hash
+from common.wire import messages
+from common.wire.identity import Identity
+from common.wire.sealed import AnySigned, said
+from common.wire.vouching import IssuerKey
+from referee.collection.enrolment.vouching import announced, shown
+from referee.collection.ordering.roster import Roster
+from referee.collection.reading import payloads
+from referee.collection.signatures import sign_all
+from referee.state.store import Store
+from referee.state.values import Participant
+
+_LATER = "nobody can be enrolled at present: ask again"
+
+
+@dataclass(frozen=True)
+class Caps:
+    """How many may enrol.
+
+    Attributes
+    ----------
+    individuals
+        Keys of one agent each that the tokens admit together.
+    hosts
+        Keys of several agents each.
+    people
+        Agents of one host.
+    """
+
+    individuals: int = 10_000_000
+    hosts: int = 1_000
+    people: int = 100_000_000
+
+
+USUAL = Caps()
+
+
+class Registrar:
+    """Takes enrolments.
+
+    Parameters
+    ----------
+    store
+        Durable memory.
+    identity
+        Signs what participants are told.
+    caps
+        How many it admits.
+    issuers
+        Who must vouch for everybody that enrols from now on; by default nobody need.
+    """
+
+    def __init__(self, store: Store, identity: Identity, caps: Caps = USUAL, issuers: Sequence[IssuerKey] = ()) -> None:
+        self.caps = caps
+        self.issuers = tuple(issuers)
+        self._store = store
+        self._identity = identity
+        self._lock = threading.Lock()
+        self._tokens = store.tokens()
+        self.roster = Roster(store.participants())
+
+    def allow(self, purpose: str, token: str) -> None:
+        """Accept this token, and no other, for a purpose; only its hash is kept."""
+        self._store.allow_token(purpose, token_hash(token))
+        self._tokens = self._store.tokens()
+
+    def authorize(self, purpose: str, token: str) -> None:
+        """Check a token.
+
+        Raises
+        ------
+        Unauthorized
+            If it was not allowed for this purpose.
+        """
+        if (purpose, token_hash(token)) not in self._tokens:
+            raise Unauthorized(
+                f"this needs a valid {purpose} token (Authorization: Bearer ...): it is missing, wrong, or was "
+                f"replaced by another; take the TANDEM_{purpose.upper()}_TOKEN with which the referee was last started"
+            )
+
+    def admits(self, token: str) -> None:
+        """Check that a token admits participants of some kind.
+
+        Raises
+        ------
+        Unauthorized
+            If it does not.
+        """
+        if ("individual", token_hash(token)) not in self._tokens:
+            self.authorize("enrolment", token)
+
+    def may_look(self, token: str) -> None:
+        """Check that a token opens the metrics: one for them alone, or the operator's.
+
+        Raises
+        ------
+        Unauthorized
+            If it does not.
+        """
+        if ("metrics", token_hash(token)) not in self._tokens:
+            self.authorize("operator", token)
+
+    def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | TandemError]:
+        """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
+
+        Returns
+        -------
+        For each the signed answer, in JSON, or the problem:
+
+        Forged, BadMessage
+            If it is no signed enrolment.
+        Unauthorized
+            If the token admits no such participant. A token for individuals admits one agent; how many a host brings is
+            its own word, so a host needs the other one.
+        NotVouched
+            If there are issuers and none vouches for it; whoever is enrolled already need not show it again.
+        Conflict
+            If the key is enrolled with another number of agents.
+        Refused
+            If there would be more agents than numbers, or more participants or agents of one than the caps allow.
+        CannotWrite
+            If nothing can be stored at present; for all of them, then.
+        """
+        outcomes: list[messages.Enrolment | TandemError] = []
+        vouchers: dict[str, bytes] = {}
+        for (signed, token), checked in zip(
+            requests, payloads([signed for signed, _ in requests], messages.Enrolment.KIND), strict=True
+        ):
+            try:
+                if isinstance(checked, Forged):
+                    raise checked
+                wanted = said(signed, messages.Enrolment)
+                self._admit(wanted.agents, token)
+                if self.issuers and self.roster.position(signed.key) is None:
+                    vouchers.setdefault(signed.key, shown(wanted, signed.key, self.issuers))
+                outcomes.append(wanted)
+            except TandemError as error:
+                outcomes.append(error)
+        keys = [signed.key for signed, _ in requests]
+        wishes: dict[str, int] = {}
+        for key, wish in zip(keys, outcomes, strict=True):
+            if isinstance(wish, messages.Enrolment) and self.roster.position(key) is None:
+                wishes.setdefault(key, wish.agents)
+        try:
+            self._number(wishes, vouchers)
+        except (SQLAlchemyError, OSError):
+            return [CannotWrite(_LATER) for _ in requests]
+        found = [
+            wish if isinstance(wish, TandemError) else self._confirmation(key, wish.agents)
+            for key, wish in zip(keys, outcomes, strict=True)
+        ]
+        confirmed = [(messages.Enrolled.KIND, each) for each in found if isinstance(each, bytes)]
+        signed_ones = iter(self._identity.envelopes(confirmed, sign_all))
+        return [next(signed_ones) if isinstance(each, bytes) else each for each in found]
+
+    def refresh(self) -> None:
+        """Read from the store whom other processes have enrolled.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If the store cannot be read at present.
+        """
+        with self._lock:
+            self._enter(self._store.participants(self.roster.agents))
+
+    def _number(self, wishes: dict[str, int], vouchers: dict[str, bytes]) -> None:
+        """Enrol whom nobody has enrolled yet, given how many agents each key brings; leaves out who finds no number."""
+        fresh: list[Participant] = []
+
+        def choose(others: Iterable[Participant]) -> list[Participant]:
+            self._enter(others)
+            after, hosts = self.roster.agents, self.roster.hosts
+            for key, agents in wishes.items():
+                individuals = len(self.roster) + len(fresh) - hosts
+                fits = after + agents <= messages.MAX_AGENTS and self._beyond(agents, hosts, individuals) is None
+                if self.roster.position(key) is None and fits:
+                    fresh.append(Participant(key, after, agents))
+                    after += agents
+                    hosts += agents > 1
+            return fresh
+
+        if wishes:
+            with self._lock:
+                self._store.add_participants(self.roster.agents, choose, vouchers)
+                self._enter(fresh)
+
+    def _enter(self, participants: Iterable[Participant]) -> None:
+        for participant in participants:
+            self.roster.add(participant)
+
+    def _admit(self, agents: int, token: str) -> None:
+        if agents > 1 or ("individual", token_hash(token)) not in self._tokens:
+            self.authorize("enrolment", token)
+
+    def _beyond(self, agents: int, hosts: int, individuals: int) -> str | None:
+        """Say which cap a further participant would exceed, given how many others there are."""
+        if agents > self.caps.people:
+            return (
+                f"a host may have at most {self.caps.people:,} people here, found {agents:,}: spread them over several "
+                "hosts, or start the referee with a larger --people-per-host"
+            )
+        if agents > 1 and hosts >= self.caps.hosts:
+            return f"at most {self.caps.hosts:,} hosts may enrol here (referee serve --max-hosts)"
+        if agents == 1 and individuals >= self.caps.individuals:
+            return f"at most {self.caps.individuals:,} individuals may enrol here (referee serve --max-individuals)"
+        return None
+
+    def vouched(self, agents: int) -> dict[str, Any] | None:
+        """Return what a run's transcript says of who vouches for its first so many agents; None where nobody does."""
+        return announced(self._store.vouchers(agents), self.issuers)
+
+    def enrolled(self) -> dict[str, int]:
+        """Return how many are enrolled, of each kind, beside the caps."""
+        roster = self.roster
+        return {
+            "individuals": len(roster) - roster.hosts,
+            "hosts": roster.hosts,
+            "max_individuals": self.caps.individuals,
+            "max_hosts": self.caps.hosts,
+            "max_people_per_host": self.caps.people,
+        }
+
+    def _confirmation(self, key: str, agents: int) -> bytes | TandemError:
+        """Return what a participant is told, in canonical JSON, or why it is not enrolled."""
+        participant = self.roster.find(key)
+        if participant is None:
+            enrolled, hosts = self.roster.agents, self.roster.hosts
+            beyond = self._beyond(agents, hosts, len(self.roster) - hosts)
+            if beyond is not None:
+                return Refused(beyond)
+            return Refused(f"a referee numbers at most {messages.MAX_AGENTS} agents, {enrolled} are enrolled already")
+        if participant.agents != agents:
+            return Conflict(f"this key is enrolled with {participant.agents} agents, not {agents}")
+        # In canonical JSON, of fields that are valid: this is said by the million.
+        said = f'{{"agents":{agents},"first":{participant.first},"participant":"{key}"}}'
+        return said.encode("ascii")

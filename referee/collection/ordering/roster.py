@@ -1,0 +1,134 @@
+"""Everybody who is enrolled, in memory: a key leads to a participant, and an agent's number to its owner."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from common.core.arrays import Indices
+from common.core.errors import BadMessage
+from common.wire.messages import MAX_AGENTS
+from common.wire.primitives.merkle import merkle_root
+from referee.state.values import Participant
+
+_ENTRY = struct.Struct("<32sQ")
+_BLOCK = 256
+"""Participants in one leaf of the tree over all of them: a proof that somebody is listed holds one leaf."""
+
+
+class Roster:
+    """Participants in the order of their agents' numbers; 150 to 200 bytes for each.
+
+    Parameters
+    ----------
+    participants
+        Each with the number after those before it.
+
+    Raises
+    ------
+    ValueError
+        If somebody is listed twice, or numbers are left out or given twice.
+    """
+
+    def __init__(self, participants: Iterable[Participant] = ()) -> None:
+        self._positions: dict[bytes, int] = {}
+        self._keys: list[bytes] = []
+        self._firsts = np.zeros(1024, dtype=np.int64)  # and, behind the last one, the number after all agents
+        self.hosts = 0
+        for participant in participants:
+            self.add(participant)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Participant]:
+        return (self.at(position) for position in range(len(self)))
+
+    @property
+    def agents(self) -> int:
+        """Number of agents of all participants."""
+        return self.before(len(self._keys))
+
+    def before(self, position: int) -> int:
+        """Return the number of agents of the first so many participants; others may be entered at the same time."""
+        return int(self._firsts[position])
+
+    def add(self, participant: Participant) -> None:
+        """Enter a participant after all others."""
+        key, position = bytes.fromhex(participant.key), len(self._keys)
+        if participant.first != self.agents or participant.agents < 1:
+            raise ValueError(f"agent {self.agents} does not belong to exactly one participant")
+        if self._positions.setdefault(key, position) != position:
+            raise ValueError("a participant is listed twice")
+        if position + 1 == len(self._firsts):
+            self._firsts = np.concatenate([self._firsts, np.zeros(position + 1, dtype=np.int64)])
+        self._firsts[position + 1] = participant.first + participant.agents
+        self._keys.append(key)
+        self.hosts += participant.agents > 1
+
+    def position(self, key: str) -> int | None:
+        """Return the place of a participant in the list, by its key (64 hexadecimal digits)."""
+        return self._positions.get(bytes.fromhex(key))
+
+    def find(self, key: str) -> Participant | None:
+        """Return a participant by its key."""
+        position = self.position(key)
+        return None if position is None else self.at(position)
+
+    def at(self, position: int) -> Participant:
+        """Return the participant at a place in the list."""
+        first = self.before(position)
+        return Participant(self._keys[position].hex(), first, self.before(position + 1) - first)
+
+    def alone(self, position: int | None) -> bool:
+        """Tell whether the participant at a place in the list has one agent; nobody has none."""
+        return position is not None and bool(self._firsts[position + 1] - self._firsts[position] == 1)
+
+    def speaks_for(self) -> Indices:
+        """Return the number of agents of each participant."""
+        return np.diff(self._firsts[: len(self._keys) + 1])
+
+    @property
+    def firsts(self) -> Indices:
+        """Each participant's first agent, ascending."""
+        return self._firsts[: len(self._keys)]
+
+    # As a file ------------------------------------------------------------------------------------------------------
+
+    def encode(self, count: int) -> bytes:
+        """Return the first ``count`` participants, 40 bytes each: key, number of agents (little-endian, 64 bits)."""
+        listed = np.empty((count, _ENTRY.size), dtype=np.uint8)
+        listed[:, :-8] = np.frombuffer(b"".join(self._keys[:count]), dtype=np.uint8).reshape(count, _ENTRY.size - 8)
+        agents = self.speaks_for()[:count].astype("<u8")
+        listed[:, -8:] = agents.view(np.uint8).reshape(count, 8)
+        return listed.tobytes()
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Roster:
+        """Read what :meth:`encode` has written.
+
+        Raises
+        ------
+        BadMessage
+            If it is no such list.
+        """
+        if len(raw) % _ENTRY.size:
+            raise BadMessage("the list of participants ends in the middle of one")
+        roster = cls()
+        try:
+            for key, agents in _ENTRY.iter_unpack(raw):
+                if agents > MAX_AGENTS:  # the sum of all then fits into 64 bits
+                    raise ValueError(f"no participant has {agents} agents")
+                roster.add(Participant(key.hex(), roster.agents, agents))
+        except ValueError as error:
+            raise BadMessage(f"the list of participants: {error}") from None
+        return roster
+
+
+def participants_root(raw: bytes) -> str:
+    """Return the Merkle root over a list of participants (:meth:`Roster.encode`), hex; a leaf is 256 of them."""
+    size = _BLOCK * _ENTRY.size
+    return merkle_root(hashlib.sha256(raw[at : at + size]).digest() for at in range(0, len(raw), size))

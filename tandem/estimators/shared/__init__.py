@@ -1,0 +1,1 @@
+"""What all estimators share: their fitting, their frames, their guarantee."""

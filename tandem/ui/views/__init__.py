@@ -1,0 +1,1 @@
+"""What the page shows of runs, plans and transcripts, as values."""

@@ -1,0 +1,159 @@
+"""Attacks on connections, against a real server: silence, slowness, long heads, and nobody who reads the answer."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI, Response
+
+from common.core.errors import BadInput
+from common.service.web import connections
+from common.service.web.app import create_app
+from common.service.web.connections import Limits, raise_descriptors
+from tests.support import served
+
+LONG = 64 << 20
+
+
+def app() -> FastAPI:
+    made = create_app("x", "y")
+
+    @made.get("/long")
+    def long() -> Response:
+        return Response(bytes(LONG))
+
+    return made
+
+
+def connect(address: str) -> socket.socket:
+    parts = urlsplit(address)
+    return socket.create_connection((parts.hostname, parts.port), timeout=60)
+
+
+def healthy(address: str) -> bool:
+    return httpx.get(address + "/v1/health", trust_env=False, timeout=10).status_code == 200
+
+
+def closed(connection: socket.socket, seconds: float = 30.0) -> bool:
+    connection.settimeout(seconds)
+    with suppress(ConnectionError):
+        while connection.recv(1 << 16):
+            pass
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET /v1/he", b"PUT /v1/polls HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"],
+    ids=["nothing", "half a head", "half a body"],
+)
+def test_many_who_wait_lock_nobody_out(sent):
+    with served(app(), Limits(50)) as address, ExitStack() as opened:
+        for _ in range(200):
+            opened.enter_context(connect(address)).sendall(sent)
+        for _ in range(20):
+            assert healthy(address)
+
+
+def test_who_is_at_work_is_not_dropped_and_who_finds_no_place_is_told():
+    with served(app(), Limits(2)) as address, connect(address) as first, connect(address) as second:
+        for busy in (first, second):  # an answer that is not read yet
+            busy.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert busy.recv(12) == b"HTTP/1.1 200"
+        full = httpx.get(address + "/v1/health", trust_env=False)
+        assert (full.status_code, full.headers["retry-after"]) == (503, "2")
+        assert full.json()["type"].endswith(":busy")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1/health HTTP/1.1\r\nHost:"])
+def test_a_head_that_does_not_come_is_not_waited_for(sent):
+    with served(app(), Limits(50, head=0.2)) as address, connect(address) as slow:
+        slow.sendall(sent)
+        began = time.monotonic()
+        assert closed(slow)
+        assert time.monotonic() - began < 10
+
+
+def test_drop_by_drop_is_no_faster():
+    with served(app(), Limits(50, head=0.5)) as address, connect(address) as slow:
+        began = time.monotonic()
+        with suppress(ConnectionError):
+            while time.monotonic() < began + 30:
+                slow.sendall(b"G")
+                time.sleep(0.05)
+        assert time.monotonic() < began + 20
+        assert healthy(address)
+
+
+def test_who_says_no_more_is_let_go():
+    with served(app(), Limits(50, idle=1)) as address, connect(address) as quiet:
+        quiet.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert quiet.recv(12) == b"HTTP/1.1 200"
+        assert closed(quiet)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /v1/health HTTP/1.1\r\nX: " + bytes([120]) * (1 << 17),
+        b"GET /v1/health HTTP/1.1\r\n" + b"a:b\r\n" * 1000 + b"\r\n",
+        b"GET /" + b"x" * (1 << 17),
+        b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n" * 2000,
+    ],
+    ids=["a long header", "many headers", "a long path", "many at once"],
+)
+def test_what_no_client_sends_closes_the_connection(head):
+    with served(app(), Limits(50)) as address, connect(address) as rude:
+        with suppress(ConnectionError):
+            rude.sendall(head)
+        assert closed(rude)
+        assert healthy(address)
+
+
+@pytest.mark.slow
+def test_an_answer_that_nobody_reads_is_not_kept():
+    with served(app(), Limits(50, stalled=0.3)) as address, connect(address) as deaf:
+        deaf.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(2.0)
+        received = 0
+        with suppress(ConnectionError):
+            while part := deaf.recv(1 << 20):
+                received += len(part)
+        assert received < LONG
+        assert healthy(address)
+
+
+@pytest.mark.slow
+def test_a_slow_reader_gets_all_of_it():
+    with served(app(), Limits(50, stalled=0.3)) as address, connect(address) as slow:
+        slow.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        received = 0
+        while part := slow.recv(1 << 20):
+            received += len(part)
+            time.sleep(0.02)
+        assert received > LONG
+
+
+def test_descriptors_are_raised_as_far_as_they_may_be():
+    code = (
+        "import resource; from common.service.web.connections import raise_descriptors as r;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 700)); print(r(), resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{700 - connections.OTHER_DESCRIPTORS} (700, 700)"
+    assert "ulimit -n" in done.stderr
+
+
+def test_too_few_descriptors_are_refused(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (64, 64))
+    with pytest.raises(BadInput, match="ulimit -n"):
+        raise_descriptors()

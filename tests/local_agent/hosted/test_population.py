@@ -1,0 +1,248 @@
+"""A hosted population: every person answers once in a life, through crashes at every point."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import local_agent.hosted.answered as answered_module
+import local_agent.hosted.population as population_module
+from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused
+from common.numerics.randomness import RandomSource
+from common.vocabulary.packing import unpack_answers
+from common.wire import messages
+from common.wire.identity import verify
+from local_agent.hosted import asking
+from local_agent.hosted.population import Population
+from local_agent.hosted.setup import open_population
+from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
+from tests.support import Bench, seal, tiny
+
+AGREED = configuration()
+ITS = seal(REFEREE, AGREED)
+
+
+def opened(folder: Path, *overrides: str, seed: int | None = 1, agents: int | None = 50) -> Population:
+    return open_population(tiny(*overrides), folder, seed, REFEREE.public, agents)
+
+
+@pytest.fixture
+def people(tmp_path):
+    found = opened(tmp_path / "people")
+    yield found
+    found.close()
+
+
+def test_header_and_body_belong_together(people):
+    signed, body = people.answer(assignment(AGREED, range(20), range(20)), ITS)
+    report = messages.PackedReport.parse(verify(signed, "packed-report", people.identity.public))
+    assert report.people == 20
+    assert report.body_sha256 == hashlib.sha256(body).hexdigest()
+    answered, answers = unpack_answers(body, 20, "bit")
+    assert answered.all()
+    assert set(answers.tolist()) <= {0, 1}
+    assert people.answered == 20
+
+
+def test_the_same_question_gets_the_same_stored_report_also_after_a_restart(people, tmp_path):
+    asked = assignment(AGREED, range(20), range(20))
+    first = people.answer(asked, ITS)
+    assert people.answer(asked, ITS) == first
+    people.close()
+    again = opened(tmp_path / "people")
+    assert again.answered == 20
+    assert again.answer(asked, ITS) == first
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"question": 2},
+        {"slots": range(20, 40)},
+        {"people": [19]},
+        {"people": [49, 0], "slots": [0, 1]},
+    ],
+)
+def test_nobody_answers_twice(people, other):
+    people.answer(assignment(AGREED, range(20), range(20)), ITS)
+    wanted: dict[str, Any] = {"people": range(20), "slots": range(20), **other}
+    wanted["slots"] = list(wanted["slots"])[: len(wanted["people"])]
+    with pytest.raises(AlreadyAnswered):
+        people.answer(assignment(AGREED, **wanted), ITS)
+    assert people.answered == 20
+
+
+@pytest.mark.parametrize(
+    ("who", "slots"),
+    [([], []), ([50], [0]), ([1, 1], [0, 1]), ([0, 1], [0]), ([0], [0, 1]), ([(1 << 32) - 1], [0])],
+)
+def test_assignments_that_name_nobody_or_somebody_twice_are_refused(people, who, slots):
+    with pytest.raises(BadMessage):
+        people.answer(assignment(AGREED, who, slots), ITS)
+    assert people.answered == 0
+
+
+class Crash(BaseException):
+    """The end of the process."""
+
+
+@pytest.mark.parametrize("when", [1, 2])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_at_any_write_leads_to_the_same_answers(tmp_path, monkeypatch, when, after):
+    asked = assignment(AGREED, range(20), range(20))
+    whole = opened(tmp_path / "whole")
+    undisturbed = whole.answer(asked, ITS)[1]
+    whole.close()
+
+    people, calls, real = opened(tmp_path / "cut"), [], answered_module.write_durably  # type: ignore[attr-defined]
+
+    def dying(*arguments: Any, **named: Any) -> None:
+        calls.append(1)
+        if len(calls) == when and not after:
+            raise Crash
+        real(*arguments, **named)
+        if len(calls) == when:
+            raise Crash
+
+    monkeypatch.setattr(answered_module, "write_durably", dying)
+    with pytest.raises(Crash):
+        people.answer(asked, ITS)
+    monkeypatch.undo()
+    people.close()
+    again = opened(tmp_path / "cut")
+    assert again.answer(asked, ITS)[1] == undisturbed
+    assert again.answered == 20
+    again.close()
+
+
+def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path, monkeypatch):
+    """The people are on record, their report is not: another question about them would be a second answer.
+
+    A referee that knows of the crash may try any number of other questions for the same people: all are refused.
+    """
+    asked = assignment(AGREED, range(20), range(20))
+    people, real = opened(tmp_path), answered_module.write_durably  # type: ignore[attr-defined]
+
+    def dying(path: Path, *arguments: Any, **named: Any) -> None:
+        if path.suffix == ".report":
+            raise Crash
+        real(path, *arguments, **named)
+
+    monkeypatch.setattr(answered_module, "write_durably", dying)
+    with pytest.raises(Crash):
+        people.answer(asked, ITS)
+    monkeypatch.undo()
+    people.close()
+    again = opened(tmp_path)
+    flipped = {**LOSS, "hypothesis": {**LOSS["hypothesis"], "threshold": 1.0}}
+    for other in (
+        assignment(AGREED, range(20), range(20), query=flipped),
+        assignment(AGREED, range(20), range(20, 40)),
+        assignment(AGREED, range(20), range(20), question=2),
+    ):
+        with pytest.raises(AlreadyAnswered):
+            again.answer(other, ITS)
+    again.answer(asked, ITS)
+    again.close()
+
+
+def test_a_refused_question_touches_nobody(people, monkeypatch):
+    monkeypatch.setattr(population_module, "answer_together", lambda *arguments: 1 / 0)
+    greedy = configuration("agents.mechanism.epsilon=2.1")
+    with pytest.raises(PolicyRefused):
+        people.answer(assignment(greedy, range(20), range(20)), seal(REFEREE, greedy))
+    assert people.answered == 0
+
+
+def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
+    asked = assignment(AGREED, range(50), range(50))
+    bodies = []
+    for block in (7, 50):
+        monkeypatch.setattr(asking, "BLOCK", block)
+        people = opened(tmp_path / str(block), "agents.dropout=0.3")
+        bodies.append(people.answer(asked, ITS)[1])
+        people.close()
+    masks = [unpack_answers(body, 50, "bit")[0] for body in bodies]
+    assert np.array_equal(*masks)
+    assert 0 < masks[0].sum() < 50
+
+
+def test_dropout_has_its_share_and_depends_on_the_person_alone(tmp_path):
+    """5000 people, 30%: within 6 standard errors; a person that is silent is silent wherever it is hosted."""
+    people = opened(tmp_path / "a", "agents.dropout=0.3", agents=5000)
+    silent = 1 - people._speaks(np.arange(5000)).mean()
+    assert abs(silent - 0.3) < 6 * np.sqrt(0.21 / 5000)
+    people.settle(100)
+    other = opened(tmp_path / "b", "agents.dropout=0.3", agents=5000)
+    assert np.array_equal(people._speaks(np.arange(900)), other._speaks(np.arange(100, 1000)))
+    people.close()
+    other.close()
+
+
+def test_hosts_that_share_people_simulate_each_person_once(tmp_path):
+    first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
+    before = second._population.records(np.arange(5)).features.copy()
+    second.settle(50)
+    assert np.array_equal(first._population.records(np.arange(5)).features, before)
+    assert not np.array_equal(second._population.records(np.arange(5)).features, before)
+    first.close()
+    second.close()
+
+
+def test_randomness_of_real_people_is_a_durable_secret(tmp_path):
+    people = opened(tmp_path)
+    assert people._source.simulated
+    people.close()
+    assert not (tmp_path / "secret.key").exists()
+
+
+def test_the_state_is_bound_to_the_people(tmp_path):
+    opened(tmp_path).close()
+    with pytest.raises(BadInput, match="another seed"):
+        opened(tmp_path, seed=2)
+    with pytest.raises(BadInput, match="another agents"):
+        opened(tmp_path, agents=51)
+    opened(tmp_path, seed=None).close()
+
+
+def test_two_processes_cannot_host_the_same_people(people, tmp_path):
+    with pytest.raises(BadInput, match="in use by another process"):
+        opened(tmp_path / "people")
+
+
+def test_another_key_gives_other_answers_only_where_secrets_differ(tmp_path):
+    """A seeded host answers a question the same wherever it runs: names and keys stay out of its randomness."""
+    bodies = []
+    for number in range(2):
+        people = opened(tmp_path / str(number))
+        agreed = configuration(run=f"run-{number}")
+        bodies.append(people.answer(assignment(agreed, range(50), range(50)), seal(REFEREE, agreed))[1])
+        people._source = RandomSource.secure()
+        people.close()
+    assert bodies[0] == bodies[1]
+
+
+@pytest.mark.parametrize("kind", ["data", "anything"])
+def test_records_that_cannot_be_read_are_answered_like_any_other(tmp_path, kind, monkeypatch):
+    """Whether a record can be read may depend on it: nobody may see that, neither by silence nor by a reason given."""
+    said = []
+    for broken in (False, True):
+        with Bench(tmp_path / str(broken), tiny("agents.count=600", "agents.batch=600", "curator.rounds=1")) as bench:
+            people, whole = bench.population, bench.population._population.__class__.records
+
+            def records(self, chosen, columns=None, whole=whole, broken=broken):
+                if broken and 7 in chosen:
+                    raise BadData("row 7: no number") if kind == "data" else OSError("row 7")
+                return whole(self, chosen, columns)
+
+            monkeypatch.setattr(people._population.__class__, "records", records)
+            result = bench.run()
+            monkeypatch.undo()
+            said.append((result["agents"], result["lost"]))
+    assert said[0] == said[1]
+    assert said[0][0]["answered"] == 600
