@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from common.scenario import loading
 from common.service.storage import capacity
-from deploy import baselines
+from deploy import experiment
 from deploy.experiment import complete
 from referee.audit.audit import audit
 from referee.cli import app
@@ -75,7 +75,7 @@ def test_an_answer_is_on_disk_before_anything_is_compared_with_it(
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(baselines, "run_baselines", interrupted)
+    monkeypatch.setattr(experiment, "run_baselines", interrupted)
     folder: Path = tmp_path / "run"
     done = CliRunner().invoke(app, ["run", "ball", "--json", "--seed", "1", "--output", str(folder), *SETS])
     assert done.exit_code == 130
