@@ -121,6 +121,22 @@ def app_of(party: str, bench: Bench) -> FastAPI:
     return referee if party == "referee" else relay_app("http://referee.invalid", carrier=httpx.ASGITransport(referee))
 
 
+@pytest.mark.parametrize("party", SERVICES)
+def test_every_error_is_described_as_a_problem_document(bench, party):
+    described = app_of(party, bench).openapi()
+    assert set(described["components"]["schemas"]["Problem"]["required"]) == {"type", "title", "status", "detail"}
+    answers = [
+        answer["content"]
+        for path in described["paths"].values()
+        for operation in path.values()
+        for status, answer in operation["responses"].items()
+        if int(status) >= 400
+    ]
+    problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    assert len(answers) > 20
+    assert all(answer == problem for answer in answers)
+
+
 def test_nothing_is_left_out(bench):
     assert set(CURATOR) <= set(operations(app_of("curator", bench)))
     assert set(REFEREE) <= set(operations(app_of("referee", bench)))
