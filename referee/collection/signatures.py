@@ -10,14 +10,14 @@ import ctypes
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import nacl._sodium
 import numpy as np
-from numba import njit
 
 from common.core.arrays import AnyArray
+from common.numerics.kernels import called_at, njit
 
 FEW = 4
 """Groups up to this size are not worth waiting for the loop to be compiled."""
@@ -69,6 +69,15 @@ def _loop(keys: int, signatures: int, payloads: int, ends: AnyArray, good: AnyAr
         start = end
 
 
+@njit
+def _compiled_loop(verify: int, keys: int, signatures: int, payloads: int, ends: AnyArray, good: AnyArray) -> None:
+    start = 0
+    for i in range(len(ends)):
+        end = ends[i]
+        good[i] = called_at(verify, (signatures + 64 * i, payloads + start, end - start, keys + 32 * i)) == 0
+        start = end
+
+
 def sign_all(secret: bytes, payloads: Sequence[bytes]) -> list[bytes]:
     """Return the signature of each payload (Ed25519, deterministic).
 
@@ -97,6 +106,15 @@ def _sign_loop(secret: int, payloads: int, ends: AnyArray, made: int) -> None:
         start = end
 
 
+@njit
+def _compiled_sign_loop(sign: int, secret: int, payloads: int, ends: AnyArray, made: int) -> None:
+    start = 0
+    for i in range(len(ends)):
+        end = ends[i]
+        called_at(sign, (made + 64 * i, 0, payloads + start, end - start, secret))
+        start = end
+
+
 _SODIUM = ctypes.CDLL(nacl._sodium.__file__)
 _verify: Any = _SODIUM.crypto_sign_verify_detached
 _verify.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_void_p]
@@ -108,10 +126,13 @@ _sign.restype = ctypes.c_int
 
 @cache
 def compiled() -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return the loops that verify and sign, compiled at their first use (a second).
+    """Return the loops that verify and sign, compiled; they are kept on disk, and take a third of a second to load.
 
     A service asks for them before anybody waits.
     """
-    verify: Callable[..., None] = njit("void(intp, intp, intp, int64[::1], b1[::1])", nogil=True)(_loop)
-    sign: Callable[..., None] = njit("void(intp, intp, int64[::1], intp)", nogil=True)(_sign_loop)
+    verify: Callable[..., None] = partial(_compiled_loop, ctypes.cast(_verify, ctypes.c_void_p).value or 0)
+    sign: Callable[..., None] = partial(_compiled_sign_loop, ctypes.cast(_sign, ctypes.c_void_p).value or 0)
+    none = np.zeros(0, dtype=np.int64)
+    verify(0, 0, 0, none, np.zeros(0, dtype=np.bool_))
+    sign(0, 0, none, 0)
     return verify, sign

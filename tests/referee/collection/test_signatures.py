@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -65,3 +69,18 @@ def test_of_a_group_of_messages_each_is_read_or_told_why_not():
     assert [isinstance(one, Forged) for one in found] == [False, True, True, False]
     assert found[0] == found[3] == b'{"participant":"a"}'
     assert payloads([], "poll") == []
+
+
+def test_loops_are_kept_on_disk(tmp_path):
+    code = "from referee.collection.signatures import compiled; compiled()"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    assert {path.name.split("-")[0] for path in kept} == {"signatures._compiled_loop", "signatures._compiled_sign_loop"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")} == kept
+
+
+def test_who_checks_a_few_does_not_wait_for_the_compiler():
+    code = "import sys, referee.collection.signatures; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
