@@ -41,7 +41,7 @@ format: .venv/installed-dev ## format the sources and mend what the linter can m
 test: .venv/installed-dev ## every contract, theorem and service at small size, in minutes on two cores
 	$(PYTEST) -m "not slow and not thorough" --ignore tests/audit
 
-test-all: .venv/installed-dev ## all that CI tests: services, printed commands, audits too, on Ray and Docker where they are there; 20 to 25 minutes
+test-all: .venv/installed-dev ## all that CI tests: services, printed commands, audits too, on Ray and Docker where they are there; under 20 minutes
 	$(PYTEST) -n 5 -m "not thorough" # three wait, for services or containers, while two work
 
 coverage: .venv/installed-dev ## the quick tests once more, traced: they alone must cover 90%
