@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from common.core.errors import AuditFailed, Conflict, Forged, PolicyRefused, RolledBack
+from common.core.errors import AuditFailed, ConfigurationMismatch, Conflict, Forged, PolicyRefused, RolledBack
+from common.numerics.randomness import RandomSource
 from common.wire import beacon, messages
 from common.wire.identity import Identity, Signed
 from common.wire.receipts import Kept, signed_checkpoint
@@ -261,6 +262,17 @@ def test_a_curator_opens_its_share_to_one_beacon(tmp_path):
         resign(tmp_path / "all", run, lie)
         with pytest.raises(AuditFailed, match="opened for another beacon"):
             audit(run)
+
+
+def test_a_curator_with_a_public_seed_has_no_share_to_open(tmp_path, monkeypatch):
+    with drawn(tmp_path / "all", count=1) as bench:
+        run = carry(bench)
+        agreed, body = configuration_of(run), entries(run)[2].body
+        opening = beacon.Opening(run="run", digest=agreed.fingerprint(), words=Kept.parse(body["words"]))
+        curator = bench._gate.curator.of["run"]  # type: ignore[attr-defined]
+        monkeypatch.setattr(curator._directory, "randomness", RandomSource.seeded(1))
+        with pytest.raises(ConfigurationMismatch, match="has no share of the order"):
+            curator.open_share(seal(bench.referee.identity, opening))
 
 
 def test_a_curator_opens_nothing_without_words_or_to_strangers(tmp_path):
