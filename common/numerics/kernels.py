@@ -6,6 +6,7 @@ The compiler is loaded by the first loop that runs compiled. A party that judges
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -235,8 +236,17 @@ def _made_calling() -> Any:
     return intrinsic(_calling)
 
 
-called_at = cast(Callable[[int, tuple[int, ...]], int], Late(_made_calling))
-"""Within compiled loops: call the C function at an address with words of 64 bits, and return the int that it returns.
+class _CalledAt(Late):
+    """A call that runs in plain loops as well, by ctypes."""
+
+    def __call__(self, address: int, words: tuple[int, ...]) -> int:
+        """Call it."""
+        function = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * len(words))(address)
+        return int(function(*map(int, words)))
+
+
+called_at = cast(Callable[[int, tuple[int, ...]], int], _CalledAt(_made_calling))
+"""Call the C function at an address with words of 64 bits, and return the int that it returns.
 
 A loop that names a function of C by its address can be kept on disk; one that names the function cannot.
 """

@@ -10,14 +10,14 @@ import ctypes
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
-from typing import Any
 
 import nacl._sodium
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.numerics.kernels import called_at, njit
+from common.numerics.kernels import called_at, interpreted, njit
 
 FEW = 4
 """Groups up to this size are not worth waiting for the loop to be compiled."""
@@ -43,34 +43,26 @@ def verified(keys: Sequence[bytes], payloads: Sequence[bytes], signatures: Seque
         ends = np.cumsum(np.array([len(payload) for payload in payloads], dtype=np.int64))
         arrays = [np.frombuffer(b"".join(parts), dtype=np.uint8) for parts in (keys, signatures, payloads)]
         key, signature, payload = (array.ctypes.data for array in arrays)
-        loop: Callable[..., None] = _loop if count <= FEW else compiled()[0]
 
         def work(first: int, last: int) -> None:
             before = int(ends[first - 1]) if first else 0
-            loop(
+            _verify(
                 key + 32 * first, signature + 64 * first, payload + before, ends[first:last] - before, good[first:last]
             )
 
         parts = min(len(os.sched_getaffinity(0)), count // MANY) or 1
         edges = [count * part // parts for part in range(parts + 1)]
         if parts == 1:
-            work(0, count)
+            with _loops(count):
+                work(0, count)
         else:
             with ThreadPoolExecutor(parts) as pool:
                 list(pool.map(work, edges, edges[1:]))
     return good
 
 
-def _loop(keys: int, signatures: int, payloads: int, ends: AnyArray, good: AnyArray) -> None:
-    start = 0
-    for i in range(len(ends)):
-        end = int(ends[i])
-        good[i] = _verify(signatures + 64 * i, payloads + start, end - start, keys + 32 * i) == 0
-        start = end
-
-
 @njit
-def _compiled_loop(verify: int, keys: int, signatures: int, payloads: int, ends: AnyArray, good: AnyArray) -> None:
+def _verify_loop(verify: int, keys: int, signatures: int, payloads: int, ends: AnyArray, good: AnyArray) -> None:
     start = 0
     for i in range(len(ends)):
         end = ends[i]
@@ -92,22 +84,14 @@ def sign_all(secret: bytes, payloads: Sequence[bytes]) -> list[bytes]:
     ends = np.cumsum(np.array([len(payload) for payload in payloads], dtype=np.int64))
     key, joined = (np.frombuffer(raw, dtype=np.uint8) for raw in (secret, b"".join(payloads)))
     made = np.empty(64 * count, dtype=np.uint8)
-    loop: Callable[..., None] = _sign_loop if count <= FEW else compiled()[1]
-    loop(key.ctypes.data, joined.ctypes.data, ends, made.ctypes.data)
+    with _loops(count):
+        _sign(key.ctypes.data, joined.ctypes.data, ends, made.ctypes.data)
     raw = made.tobytes()
     return [raw[at : at + 64] for at in range(0, len(raw), 64)]
 
 
-def _sign_loop(secret: int, payloads: int, ends: AnyArray, made: int) -> None:
-    start = 0
-    for i in range(len(ends)):
-        end = int(ends[i])
-        _sign(made + 64 * i, 0, payloads + start, end - start, secret)
-        start = end
-
-
 @njit
-def _compiled_sign_loop(sign: int, secret: int, payloads: int, ends: AnyArray, made: int) -> None:
+def _sign_loop(sign: int, secret: int, payloads: int, ends: AnyArray, made: int) -> None:
     start = 0
     for i in range(len(ends)):
         end = ends[i]
@@ -116,23 +100,28 @@ def _compiled_sign_loop(sign: int, secret: int, payloads: int, ends: AnyArray, m
 
 
 _SODIUM = ctypes.CDLL(nacl._sodium.__file__)
-_verify: Any = _SODIUM.crypto_sign_verify_detached
-_verify.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_void_p]
-_verify.restype = ctypes.c_int
-_sign: Any = _SODIUM.crypto_sign_detached
-_sign.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_void_p]
-_sign.restype = ctypes.c_int
+
+
+def _address(name: str) -> int:
+    """Return where a function of libsodium is."""
+    return ctypes.cast(getattr(_SODIUM, name), ctypes.c_void_p).value or 0
+
+
+_verify: Callable[..., None] = partial(_verify_loop, _address("crypto_sign_verify_detached"))
+_sign: Callable[..., None] = partial(_sign_loop, _address("crypto_sign_detached"))
 
 
 @cache
-def compiled() -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return the loops that verify and sign, compiled; they are kept on disk, and take a third of a second to load.
+def compiled() -> None:
+    """Load the compiled loops, which are kept on disk: a third of a second.
 
     A service asks for them before anybody waits.
     """
-    verify: Callable[..., None] = partial(_compiled_loop, ctypes.cast(_verify, ctypes.c_void_p).value or 0)
-    sign: Callable[..., None] = partial(_compiled_sign_loop, ctypes.cast(_sign, ctypes.c_void_p).value or 0)
     none = np.zeros(0, dtype=np.int64)
-    verify(0, 0, 0, none, np.zeros(0, dtype=np.bool_))
-    sign(0, 0, none, 0)
-    return verify, sign
+    _verify(0, 0, 0, none, np.zeros(0, dtype=np.bool_))
+    _sign(0, 0, none, 0)
+
+
+def _loops(count: int) -> AbstractContextManager[None]:
+    """Let loops over a few run plainly within."""
+    return interpreted() if count <= FEW else nullcontext()

@@ -76,7 +76,7 @@ def test_loops_are_kept_on_disk(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
-    assert {path.name.split("-")[0] for path in kept} == {"signatures._compiled_loop", "signatures._compiled_sign_loop"}
+    assert {path.name.split("-")[0] for path in kept} == {"signatures._verify_loop", "signatures._sign_loop"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")} == kept
 
