@@ -88,13 +88,21 @@ def carry_out_alone(job: Job, clone: Clone) -> None:
                 said = background.enter_context(clone.background(line))
                 wait_for(said, step.until)
                 continue
-            done = clone.run(line, step.seconds)
-            assert done.status == step.status, f"{line}\n{done.output[-3000:]}"
-            for pattern in step.shows:
-                assert re.search(pattern, done.words), f"{line} does not show {pattern!r}\n{done.output[-3000:]}"
-            compare(step, done)
-            if step.check is not None:
-                step.check(clone, done)
+            finish(step, clone, line)
+
+
+def finish(step: Step, clone: Clone, line: str) -> None:
+    """Run a command to its end and compare what it shows; it is run again as often as its row allows."""
+    for left in reversed(range(step.tries)):
+        done = clone.run(line, step.seconds)
+        assert done.status == step.status, f"{line}\n{done.output[-3000:]}"
+        missing = [pattern for pattern in step.shows if not re.search(pattern, done.words)]
+        if not missing:
+            break
+        assert left, f"{line} does not show {missing[0]!r}\n{done.output[-3000:]}"
+    compare(step, done)
+    if step.check is not None:
+        step.check(clone, done)
 
 
 def compare(step: Step, done: Done) -> None:
