@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from common.core.errors import BadData, BadMessage, Forged
 from common.wire.identity import Identity, Signed
 from common.wire.primitives import blindrsa
 from common.wire.state import write_durably
 from common.wire.vouching import NONCE, Credential, IssuerKey, granted, token_input, token_request
+
+_Kept = TypeVar("_Kept")
 
 CREDENTIAL, ASKED, GRANT = "credential.json", "credential-request.json", "grant.json"
 """Files in the state directory: the credential, what was asked of the issuer for it, and a host's grant."""
@@ -95,11 +98,7 @@ def held_credential(folder: Path) -> Credential | None:
     BadData
         If the file is none.
     """
-    path = folder / CREDENTIAL
-    try:
-        return Credential.parse(_read(path)) if path.exists() else None
-    except BadMessage:
-        raise BadData(f"{path} is no credential: it was edited, or is another file") from None
+    return _held(folder / CREDENTIAL, Credential.parse, "credential")
 
 
 def keep_grant(folder: Path, identity: Identity, path: Path, people: int) -> None:
@@ -128,11 +127,14 @@ def held_grant(folder: Path) -> Signed | None:
     BadData
         If the file is none.
     """
-    path = folder / GRANT
+    return _held(folder / GRANT, Signed.parse, "grant")
+
+
+def _held(path: Path, parse: Callable[[dict[str, Any]], _Kept], what: str) -> _Kept | None:
     try:
-        return Signed.parse(_read(path)) if path.exists() else None
+        return parse(_read(path)) if path.exists() else None
     except BadMessage:
-        raise BadData(f"{path} is no grant: it was edited, or is another file") from None
+        raise BadData(f"{path} is no {what}: it was edited, or is another file") from None
 
 
 def _read(path: Path) -> dict[str, Any]:

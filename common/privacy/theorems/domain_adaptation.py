@@ -26,6 +26,7 @@ from typing import NamedTuple
 from common.core.errors import BadInput
 from common.privacy.rounding import down, up
 from common.privacy.theorems.gaussian_dp import delta_of
+from common.privacy.theorems.ranges import check_delta
 
 FREE = 0.693
 """b/a up to which the joint bound of the squared loss is a alone: min_q (3 + q)/(4 (1 + q)^2 (1 - q)) = .6933."""
@@ -108,8 +109,7 @@ def paper_mu(epsilon: float, delta: float) -> float:
     BadInput
         If epsilon is beyond the range of Theorem 4.3, or the printed noise is not (epsilon, delta)-DP.
     """
-    if not 0.0 < delta < 1.0:
-        raise BadInput(f"delta must be in (0, 1), found {delta}")
+    check_delta(delta)
     most = 8.0 * math.log(1.0 / delta)
     if not 0.0 < epsilon <= most:
         raise BadInput(f"Theorem 4.3 covers epsilon in (0, 8 ln(1/delta) = {most:.4g}], found {epsilon}")

@@ -12,6 +12,7 @@ import math
 from common.core.errors import BadInput
 from common.numerics.bisection import between, largest
 from common.privacy.rounding import MAX_EPSILON, UNIT
+from common.privacy.theorems.ranges import check_delta, check_epsilon
 
 
 def delta_of(mu: float, epsilon: float) -> float:
@@ -68,10 +69,8 @@ def mu_allowed(epsilon: float, delta: float) -> float:
     BadInput
         If epsilon is not a positive finite number or delta is not in (0, 1).
     """
-    if not 0.0 < epsilon <= MAX_EPSILON:
-        raise BadInput(f"epsilon must be positive and at most {MAX_EPSILON:g}, found {epsilon}")
-    if not 0.0 < delta < 1.0:
-        raise BadInput(f"delta must be in (0, 1), found {delta}")
+    check_epsilon(epsilon)
+    check_delta(delta)
     return largest(lambda mu: delta_of(mu, epsilon) <= delta, 1.0, 2.0 * UNIT) * (1.0 - 1e-12)
 
 
@@ -83,8 +82,7 @@ def epsilon_of(mu: float, delta: float) -> float:
     BadInput
         If mu is not positive or delta is not in (0, 1).
     """
-    if not 0.0 < delta < 1.0:
-        raise BadInput(f"delta must be in (0, 1), found {delta}")
+    check_delta(delta)
     if delta_of(mu, 0.0) <= delta:
         return 0.0
     leaky, private = 0.0, 1.0

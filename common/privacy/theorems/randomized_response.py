@@ -10,8 +10,9 @@ import math
 from fractions import Fraction
 
 from common.core.errors import BadInput
-from common.privacy.rounding import MAX_EPSILON, down, up
+from common.privacy.rounding import down, up
 from common.privacy.theorems.gaussian_dp import mu_allowed
+from common.privacy.theorems.ranges import check_epsilon
 
 
 def randomized_response_epsilon(probability: float) -> float:
@@ -44,7 +45,7 @@ def randomized_response_probability(epsilon: float) -> float:
     BadInput
         If epsilon is not a positive finite number.
     """
-    _check_epsilon(epsilon)
+    check_epsilon(epsilon)
     probability = max(0.5, min(1.0 / (1.0 + math.exp(-epsilon)), math.nextafter(1.0, 0.0)))
     while randomized_response_epsilon(probability) > epsilon and probability > 0.5:
         probability = math.nextafter(probability, 0.0)
@@ -63,7 +64,7 @@ def k_ary_response_probability(epsilon: float, symbols: int) -> float:
     BadInput
         If epsilon is not a positive finite number, or there are fewer than 2 symbols.
     """
-    _check_epsilon(epsilon)
+    check_epsilon(epsilon)
     if symbols < 2:
         raise BadInput(f"there must be at least 2 symbols, found {symbols}")
     least = Fraction(down(math.exp(epsilon)))
@@ -81,7 +82,7 @@ def laplace_scale(epsilon: float, sensitivity: float) -> float:
     BadInput
         If an argument is not a positive finite number.
     """
-    _check_epsilon(epsilon)
+    check_epsilon(epsilon)
     _check_positive("sensitivity", sensitivity)
     return up(sensitivity / epsilon)
 
@@ -117,11 +118,6 @@ def analytic_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) ->
     """
     _check_positive("sensitivity", sensitivity)
     return up(sensitivity / down(mu_allowed(epsilon, delta)))
-
-
-def _check_epsilon(epsilon: float) -> None:
-    if not 0.0 < epsilon <= MAX_EPSILON:
-        raise BadInput(f"epsilon must be positive and at most {MAX_EPSILON:g}, found {epsilon}")
 
 
 def _check_positive(name: str, value: float) -> None:

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import math
 
-from common.core.errors import BadInput
 from common.numerics.bisection import between, crossing
 from common.privacy.rounding import MAX_EPSILON, down, up
 from common.privacy.theorems.gaussian_dp import delta_of
+from common.privacy.theorems.ranges import check_delta, check_epsilon
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
 from common.privacy.theorems.selection.selection_profile import delta_of_selection
 from common.privacy.theorems.selection.stopping import NegativeBinomial, Poisson
@@ -81,8 +81,7 @@ def epsilon_of_selection(mu: float, law: AnyLaw, delta: float) -> float:
     BadInput
         If mu is not positive or delta is not in (0, 1).
     """
-    if not 0.0 < delta < 1.0:
-        raise BadInput(f"delta must be in (0, 1), found {delta}")
+    check_delta(delta)
     renyi = min(_renyi(order, mu, law, delta) for order in ORDERS)
     if delta_of_selection(mu, law, 0.0) <= delta:
         return 0.0
@@ -132,10 +131,8 @@ def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
     BadInput
         If epsilon is not a positive finite number or delta is not in (0, 1).
     """
-    if not 0.0 < epsilon <= MAX_EPSILON:
-        raise BadInput(f"epsilon must be positive and at most {MAX_EPSILON:g}, found {epsilon}")
-    if not 0.0 < delta < 1.0:
-        raise BadInput(f"delta must be in (0, 1), found {delta}")
+    check_epsilon(epsilon)
+    check_delta(delta)
 
     def excess(mu: float) -> float:
         found = math.log(max(delta_of_selection(mu, law, epsilon), 1e-300) / delta)
