@@ -41,8 +41,8 @@ SECTIONS = ("global", "install", ":env:")
 def settings(configuration: str) -> dict[str, str]:
     """Return uv's environment from what ``pip config list`` prints.
 
-    Its lines are ``global.index-url='...'`` or ``:env:.index-url='...'``; of several the last of :data:`SECTIONS`
-    counts. A list has one item a line, or a blank between two.
+    Its lines are ``SECTION.OPTION='VALUE'``; of several for one option the last of :data:`SECTIONS` counts.
+    A list has one item a line, or a blank between two.
     """
     found: dict[str, str] = {}
     lines = [line.partition("=") for line in configuration.splitlines()]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.documents.finishing import finish
 from tests.documents.jobs import Step, finished
 from tests.documents.running import Clone
-from tests.documents.test_commands import finish
 
 COUNTING = "echo tried >> tries; test $(wc -l < tries) -ge 2 && echo found || echo missed"
 
