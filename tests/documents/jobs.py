@@ -39,7 +39,8 @@ class Step:
     tries
         How often it is run at most until it shows what it must: more than once where it draws a new seed each time,
         since a run keeps its promise with probability 1 - beta, not always (``parity`` learns
-        another parity with some seeds; ``tests/curator/learners/test_parity.py`` bounds how many). What fails for any other reason fails each time.
+        another parity with some seeds; ``tests/curator/learners/test_parity.py`` bounds how many).
+        What fails for any other reason fails each time.
     """
 
     command: str
