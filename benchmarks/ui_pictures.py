@@ -23,12 +23,12 @@ from typing import Any
 import curator
 import local_agent
 import referee
+from common.lifetime.account import Counting
 from common.scenario import loading
 from common.service.page.guard import Rules
 from common.service.web.app import Service, listen, server
 from common.service.web.connections import Limits
 from curator.console.app import console_app
-from curator.state.account import Counting
 from deploy.base import OnProgress
 from deploy.processes import Party, free_port
 from deploy.remote import operating

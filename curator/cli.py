@@ -69,6 +69,7 @@ def serve_command(
 
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001
     """
+    from common.lifetime.account import Counting
     from common.planning.plan import resolve
     from common.scenario import loading
     from common.service.web.app import listen, metrics_token, serve
@@ -76,7 +77,6 @@ def serve_command(
     from curator.contributions.opening import after_the_beginning
     from curator.service.app import curator_app
     from curator.service.startup import open_curator
-    from curator.state.account import Counting
 
     end_with_stdin()
     tls = serving("curator", tls_cert, tls_key, tls_client_ca)
@@ -204,7 +204,7 @@ def show_command(state: State, as_json: AsJson = False) -> None:
 
 
 def _witnesses(places: list[str] | None) -> list[Witness]:
-    from curator.service.witness import witness_at
+    from common.log.places import witness_at
 
     return [witness_at(place) for place in places or []]
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import Floats
+from common.lifetime.account import Counting
 from common.numerics.randomness import RandomSource, subseed
 from common.numerics.special import expit
 from common.people.spec import open_records
@@ -29,7 +30,6 @@ from common.vocabulary.records import Records
 from curator.learners.adaptation.libraries import one_thread
 from curator.numerics.equations import Equations
 from curator.service.startup import USERS_OWN
-from curator.state.account import Counting
 from deploy.attempts import Attempts, NoAnswer
 from deploy.base import OnProgress
 from deploy.embedded import Embedded

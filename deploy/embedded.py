@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from common.core.errors import PeerUnavailable
+from common.lifetime.account import Counting
 from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import USERS_OWN, check_room, open_curator
-from curator.state.account import Counting
 from deploy.base import Finished, OnProgress
 from local_agent.host import Host
 from local_agent.hosted.setup import open_population

@@ -6,11 +6,11 @@ import resource
 from pathlib import Path
 from typing import Any
 
+from common.lifetime.account import Counting
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from curator.service.startup import USERS_OWN
-from curator.state.account import Counting
 from deploy.attempts import Attempts
 from deploy.base import OnProgress
 from deploy.baselines import run_baselines

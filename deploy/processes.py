@@ -17,13 +17,13 @@ import curator
 import local_agent
 import referee
 from common.core.errors import PeerUnavailable
+from common.lifetime.account import Counting
 from common.scenario.resolved import ResolvedScenario
 from common.service.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.service.tls import OF_SERVICES
 from common.service.web.app import listen
 from common.wire.state import write_durably
 from curator.service.startup import USERS_OWN, check_room
-from curator.state.account import Counting
 from deploy.base import Finished, OnProgress
 from deploy.remote import Remote
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from common.core.errors import BadInput, BadScenario
+from common.lifetime.account import Counting as Counting
+from common.lifetime.ledger import PeopleLedger
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.wire.state import claim
 from curator.service.startup import USERS_OWN
-from curator.state.account import Counting as Counting
-from curator.state.people import PeopleLedger
 from deploy.base import Deployment, OnProgress
 from deploy.checking import checked
 from deploy.experiment import complete

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from common.lifetime.account import Counting
 from common.scenario.resolved import ResolvedScenario, settled
 from common.wire.identity import Identity, Signed
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
-from curator.state.account import Counting
 from local_agent.host import Host
 from local_agent.hosted.population import Population
 from local_agent.hosted.setup import open_population

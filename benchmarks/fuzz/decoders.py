@@ -17,6 +17,7 @@ from benchmarks.fuzz.corpus import Corpus
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage, BadScenario, Forged, TandemError
 from common.core.values import Value
+from common.log.journal import HEAD, KEY, LEDGER
 from common.models.document import load as load_model
 from common.people.distributions.base import DISTRIBUTIONS
 from common.people.tables.input.loading import numbered
@@ -34,7 +35,6 @@ from common.wire import messages, proof, sealed, transcript
 from common.wire.identity import Identity, Signed, verify
 from common.wire.receipts import Checkpoint, Kept, Proof, ProofRequest, Receipt, Witnessed
 from common.wire.version import check_stated
-from curator.state.journal import HEAD, KEY, LEDGER
 from curator.state.looking import verify_ledger
 from local_agent.cli import read_record
 from local_agent.person.receipts import read as read_receipt

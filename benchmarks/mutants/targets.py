@@ -44,7 +44,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     ),
     "ledger and curator": (
         "curator/**/ledger.py",
-        "curator/state/journal.py",
+        "common/log/journal.py",
         "curator/service/curator.py",
         "curator/engine/*.py",
     ),

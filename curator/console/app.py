@@ -12,13 +12,13 @@ from fastapi.responses import HTMLResponse
 
 from common.core.errors import TandemError
 from common.core.plain import plain
+from common.log.journal import LEDGER
 from common.service.page.app import page_app, tagged
 from common.service.page.guard import Rules
 from common.service.page.html import Pages
 from common.service.page.serving import check_loopback, serve_page
 from common.service.web.app import Service
 from curator.console.view import HEIGHT, WIDTH, console
-from curator.state.journal import LEDGER
 from curator.state.owner import OWNERS
 from curator.state.seen import look
 

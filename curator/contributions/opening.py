@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger, Forged, RunBegun
+from common.log.chain import REMEDY
+from common.log.journal import KEY, SAMPLE, Journal
 from common.people.tables.source import TableSource
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
@@ -23,8 +25,6 @@ from curator.contributions import fields, sealing
 from curator.contributions.collection import FOLDER, SEAL_KEY, Collection, source_of
 from curator.contributions.messages import Contribution
 from curator.contributions.store import FILE, Store
-from curator.state.chain import REMEDY
-from curator.state.journal import KEY, SAMPLE, Journal
 
 if TYPE_CHECKING:
     from common.people.tables.input.files import Piece

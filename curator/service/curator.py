@@ -28,6 +28,9 @@ from common.core.errors import (
     RolledBack,
 )
 from common.core.schedule import Schedule
+from common.lifetime.account import Account
+from common.log.chain import REMEDY
+from common.log.journal import Journal
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
@@ -45,9 +48,6 @@ from curator.engine.engine import Engine
 from curator.engine.policy import Policy
 from curator.learners.base import Learner
 from curator.sample.base import Sample
-from curator.state.account import Account
-from curator.state.chain import REMEDY
-from curator.state.journal import Journal
 from curator.state.ledger import Charge, Holder, Ledger
 from curator.state.owner import OwnersFile
 from curator.state.state_directory import StateDirectory

@@ -11,13 +11,13 @@ from collections import Counter
 from typing import Any
 
 from common.core.errors import TandemError
+from common.log.journal import LEDGER
 from common.service.web.metrics import SECONDS, Family, Histogram, Sample, gauge
 from common.service.web.readiness import free_bytes
 from common.vocabulary.operations.base import Operation
 from common.wire.identity import Signed
 from common.wire.messages import Perform
 from curator.service.curator import Curator
-from curator.state.journal import LEDGER
 
 LEDGER_PROBLEMS = frozenset({"cannot-write", "rolled-back", "peer-unavailable", "peer-misbehaved", "broken-ledger"})
 """Problems that say that the ledger, or a witness of it, did not take an entry."""

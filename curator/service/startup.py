@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from common.lifetime.account import Counting
 from common.numerics.randomness import subseed
 from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
@@ -18,7 +19,6 @@ from curator.sample.keeping import OnProgress
 from curator.sample.placement import check_sample, open_sample
 from curator.sample.source import in_blocks
 from curator.service.curator import Curator
-from curator.state.account import Counting
 
 if TYPE_CHECKING:
     from common.people.tables.notes import Notes

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from common.core import canonical
 from common.core.errors import BadInput, BrokenLedger
+from common.log.chain import Chain
+from common.log.journal import CLOSED, HEAD, KEY, LEDGER, SAMPLE, read_head
 from common.service.storage.copies import copy_sqlite, place_for_copy
 from common.wire.identity import Identity
 from common.wire.primitives.chain import Head, signed_head
 from common.wire.state import hold, user_state, write_durably
 from common.wire.witness import FileWitness, Witness, behind
-from curator.state.chain import Chain
-from curator.state.journal import CLOSED, HEAD, KEY, LEDGER, SAMPLE, read_head
 
 BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
 """Files without which a ledger is of no use; those that there are go with it. Weights are computed again."""

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from common.core.errors import BrokenLedger
+from common.log.chain import Entry
+from common.log.journal import Journal
 from common.privacy.events import Event, NoEvent, parse_event
 from common.wire.identity import Signed
 from common.wire.messages import Acknowledgement, Perform, Spent
 from common.wire.primitives.chain import Extension, Head
-from curator.state.chain import Entry
-from curator.state.journal import Journal
 
 OPEN, SHARE, CHARGE, RESULT, ACKNOWLEDGEMENT = "open", "share", "charge", "result", "acknowledgement"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from common.core.errors import BadInput, BrokenLedger
+from common.log.chain import REMEDY, Chain, Entry
+from common.log.journal import CLOSED, HEAD, KEY, LEDGER, read_head
 from common.wire.identity import Identity
 from common.wire.witness import Witness, behind
-from curator.state.chain import REMEDY, Chain, Entry
-from curator.state.journal import CLOSED, HEAD, KEY, LEDGER, read_head
 
 
 def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
+from common.log.chain import REMEDY
+from common.log.journal import CLOSED, LEDGER
 from common.privacy.budget import Budget, open_budget
 from common.privacy.events import Event, NoEvent, parse_event
 from common.wire.primitives.chain import START, link, linked
-from curator.state.chain import REMEDY
-from curator.state.journal import CLOSED, LEDGER
 from curator.state.ledger import CHARGE, OPEN, RESULT
 from curator.state.owner import OWNERS, VERSION
 

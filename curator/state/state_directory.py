@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from common.log.journal import Journal
 from common.numerics.randomness import RandomSource
 from common.wire.state import durable_secret, hold
 from common.wire.witness import Witness
 from curator.state.checkpoints import Checkpoints
-from curator.state.journal import Journal
 
 
 class StateDirectory:
@@ -32,7 +32,7 @@ class StateDirectory:
     BadInput
         If another process works on the same directory.
     BrokenLedger
-        As :class:`curator.state.journal.Journal`.
+        As :class:`common.log.journal.Journal`.
     """
 
     def __init__(self, folder: Path, seed: int | None, policy: str, witnesses: Sequence[Witness] = ()) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from common.log.chain import Chain, Entry
+from common.log.journal import GENESIS, Journal
 from common.numerics.randomness import RandomSource
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.vocabulary.records import Records
@@ -18,8 +20,6 @@ from common.wire.witness import Witness
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator
 from curator.state import state_directory
-from curator.state.chain import Chain, Entry
-from curator.state.journal import GENESIS, Journal
 
 REFEREE = Identity.create()
 _PEOPLE = {"name": "sparse-conjunction", "side": "source", "d": 3, "truth": [0, 1], "rates": []}

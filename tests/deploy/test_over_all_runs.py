@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadFit, BadScenario, BrokenLedger, BudgetExceeded
+from common.lifetime.account import Counting
+from common.lifetime.ledger import PeopleLedger
 from common.wire.state import user_state
 from curator.service.startup import open_curator
-from curator.state.account import Counting
 from curator.state.ledger import Ledger
-from curator.state.people import PeopleLedger
 from deploy.embedded import Embedded
 from deploy.processes import Processes
 from referee.cli import app

@@ -17,9 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import AuditFailed, BadInput, BrokenLedger, TandemError
+from common.log.journal import Journal
 from common.service.storage.database import sqlite_url
 from common.wire.version import BEFORE, release
-from curator.state.journal import Journal
 from curator.state.looking import verify_ledger
 from local_agent.hosted.setup import open_population
 from referee.audit.audit import audit

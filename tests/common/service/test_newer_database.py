@@ -11,7 +11,7 @@ from common.core.errors import BadInput
 from common.service.storage.database import open_database, sqlite_url
 
 
-@pytest.mark.parametrize("migrations", ["referee.state.migrations", "curator.state.migrations"])
+@pytest.mark.parametrize("migrations", ["referee.state.migrations", "common.log.migrations"])
 def test_a_newer_schema_is_refused_with_both_versions(migrations: str, tmp_path: Path) -> None:
     file = tmp_path / "state.db"
     open_database(sqlite_url(file), migrations).dispose()

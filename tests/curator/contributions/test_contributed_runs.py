@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from common.core.errors import BadInput, BrokenLedger, BudgetExceeded, RunBegun
+from common.lifetime.ledger import PeopleLedger
+from common.log.chain import Chain
+from common.log.journal import KEY, LEDGER
 from common.people.tables import load
 from common.wire.identity import Identity
 from common.wire.state import durable_key
@@ -19,11 +22,8 @@ from curator.contributions.contributor import Contributor
 from curator.contributions.opening import after_the_beginning, collecting
 from curator.contributions.store import FILE
 from curator.service.startup import open_curator
-from curator.state.chain import Chain
 from curator.state.copies import backup, restore
-from curator.state.journal import KEY, LEDGER
 from curator.state.looking import listed
-from curator.state.people import PeopleLedger
 from deploy.embedded import Embedded
 from tests.curator.contributions.given import PEOPLE, TABLE, TOKEN, Direct, fill, give, rows, scenario, write
 

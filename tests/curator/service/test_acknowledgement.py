@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from common.core.errors import ConfigurationMismatch, Forged, PeerUnavailable, RolledBack
+from common.log.chain import Entry
 from common.wire import messages
 from common.wire.identity import Identity, Signed, verify
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
-from curator.state.chain import Entry
 from curator.state.looking import listed
 from tests.support import Bench, tiny
 

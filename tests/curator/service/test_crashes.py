@@ -12,11 +12,11 @@ from common.core.errors import (
     BadInput,
     Conflict,
 )
+from common.log.journal import Journal
 from curator.sample.shard import Shard
 from curator.service.startup import open_curator
 from curator.state import checkpoints
 from curator.state.checkpoints import Checkpoints
-from curator.state.journal import Journal
 from curator.state.ledger import Ledger
 from tests.curator.service.requests import LEARN, SCRIPT, ledger, reweigh
 from tests.support import Bench, tiny

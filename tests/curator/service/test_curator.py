@@ -20,6 +20,7 @@ from common.core.errors import (
     PolicyRefused,
     TandemError,
 )
+from common.log.chain import Chain
 from common.privacy.budget import cost
 from common.vocabulary.records import Records
 from common.wire.identity import Identity, Signed
@@ -28,7 +29,6 @@ from curator.operations.base import HANDLERS
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator, planned_events
 from curator.service.startup import open_curator
-from curator.state.chain import Chain
 from tests.common.core.test_schedule import Clock
 from tests.curator.service.requests import LEARN, SCRIPT, ledger, request, reweigh
 from tests.support import Bench, tiny

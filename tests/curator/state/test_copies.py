@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from common.core.errors import BadInput, BrokenLedger, BudgetExceeded
+from common.log.places import HttpWitness, witness_at
 from common.wire.witness import FileWitness
 from curator.service.startup import open_curator
-from curator.service.witness import HttpWitness, witness_at
 from curator.state.copies import backup, restore
 from curator.state.looking import listed, verify_ledger
 from referee.service.witness import witness_app

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from common.core.errors import CannotWrite
+from common.log.chain import Chain
+from common.log.journal import Journal
 from common.privacy.events import NoEvent, SubsampledSteps
 from common.wire.identity import Identity, Signed
 from common.wire.messages import Perform
 from common.wire.primitives.chain import Head
-from curator.state.chain import Chain
-from curator.state.journal import Journal
 from curator.state.ledger import Holder, Ledger
 
 HOLDER = Holder("run", "a" * 64, "b" * 64, "c" * 64)

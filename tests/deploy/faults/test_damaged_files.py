@@ -15,9 +15,9 @@ import pytest
 from sqlalchemy.exc import DatabaseError
 
 from common.core.errors import BrokenLedger, TandemError
+from common.lifetime.account import Counting
 from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import open_curator
-from curator.state.account import Counting
 from deploy.base import Finished
 from referee.audit.audit import audit
 from tests.common.people.test_real_people import CSV

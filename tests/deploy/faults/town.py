@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from common.core.schedule import Schedule
+from common.lifetime.account import Counting
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.records import Records
 from common.wire.identity import Identity, Signed
 from common.wire.witness import FileWitness
 from curator.service.startup import open_curator
-from curator.state.account import Counting
 from deploy.base import Finished
 from local_agent.host import Host
 from local_agent.hosted.setup import open_population

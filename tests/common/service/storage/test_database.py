@@ -20,7 +20,7 @@ from common.service.storage.database import alone, open_database, sqlite_url
 from common.service.storage.migrating import downgrade, schema_of, upgrade
 
 TABLES = {
-    "curator.state.migrations": {"entries"},
+    "common.log.migrations": {"entries"},
     "referee.state.migrations": {
         "tokens",
         "participants",
@@ -107,7 +107,7 @@ def test_what_cannot_be_opened_is_said_so(tmp_path):
     garbage.write_bytes(b"this is no database, and never was one" * 100)
     for url in ("nonsense", "nosuch://x/y", sqlite_url(garbage), f"sqlite:///{tmp_path}/no/such/folder/x.sqlite"):
         with pytest.raises(BadInput, match="database"):
-            open_database(url, "curator.state.migrations")
+            open_database(url, "common.log.migrations")
 
 
 # On a PostgreSQL server -----------------------------------------------------------------------------------------------

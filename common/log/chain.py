@@ -12,9 +12,9 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import DatabaseError
 
 from common.core.errors import BrokenLedger
+from common.log import migrations
 from common.service.storage.database import open_tables, sqlite_url
 from common.wire.primitives.chain import START, Extension, Head, link, linked
-from curator.state import migrations
 
 
 @dataclass(frozen=True)

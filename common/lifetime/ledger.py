@@ -25,15 +25,15 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.core.errors import BrokenLedger, BudgetExceeded, CannotWrite
+from common.lifetime.recognition import Digests, digests
+from common.log.chain import Entry
+from common.log.journal import Journal
 from common.people.spec import RecordSource
 from common.privacy.rounding import up
 from common.scenario.sections import Lifetime
 from common.wire.messages import Spent
 from common.wire.state import durable_secret, hold, make_folder, user_state, write_durably
 from common.wire.witness import FileWitness
-from curator.state.chain import Entry
-from curator.state.digests import Digests, digests
-from curator.state.journal import Journal
 
 CHARGED = "charged"
 

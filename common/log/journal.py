@@ -16,11 +16,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
 from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged, TandemError
+from common.log.chain import REMEDY, Chain
 from common.wire.identity import Identity, Signed, verify
 from common.wire.primitives.chain import Head, signed_head
 from common.wire.state import write_durably
 from common.wire.witness import Witness, behind
-from curator.state.chain import REMEDY, Chain
 
 LEDGER, HEAD, KEY = "ledger.sqlite", "head.json", "identity.key"
 GENESIS, WITNESS, CLOSED, SAMPLE = "genesis", "witness", "closed", "sample"

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.core.errors import BadScenario, BrokenLedger
+from common.lifetime.ledger import Deployment, PeopleLedger
+from common.lifetime.recognition import Digests
+from common.log.chain import REMEDY
+from common.log.journal import Journal
 from common.people.spec import RecordSource
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.wire.messages import Spent
-from curator.state.chain import REMEDY
-from curator.state.digests import Digests
-from curator.state.journal import Journal
-from curator.state.people import Deployment, PeopleLedger
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Account:
         Raises
         ------
         BudgetExceeded, CannotWrite
-            As :meth:`curator.state.people.PeopleLedger.charge`.
+            As :meth:`common.lifetime.ledger.PeopleLedger.charge`.
         """
         return self._with(self._ledger.charge, curator)
 

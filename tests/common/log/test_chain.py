@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
+from common.log.chain import Chain
 from common.wire.primitives.chain import Extension
-from curator.state.chain import Chain
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from common.core.errors import BrokenLedger, BudgetExceeded
+from common.lifetime.ledger import Deployment, PeopleLedger
 from common.people.spec import TableRecordSource
 from common.scenario.sections import Lifetime
 from common.vocabulary.records import Records
 from common.wire.state import user_state
-from curator.state.people import Deployment, PeopleLedger
 
 ENOUGH = Lifetime(epsilon=100.0, delta=0.5)
 
