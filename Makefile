@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help install check format test test-all coverage test-thorough docs evidence demo clean
+.PHONY: help install check format test test-slow test-all test-thorough docs evidence demo clean
 
 # The first of these that is Python 3.11 or newer; another one with make PYTHON=...
 PYTHON ?= $(shell for candidate in python3.11 python3 python; do \
@@ -38,14 +38,13 @@ format: .venv/installed-dev ## format the sources and mend what the linter can m
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-test: .venv/installed-dev ## every contract, theorem and service at small size, in minutes on two cores
-	$(PYTEST) -m "not slow and not thorough" --ignore tests/audit
+test: .venv/installed-dev ## every contract, theorem and service at small size, in minutes; COVERAGE=1: they must cover 90%
+	$(PYTEST) -m "not slow and not thorough"$(if $(COVERAGE), --cov --cov-report term)
 
-test-all: .venv/installed-dev ## all that CI tests: services, printed commands, audits too, on Ray and Docker where they are there; under 20 minutes
-	$(PYTEST) -n 5 -m "not thorough" # three wait, for services or containers, while two work
+test-slow: .venv/installed-dev ## the slow tests alone: services, printed commands, audits, on Ray and Docker where they are there
+	$(PYTEST) -n 5 -m "slow and not thorough" # three wait, for services or containers, while two work
 
-coverage: .venv/installed-dev ## the quick tests once more, traced: they alone must cover 90%
-	$(PYTEST) -m "not slow and not thorough" --ignore tests/audit --cov --cov-report term
+test-all: test test-slow ## all that CI tests, each test once: under 20 minutes
 
 test-thorough: .venv/installed-dev ## many further cases of what slow tests try: ten minutes
 	$(PYTEST) -m thorough

@@ -17,6 +17,8 @@ from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
 from deploy.auditing.cases.adaptation_cases import SMALL, person
 
+pytestmark = pytest.mark.slow
+
 EPSILON, DELTA, RUNS = 36.0, 0.01, 600
 
 
@@ -37,7 +39,6 @@ def separation(calibration: str, whole: float) -> tuple[float, float]:
     return found - 4 * error, found + 4 * error
 
 
-@pytest.mark.slow
 def test_the_printed_noise_leaks_at_an_epsilon_of_36() -> None:
     printed = EPSILON / math.sqrt(2 * math.log(3 / DELTA))
     low, high = separation("paper", printed / math.sqrt(0.95))
@@ -46,7 +47,6 @@ def test_the_printed_noise_leaks_at_an_epsilon_of_36() -> None:
     assert delta_of(printed, EPSILON) > 0.96
 
 
-@pytest.mark.slow
 def test_the_exact_noise_keeps_its_delta() -> None:
     mu = mu_allowed(EPSILON, DELTA)
     low, high = separation("tight", mu)

@@ -23,6 +23,8 @@ from deploy.auditing.case import Case
 from deploy.auditing.cases import mechanism_cases
 from referee.cli import app
 
+pytestmark = pytest.mark.slow
+
 CASES = every.cases()
 SHIPPED = {case.name for case in CASES}
 PRIVATE_LEARNERS = [

@@ -26,6 +26,8 @@ from curator.weights.reweighing import Reweighing
 from local_agent.answering import evaluate
 from tests.tiers import thinned
 
+pytestmark = pytest.mark.slow
+
 N, WIDTH = 40, 6
 GREATEST = float(np.finfo(np.float32).max)
 EXTREMES = [(GREATEST,) * WIDTH, (-GREATEST, GREATEST) * (WIDTH // 2), (0.0,) * WIDTH, (1e-45,) * WIDTH]

@@ -18,6 +18,8 @@ from common.vocabulary.mechanisms.base import MECHANISMS, parse_mechanism
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 from tests.tiers import thinned
 
+pytestmark = pytest.mark.slow
+
 RUNS = 200_000
 ORACLES = [name for name, kind in MECHANISMS.items() if issubclass(kind, FrequencyOracle)]
 DOMAIN = 8

@@ -16,6 +16,8 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import audit
 from common.vocabulary.mechanisms.base import Mechanism, parse_mechanism
 
+pytestmark = pytest.mark.slow
+
 RUNS = 200_000
 BITS = (np.uint8(0), np.uint8(1))
 REALS = (0.0, 1.0)

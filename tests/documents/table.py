@@ -16,7 +16,7 @@ _DIGITS = r"\d*\.\d+(?:e-\d+)?"
 _STATE = {"DIR": "ended/curator"}
 _PARTIES = {"CURATOR": "ended/curator"}, {"REFEREE": "ended/referee"}
 
-TARGETS = ("install", "check", "format", "test", "test-all", "coverage", "test-thorough", "evidence", "demo", "clean")
+TARGETS = ("install", "check", "format", "test", "test-slow", "test-all", "test-thorough", "evidence", "demo", "clean")
 
 CORRECTIONS = sorted(path.stem for path in (ROOT / "benchmarks" / "corrections").glob("[a-z]*.py"))
 

@@ -138,9 +138,9 @@ def test_the_tables_of_benchmarks_name_all_of_them_and_nothing_else() -> None:
     assert {name.split(".")[0].split()[0] for name in re.findall(r"^\| `([^`]+)`", scale, re.MULTILINE)} <= there
 
 
-def test_continuous_integration_runs_what_is_said_to_be_run_there() -> None:
+def test_continuous_integration_runs_what_is_said_to_be_run_there_and_nothing_twice() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
-    assert set(unrun.IN_CI) <= set(lines)
+    assert tuple(line for line in lines if line.startswith("make")) == unrun.IN_CI
 
 
 @pytest.mark.parametrize("start", unrun.RECORDS)

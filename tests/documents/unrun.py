@@ -7,6 +7,8 @@ from tests.docker.test_pinned import PINNED
 
 PARSED: dict[str, dict[str, str]] = {
     "make evidence": {},
+    "make test": {},
+    "make test-all": {},
     "make test-thorough": {},
     "python -m benchmarks.ui_pictures": {},
     "referee run halfspace": {},
@@ -69,8 +71,8 @@ PARSED: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Takes long, and the document says so near it: only parsed. With values for what stands for something."""
 
-IN_CI = ("make install", "make check", "make docs", "make test", "make test-all", "make coverage")
-"""What ``.ci/run`` itself runs, line by line: an installation, and each tier of tests."""
+IN_CI = ("make install", "make check", "make docs", "make test COVERAGE=1", "make test-slow")
+"""What ``.ci/run`` itself runs, line by line: an installation, and each tier of tests once."""
 
 CONTAINERS = (*DOCUMENTED, PINNED)
 """Run by ``tests/docker``, where there is an engine; the last with a digest that a registry on the machine has."""
