@@ -92,7 +92,7 @@ def _changed(values, held):
     pairs = zip(values, held, strict=True)
     return any(
         isinstance(value, bool | np.bool_) != isinstance(now, bool | np.bool_)
-        or (isinstance(value, int | np.integer) and isinstance(now, float) and int(now) != int(value))
+        or (isinstance(value, int | np.integer) and not isinstance(now, str) and int(now) != int(value))
         for value, now in pairs
     )
 
