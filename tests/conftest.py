@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import chance
+
 # Two workers share two cores: threads of linear algebra that wait for each other would only spin beside them.
 # The library reads this when it is loaded; what runs on several threads on purpose says so itself.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -22,8 +24,10 @@ if TYPE_CHECKING:  # the parties are imported by the fixtures: only who uses one
     from tests.postgres import Server
     from tests.support import Bench
 
-# How long an example takes, to be made or to be run, says how busy the machine is.
-settings.register_profile("tandem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes, to be made or to be run, says how busy the machine is. Examples are the same in each run;
+# --hypothesis-profile=explore tries others.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tandem", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("tandem")
 
 _NUMBERS = itertools.count()
@@ -73,9 +77,30 @@ def pytest_configure(config: pytest.Config) -> None:
         share(Path(config.option.basetemp).parent / "compiling")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Let what a test draws in its process follow from its name."""
+    with chance.drawn_from(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None]:
+    """Let what a fixture of several tests draws follow from its own name: any of them may come first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with chance.drawn_from(f"{fixturedef.baseid} {fixturedef.argname}"):
+        return (yield)
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to the slow tests whatever needs a database server, and begin with what takes longest."""
+    """Leave to the slow tests whatever needs a database server, and begin with what takes longest.
+
+    All tests that were found may together fail by chance with the probability that is allowed to one run.
+    """
+    if (probability := chance.stated(items)) > chance.MOST:
+        raise pytest.UsageError(f"tests fail by chance with probability {probability:.2g}: {chance.MOST:g} is allowed")
     for item in items:
         cases = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
         wanted = [*getattr(item, "fixturenames", ()), *(case for case in cases if isinstance(case, str))]

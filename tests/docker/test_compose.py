@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import re
-import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -73,7 +72,7 @@ def compose() -> Iterator[Compose]:
         pytest.skip("there is a Docker engine, but neither `docker compose` nor `docker-compose`")
     if not works("docker", "image", "inspect", BASE) and not works("docker", "pull", "--quiet", BASE):
         pytest.skip(f"the base image {BASE} is neither on this machine nor can it be pulled")
-    project = Compose(found, f"tandem-test-{secrets.token_hex(4)}")
+    project = Compose(found, f"tandem-test-{os.getpid()}")
     try:
         yield project
     finally:

@@ -17,13 +17,17 @@ def finish(step: Step, clone: Clone, line: str) -> None:
     for left in reversed(range(step.tries)):
         done = clone.run(line, step.seconds)
         assert done.status == step.status, f"{line}\n{done.output[-3000:]}"
-        missing = [pattern for pattern in step.shows if not re.search(pattern, done.words)]
-        if not missing:
-            break
-        assert left, f"{line} does not show {missing[0]!r}\n{done.output[-3000:]}"
-    compare(step, done)
-    if step.check is not None:
-        step.check(clone, done)
+        try:
+            for pattern in step.shows:
+                assert re.search(pattern, done.words), f"{line} does not show {pattern!r}\n{done.output[-3000:]}"
+            compare(step, done)
+            if step.check is not None:
+                step.check(clone, done)
+        except AssertionError:
+            if not left:
+                raise
+        else:
+            return
 
 
 def compare(step: Step, done: Done) -> None:

@@ -17,6 +17,11 @@ from tests.documents.running import Clone, Done
 
 Value = str | Callable[[Clone], str]
 
+BETA = 0.05
+"""The probability with which a run of a shipped scenario may miss what it promises, at most."""
+TRIES = 5
+"""So often a printed run that draws its own seed may be run until it shows what the documents say."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -52,6 +57,11 @@ class Step:
     check: Callable[[Clone, Done], None] | None = None
     seconds: float = 400.0
     tries: int = 1
+
+    @property
+    def chance(self) -> float:
+        """Return the probability with which it misses each time, at most: tries draw independent seeds."""
+        return BETA**self.tries if self.tries > 1 else 0.0
 
     def line(self, clone: Clone) -> str:
         """Return the command with values for what stands for something."""
@@ -103,11 +113,8 @@ def job(
 
 
 def finished(command: str, *shows: str, status: str = "done", **rest: Any) -> Job:
-    """Return the job of a run that must end with its result: one in three, if it draws its own seed and may miss it.
-
-    With beta = 0.05 all three miss with probability 1.25e-4 at most.
-    """
-    tries = 1 if "--seed" in command else 3
+    """Return the job of a run that must end with its result: one of several, if it draws its own seed."""
+    tries = 1 if "--seed" in command else TRIES
     return job(command, f"status {status}: ", "Verify it: referee audit runs/", *shows, tries=tries, **rest)
 
 

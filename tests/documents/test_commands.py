@@ -20,26 +20,34 @@ from tests.documents.jobs import Job
 from tests.documents.running import Clone, wait_for
 
 
-def grouped(jobs: Iterable[Job]) -> list[Any]:
-    """Return jobs as parameters; those that listen on printed ports are one worker's, so that no other waits for it."""
+def parameters(jobs: Iterable[Job]) -> list[Any]:
+    """Return jobs as parameters, each with the probability with which it fails by chance, if it has one.
+
+    Those that listen on printed ports are one worker's, so that no other waits for it.
+    """
     group = pytest.mark.xdist_group("ports")
-    return [pytest.param(job, marks=[group] if job.ports else [], id=job.name) for job in jobs]
+
+    def marks(job: Job) -> list[pytest.MarkDecorator]:
+        chances = [pytest.mark.chance(step.chance) for step in job.steps if step.chance]
+        return [group, *chances] if job.ports else chances
+
+    return [pytest.param(job, marks=marks(job), id=job.name) for job in jobs]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", table.QUICK, ids=lambda job: job.name)
+@pytest.mark.parametrize("job", parameters(table.QUICK))
 def test_quick_commands(copy: Clone, job: Job) -> None:
     carry_out(job, copy)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", grouped(job for job in table.SLOW if len(job.steps) == 1 and not job.alone))
+@pytest.mark.parametrize("job", parameters(job for job in table.SLOW if len(job.steps) == 1 and not job.alone))
 def test_commands_that_take_a_minute(copy: Clone, job: Job) -> None:
     carry_out(job, copy)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", grouped(job for job in table.SLOW if len(job.steps) > 1 or job.alone))
+@pytest.mark.parametrize("job", parameters(job for job in table.SLOW if len(job.steps) > 1 or job.alone))
 def test_sequences_of_commands(own_copy: Clone, job: Job) -> None:
     carry_out(job, own_copy)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.documents.finishing import finish
-from tests.documents.jobs import Step, finished
+from tests.documents.jobs import BETA, TRIES, Step, finished
+from tests.documents.reading import ROOT
 from tests.documents.running import Clone
+from tests.documents.table import QUICK, SLOW
 
 COUNTING = "echo tried >> tries; test $(wc -l < tries) -ge 2 && echo found || echo missed"
 
@@ -36,5 +39,16 @@ def test_another_exit_status_is_no_bad_luck(tmp_path: Path) -> None:
 
 def test_only_a_run_without_a_seed_is_tried_again() -> None:
     tries = [finished(command).steps[0].tries for command in ("referee run ball", "referee run ball --seed 2")]
-    assert tries == [3, 1]
+    assert tries == [TRIES, 1]
     assert Step("make demo").tries == 1
+
+
+def test_all_tries_miss_less_often_than_once_in_a_million_runs() -> None:
+    """Each misses with probability beta at most, which is the scenario's; a seed of its own makes it independent."""
+    likely = [step for job in (*QUICK, *SLOW) for step in job.steps if step.chance]
+    assert len(likely) > 10
+    for step in likely:
+        scenario = yaml.safe_load((ROOT / "scenarios" / f"{step.command.split()[2]}.yaml").read_text())
+        assert scenario["beta"] <= BETA
+        assert step.chance < 1e-6
+    assert sum(step.chance for step in likely) < 1e-5
