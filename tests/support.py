@@ -255,7 +255,7 @@ def served(
         yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         serving.should_exit = True
-        thread.join(20)
+        thread.join(120)
         listener.close()
 
 

@@ -18,7 +18,7 @@ def doubled(x):
     return x + x
 """
 WORKER = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from tests.compiling import share
 from numba.core.typed_passes import NopythonTypeInference
@@ -26,7 +26,14 @@ from numba.core.typed_passes import NopythonTypeInference
 infer = NopythonTypeInference.run_pass
 
 def slowly(self, state):
-    time.sleep(1)  # so that the other one comes meanwhile
+    if sys.argv[2] == "shared":
+        time.sleep(1)  # the other one comes meanwhile, and waits
+    else:
+        folder = Path(sys.argv[1])
+        folder.mkdir(exist_ok=True)
+        (folder / str(os.getpid())).touch()
+        while len(list(folder.iterdir())) < 2:  # the other one compiles, too
+            time.sleep(0.01)
     return infer(self, state)
 
 NopythonTypeInference.run_pass = slowly

@@ -58,7 +58,7 @@ def test_a_shell_completes_commands():
         "PYTHONPATH": str(ROOT),
     }
     done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.stdout.split() == ["check"]
 

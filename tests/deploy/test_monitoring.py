@@ -55,7 +55,7 @@ def read(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 def asked(address: str, token: str) -> httpx.Response:
-    return httpx.get(f"{address}/v1/metrics", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+    return httpx.get(f"{address}/v1/metrics", headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +71,10 @@ def texts(tmp_path_factory) -> dict[str, str]:
         ):
             bench.meanwhile(lambda: found.update(referee=asked(referee, WATCHING).text))
             bench.run()
-            httpx.get(f"{curator}/v1/nothing", trust_env=False)
+            httpx.get(f"{curator}/v1/nothing", trust_env=False, timeout=60)
             found["ended"] = asked(referee, WATCHING).text
             found["curator"] = asked(curator, WATCHING).text
-            found["host"] = httpx.get(f"http://127.0.0.1:{host}/metrics", trust_env=False).text
+            found["host"] = httpx.get(f"http://127.0.0.1:{host}/metrics", trust_env=False, timeout=60).text
     return found
 
 
@@ -155,7 +155,7 @@ def test_each_token_opens_its_own(tmp_path):
             assert [asked(curator, token).status_code for token in (TOKEN, WATCHING, "y", "x")] == [401, 200, 401, 401]
             assert [asked(closed, token).status_code for token in (TOKEN, WATCHING, "y", "x")] == 4 * [401]
             runs = {"Authorization": f"Bearer {WATCHING}"}
-            assert httpx.get(f"{referee}/v1/runs", headers=runs, trust_env=False).status_code == 401
+            assert httpx.get(f"{referee}/v1/runs", headers=runs, trust_env=False, timeout=60).status_code == 401
 
 
 def test_a_curators_metrics_are_the_same_for_any_sample(tmp_path):
@@ -168,7 +168,9 @@ def test_a_curators_metrics_are_the_same_for_any_sample(tmp_path):
             with served(curator_app(bench.curator, WATCHING)) as address:
                 body = signed.model_dump_json()
                 for _ in range(2):
-                    assert httpx.put(f"{address}/v1/runs/run/operations/0", content=body, trust_env=False).is_success
+                    assert httpx.put(
+                        f"{address}/v1/runs/run/operations/0", content=body, trust_env=False, timeout=60
+                    ).is_success
                 found = read(asked(address, WATCHING).text)
         machine = {"tandem_disk_free_bytes", "tandem_database_bytes"}
         times = {name for name in found if name.startswith("tandem_curator_operation_seconds") and name[-5:] != "count"}

@@ -84,7 +84,7 @@ def test_a_configuration_of_another_protocol_is_refused_by_curator_and_agents(pa
     wire = {**bench.referee.configuration("run").message, "version": found, "more": 1}
     signed = bench.referee.identity.sign("configuration", wire)
     both = rf"configuration speaks protocol {found} \(Tandem .*this side speaks {PROTOCOL} \(Tandem "
-    reply = httpx.put(f"{curator}/v1/runs/run", content=signed.model_dump_json(), trust_env=False)
+    reply = httpx.put(f"{curator}/v1/runs/run", content=signed.model_dump_json(), trust_env=False, timeout=60)
     assert (reply.status_code, reply.json()["type"]) == (409, "urn:tandem:problem:version-skew")
     with pytest.raises(VersionSkew, match=both):
         messages.Configuration.parse(wire)
@@ -96,8 +96,8 @@ def test_a_configuration_of_another_protocol_is_refused_by_curator_and_agents(pa
 def test_whoever_states_nothing_may_still_look(parties):
     _, referee, curator = parties
     for address in (f"{referee}/v1/health", f"{curator}/v1/ready"):
-        assert httpx.get(address, trust_env=False).headers[HEADER] == stated()
-    assert httpx.get(f"{referee}/v1/referee", headers={HEADER: "x"}, trust_env=False).status_code == 409
+        assert httpx.get(address, trust_env=False, timeout=60).headers[HEADER] == stated()
+    assert httpx.get(f"{referee}/v1/referee", headers={HEADER: "x"}, trust_env=False, timeout=60).status_code == 409
 
 
 def test_the_same_protocol_of_another_release_fits():

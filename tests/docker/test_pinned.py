@@ -77,7 +77,7 @@ def registry(compose: Compose, tmp_path_factory: pytest.TempPathFactory) -> Iter
     try:
         for _ in range(600):
             with suppress(httpx.TransportError):
-                httpx.get(f"http://{address}/v2/", trust_env=False)
+                httpx.get(f"http://{address}/v2/", trust_env=False, timeout=60)
                 break
             time.sleep(0.1)
         assert works("docker", "tag", BASE, f"{address}/python:base")

@@ -74,7 +74,7 @@ def a_server(clone: Clone) -> Iterator[None]:
 
 
 def the_referee_s_key(clone: Clone) -> str:
-    return str(httpx.get("http://127.0.0.1:8000/v1/referee", trust_env=False).json()["key"])
+    return str(httpx.get("http://127.0.0.1:8000/v1/referee", trust_env=False, timeout=60).json()["key"])
 
 
 def server_url(clone: Clone) -> str:

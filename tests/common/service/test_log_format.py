@@ -23,7 +23,7 @@ except ValueError:
 
 def logged(wanted: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"TANDEM_LOG_FORMAT": wanted}
-    return subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_a_message_is_one_json_object_in_one_line() -> None:

@@ -42,7 +42,7 @@ def address(collection: Collection) -> Iterator[str]:
 
 @pytest.fixture
 def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, trust_env=False) as found:
+    with httpx.Client(base_url=address, trust_env=False, timeout=60) as found:
         yield found
 
 
@@ -69,7 +69,7 @@ def test_strangers_put_nothing_into_the_sample_and_no_body_of_theirs_is_read(tmp
         reply = client.post("/v1/contributions", content=signed.raw(), headers=headers)
         assert (reply.status_code, reply.json()["type"]) == (401, "urn:tandem:problem:unauthorized")
     host, port = address.removeprefix("http://").split(":")
-    with closing(socket.create_connection((host, int(port)), timeout=30)) as stranger:
+    with closing(socket.create_connection((host, int(port)), timeout=60)) as stranger:
         head = f"POST /v1/contributions HTTP/1.1\r\nHost: here\r\nContent-Length: {collection.largest}\r\n\r\n"
         stranger.sendall(head.encode())
         assert stranger.recv(12) == b"HTTP/1.1 401"  # while the whole body is owed

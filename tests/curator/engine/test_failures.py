@@ -90,12 +90,12 @@ def test_other_threads_are_heard_meanwhile_and_this_one_afterwards(monkeypatch):
     def other() -> None:
         with silence():
             inside.set()
-            heard.wait(10)
+            heard.wait(60)
             print(SECRET)  # noqa: T201
 
     thread = threading.Thread(target=other)
     thread.start()
-    inside.wait(10)
+    inside.wait(60)
     print("a")  # noqa: T201
     with silence():
         print(SECRET)  # noqa: T201

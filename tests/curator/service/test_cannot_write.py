@@ -44,7 +44,7 @@ def test_over_http_it_is_a_503_with_the_time_to_ask_again(bench):
     signed = request(bench, "0", LEARN)
     with served(curator_app(bench.curator)) as address:
         path = "/v1/runs/run/operations/0"
-        with full_disk(), httpx.Client(base_url=address, trust_env=False) as client:
+        with full_disk(), httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
             reply = client.put(path, content=signed.model_dump_json())
         assert (reply.status_code, reply.headers["Retry-After"]) == (503, "2")
         assert reply.json()["type"].endswith("cannot-write")

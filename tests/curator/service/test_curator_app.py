@@ -23,7 +23,10 @@ from tests.tiers import thinned
 @pytest.fixture
 def client(bench: Bench) -> Iterator[httpx.Client]:
     bench.open()
-    with served(curator_app(bench.curator)) as address, httpx.Client(base_url=address, trust_env=False) as found:
+    with (
+        served(curator_app(bench.curator)) as address,
+        httpx.Client(base_url=address, trust_env=False, timeout=60) as found,
+    ):
         yield found
 
 
@@ -83,12 +86,12 @@ def test_a_running_operation_says_ask_again(bench, client, monkeypatch):
     def slow(*admitted):
         calls.append(1)
         entered.set()
-        assert leave.wait(30)
+        assert leave.wait(60)
         return real(*admitted)
 
     monkeypatch.setattr(bench.curator, "perform_admitted", slow)
     assert put(client, perform(bench)).status_code == 202
-    assert entered.wait(30)
+    assert entered.wait(60)
     assert put(client, perform(bench)).status_code == 202
     stranger = Identity.create().sign("perform", perform(bench).message)
     assert put(client, stranger).status_code == 401  # at once, though the queue is full

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from typer.testing import CliRunner
 
@@ -196,15 +194,13 @@ def test_a_misfit_individual_stops_with_one_line_and_the_referee_learns_why(tmp_
             agent.close()
 
             def misfit() -> None:
-                began = time.monotonic()
                 ended = CliRunner().invoke(app, ["answer", str(record), "--referee", address, *state])
-                said.append((ended.exit_code, ended.stderr, time.monotonic() - began))
+                said.append((ended.exit_code, ended.stderr))
 
             bench.meanwhile(misfit)
             result = bench.run()
-    ((code, stderr, seconds),) = said
+    ((code, stderr),) = said
     assert code == 1
     assert stderr.count("\n") == 1
     assert "needs 8 features, the record has 2" in stderr
-    assert seconds < 60
     assert result["lost"]["declined"] == {"policy": 1}

@@ -44,7 +44,7 @@ def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
             token = {"Authorization": f"Bearer {TOKEN}"}
             with served(referee_app(referee, Runner(referee))) as address:
                 url = f"{address}/v1/report-batches"
-                outcomes.append(httpx.post(url, json=batch, headers=token, trust_env=False).json())
+                outcomes.append(httpx.post(url, json=batch, headers=token, trust_env=False, timeout=60).json())
 
         bench.meanwhile(hand_in)
         result = bench.run()

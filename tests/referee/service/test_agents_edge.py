@@ -27,7 +27,7 @@ def test_the_edge_and_the_app_answer_alike(tmp_path, short):
         app = referee_app(bench.referee, Runner(bench.referee))
         if not short:
             app.edge.short.clear()
-        with served(app) as address, httpx.Client(base_url=address, trust_env=False) as client:
+        with served(app) as address, httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
             told = client.post("/v1/enrolments", content=enrolment, headers={"Authorization": f"Bearer {TOKEN}"})
             assert told.status_code == 200
             assert told.json()["message"]["participant"] == somebody.public
@@ -44,7 +44,7 @@ def test_of_very_many_only_hosts_are_held(tmp_path, monkeypatch):
     individuals, host = [Identity.create() for _ in range(4)], Identity.create()
     with Bench(tmp_path) as bench:
         app = referee_app(bench.referee, Runner(bench.referee))
-        with served(app) as address, httpx.Client(base_url=address, trust_env=False) as client:
+        with served(app) as address, httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
 
             def pause(who: Identity) -> float:
                 poll = seal(who, messages.Poll(participant=who.public)).raw()

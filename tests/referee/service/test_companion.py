@@ -44,14 +44,14 @@ def test_the_page_shows_the_referee_and_ends_with_it(tmp_path, end):
     process = serving(tmp_path / "referee", port)
     try:
         link = address(process)
-        with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+        with httpx.Client(trust_env=False, timeout=60, follow_redirects=True) as browser:
             page = browser.get(link).text
             assert "has no runs yet" in page
             assert TOKENS["TANDEM_OPERATOR_TOKEN"] not in page
-            assert httpx.get(link.partition("?")[0], trust_env=False).status_code == 403
+            assert httpx.get(link.partition("?")[0], trust_env=False, timeout=60).status_code == 403
             process.send_signal(end)
-            process.wait(20)
-            until = time.monotonic() + 20
+            process.wait(120)
+            until = time.monotonic() + 120
             while True:
                 try:
                     browser.get(link)

@@ -74,7 +74,7 @@ def test_it_is_refused_before_it_is_read(addresses, name):
         except ConnectionError:
             pass
     assert sent < min(READ, length) or length < READ
-    assert httpx.get(addresses[party] + "/v1/health", trust_env=False, timeout=5).status_code == 200
+    assert httpx.get(addresses[party] + "/v1/health", trust_env=False, timeout=60).status_code == 200
 
 
 @pytest.mark.parametrize("name", sorted(ATTACKS))
@@ -83,7 +83,7 @@ def test_it_is_told_why(addresses, name):
     method = "POST" if "batches" in path else "PUT"
     headers = dict([further.strip().split(": ")]) if further else {}
     body = begin + bytes((1 << 20) - len(begin))
-    reply = httpx.request(method, addresses[party] + path, content=body, headers=headers, trust_env=False)
+    reply = httpx.request(method, addresses[party] + path, content=body, headers=headers, trust_env=False, timeout=60)
     assert 400 <= reply.status_code < 500
     assert reply.headers["content-type"] == "application/problem+json"
 
@@ -100,7 +100,9 @@ def test_a_body_longer_than_its_header_says_is_not_read(tmp_path):
             with served(referee_app(bench.referee, Runner(bench.referee))) as address:
                 path = f"{address}/v1/packed-reports/{ID}"
                 for extra in (0, 1, 1 << 20):
-                    seen.append(httpx.put(path, content=said + bytes(150 + extra), trust_env=False).json()["type"])
+                    seen.append(
+                        httpx.put(path, content=said + bytes(150 + extra), trust_env=False, timeout=60).json()["type"]
+                    )
 
         bench.meanwhile(attack)
         assert bench.run()["agents"]["answered"] == 600
@@ -117,7 +119,7 @@ def test_the_referee_announces_what_it_sends(tmp_path):
         signed = bench.referee.configuration("run")
         body = signed.model_dump_json().encode()
         assert len(body) > 5000
-        plain = httpx.put(f"{address}/v1/runs/run", content=body, trust_env=False)
+        plain = httpx.put(f"{address}/v1/runs/run", content=body, trust_env=False, timeout=60)
         assert (plain.status_code, json.loads(plain.content)["type"]) == (413, "urn:tandem:problem:too-large")
         client = CuratorClient(address, patience=10)
         client.identity = bench.referee.identity

@@ -20,7 +20,10 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 def test_a_witness_is_asked_from_a_place_that_no_list_has(after, tmp_path):
     referee = Identity.create()
     said = Checkpoint(run="run", configuration="0" * 64, entries=1, hash="0" * 64, root="0" * 64, time=1)
-    with served(witness_app(tmp_path, TOKEN)) as address, httpx.Client(base_url=address, trust_env=False) as client:
+    with (
+        served(witness_app(tmp_path, TOKEN)) as address,
+        httpx.Client(base_url=address, trust_env=False, timeout=60) as client,
+    ):
         place, raw = f"/v1/runs/{referee.public}/run", seal(referee, said).raw()
         assert client.put(place, content=raw, headers=HEADERS).status_code == 200
         answer = client.get(place, params={"after": after})
@@ -34,7 +37,7 @@ def client(tmp_path_factory):
         bench.run()
         with (
             served(referee_app(bench.referee, Runner(bench.referee))) as address,
-            httpx.Client(base_url=address, headers=HEADERS, trust_env=False) as found,
+            httpx.Client(base_url=address, headers=HEADERS, trust_env=False, timeout=60) as found,
         ):
             yield found
 

@@ -47,7 +47,7 @@ def test_a_run_that_waits_for_agents_blocks_no_other(tmp_path):
             assert first["waits_for"].startswith("agents: 100,000 wanted, ")
             assert (second["run"], second["waits_for"]) == ("modest", "")
             state = httpx.get(
-                f"{address}/v1/runs/greedy", headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False
+                f"{address}/v1/runs/greedy", headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False, timeout=60
             ).json()
             assert "100,000 wanted" in state["progress"][0]["text"]
             assert operator.cancel("greedy")["status"] == "cancelled"
@@ -108,7 +108,7 @@ def test_all_of_this_is_the_operators(bench):
             ("GET", "/v1/runs/run/transcript"),
             ("PUT", "/v1/runs/run/cancellation"),
         ):
-            assert httpx.request(method, address + path, trust_env=False).status_code == 401
+            assert httpx.request(method, address + path, trust_env=False, timeout=60).status_code == 401
         with operating(address, "another") as stranger, pytest.raises(Unauthorized):
             stranger.runs()
 
@@ -181,6 +181,6 @@ def test_caps_are_held_and_printed(tmp_path, monkeypatch):
 def test_counters_are_for_the_operator_alone(tmp_path):
     with Bench(tmp_path / "state") as bench, running(bench) as address:
         asked = f"{address}/v1/metrics"
-        assert httpx.get(asked, trust_env=False).status_code == 401
-        told = httpx.get(asked, headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False)
+        assert httpx.get(asked, trust_env=False, timeout=60).status_code == 401
+        told = httpx.get(asked, headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False, timeout=60)
     assert f"tandem_agents_enrolled {bench.chosen.agents.count}\n" in told.text

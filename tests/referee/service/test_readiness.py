@@ -27,7 +27,7 @@ def _looks_each_time(monkeypatch):
 
 @contextmanager
 def asking(app) -> Iterator[httpx.Client]:
-    with served(app) as address, httpx.Client(base_url=address, trust_env=False, timeout=30) as client:
+    with served(app) as address, httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
         yield client
 
 

@@ -50,7 +50,7 @@ def serving(make: Any, port: int = 0) -> Iterator[int]:
         yield port
     finally:
         running.should_exit = True
-        thread.join(20)
+        thread.join(120)
         listener.close()
 
 
@@ -64,6 +64,7 @@ class Tab:
     def __init__(self, browser: Any, port: int, **options: Any) -> None:
         self.address = f"http://127.0.0.1:{port}"
         self.context = browser.new_context(**options)
+        self.context.set_default_timeout(120_000)  # how long anything takes says how busy the machine is
         self.page = self.context.new_page()
         self.wrong: list[str] = []
         self.page.on("console", lambda said: self._note(said.type in ("error", "warning"), said.text))

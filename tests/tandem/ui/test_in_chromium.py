@@ -236,7 +236,7 @@ class Paced:
 
     def go_once(self) -> None:
         """Let the agents take one step, and wait until the referee has worked it in and waits again."""
-        done, end = self._steps_done, time.monotonic() + 30
+        done, end = self._steps_done, time.monotonic() + 120
         self.go(1)
         while self._steps_done == done and time.monotonic() < end:
             time.sleep(0.01)

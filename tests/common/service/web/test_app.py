@@ -66,7 +66,9 @@ NONSENSE = {
 @pytest.mark.parametrize("name", thinned(sorted(NONSENSE), 5))
 @pytest.mark.parametrize(("party", "method", "path"), TARGETS)
 def test_nonsense_is_a_problem_document_and_no_fault(addresses, party, method, path, name):
-    reply = httpx.request(method, addresses[party] + path, content=NONSENSE[name], headers=AUTHORIZED, trust_env=False)
+    reply = httpx.request(
+        method, addresses[party] + path, content=NONSENSE[name], headers=AUTHORIZED, trust_env=False, timeout=60
+    )
     assert 400 <= reply.status_code < 500
     assert reply.headers["content-type"] == "application/problem+json"
     error = from_document(reply.json())
@@ -107,7 +109,9 @@ def test_well_signed_nonsense_is_refused_too(addresses, path, message):
     method, kind = KINDS[path]
     signed = Identity.create().sign(kind, message)
     content = signed.model_dump_json().encode() + (b"\n\x00" if kind == "packed-report" else b"")
-    reply = httpx.request(method, addresses["referee"] + path, content=content, headers=AUTHORIZED, trust_env=False)
+    reply = httpx.request(
+        method, addresses["referee"] + path, content=content, headers=AUTHORIZED, trust_env=False, timeout=60
+    )
     assert 400 <= reply.status_code < 500
 
 
@@ -119,7 +123,7 @@ def test_deep_messages_that_are_well_signed_are_refused(addresses):
         signed = Identity.create().sign(kind, {"run": "run", "operation_id": "0", "operation": {}, "x": 1})
         wire = json.loads(signed.model_dump_json())
         wire["message"]["x"] = nested
-        reply = httpx.put(addresses["curator"] + path, content=json.dumps(wire), trust_env=False)
+        reply = httpx.put(addresses["curator"] + path, content=json.dumps(wire), trust_env=False, timeout=60)
         assert reply.status_code == 422
         assert "levels deep" in reply.json()["detail"]
 
@@ -136,7 +140,7 @@ def test_deep_messages_that_are_well_signed_are_refused(addresses):
     ],
 )
 def test_places_that_do_not_exist(addresses, party, method, path, status):
-    reply = httpx.request(method, addresses[party] + path, trust_env=False)
+    reply = httpx.request(method, addresses[party] + path, trust_env=False, timeout=60)
     assert reply.status_code in ((status,) if party == "referee" else (status, 404, 405))
 
 
@@ -174,7 +178,7 @@ def test_a_bug_is_said_to_be_one_and_shows_nothing(caplog):
         raise RuntimeError("the record of somebody")
 
     with served(app) as address:
-        reply = httpx.get(address + "/bug", trust_env=False)
+        reply = httpx.get(address + "/bug", trust_env=False, timeout=60)
     assert reply.status_code == 500
     assert "record" not in reply.text
     assert reply.json()["detail"].startswith("this is a fault")
@@ -189,7 +193,9 @@ def test_what_needs_a_token_needs_the_right_one(addresses, method, path):
     )
     for said in (None, "Bearer wrong", "Basic eDp5", f"bearer {TOKEN}x", f"Bearer {TOKEN.upper()}", TOKEN):
         headers = {"Content-Type": "application/json", **({"Authorization": said} if said else {})}
-        reply = httpx.request(method, addresses["referee"] + path, content=body, headers=headers, trust_env=False)
+        reply = httpx.request(
+            method, addresses["referee"] + path, content=body, headers=headers, trust_env=False, timeout=60
+        )
         assert reply.status_code == 401, said
 
 

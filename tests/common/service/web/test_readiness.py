@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import httpx
 import pytest
@@ -52,13 +51,13 @@ def test_a_check_that_hangs_counts_as_failed_for_whoever_asks_meanwhile():
 
     def hangs() -> str | None:
         began.set()
-        end.wait(30)
+        end.wait(60)
         return None
 
     ready = Readiness({"one": hangs}, clock)
     first = threading.Thread(target=ready.look)
     first.start()
-    assert began.wait(30)
+    assert began.wait(60)
     clock.now += PATIENCE + 0.1
     assert ready.known() == {"checks": "have not ended for 3 seconds"}
     end.set()
@@ -76,16 +75,15 @@ def test_a_full_disk_and_a_missing_one_are_said(tmp_path, monkeypatch):
     assert disk(tmp_path) == "less than 64 MiB are free"
 
 
-def test_alive_without_being_ready_and_under_a_millisecond():
+def test_alive_without_being_ready_and_without_looking_again():
     app = create_app("a", "b", checks={"one": lambda: "is gone"})
-    with served(app) as address, httpx.Client(base_url=address, trust_env=False) as client:
+    with served(app) as address, httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
         alive, reply = client.get("/v1/health"), client.get("/v1/ready")
     assert (alive.status_code, alive.json()) == (200, {"status": "alive"})
     assert (reply.status_code, reply.headers["content-type"]) == (503, "application/problem+json")
     assert reply.json()["not_ready"] == "one"
-    ready = Readiness({"one": lambda: None})
+    looks: list[None] = []
+    ready = Readiness({"one": lambda: looks.append(None)})
     ready.look()
-    began = time.perf_counter()
-    for _ in range(100):
-        ready.known()
-    assert (time.perf_counter() - began) / 100 < 1e-3
+    assert [ready.known() for _ in range(100)] == [{}] * 100
+    assert len(looks) == 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
@@ -69,8 +71,18 @@ def address():
 
 
 @pytest.fixture(autouse=True)
-def _fresh():
+def _fresh(monkeypatch):
     STARTED.clear()
+    monkeypatch.setattr(shortway, "PROMPT", 600.0)
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for what the server does in its thread."""
+    for _ in range(6000):
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("it did not come")
 
 
 def put(path: str, body: bytes = b"", *headers: bytes, version: bytes = b"1.1") -> bytes:
@@ -79,14 +91,15 @@ def put(path: str, body: bytes = b"", *headers: bytes, version: bytes = b"1.1") 
 
 
 def answers(
-    address: str, *parts: bytes, count: int = 1, pause: float = 0.05
+    address: str, *parts: bytes, count: int = 1, pause: Callable[[], object] = lambda: time.sleep(0.05)
 ) -> list[tuple[bytes, dict[bytes, bytes], bytes]]:
     """Send parts one after the other; return status line, headers and body of each answer."""
     where = urlsplit(address)
     found: list[tuple[bytes, dict[bytes, bytes], bytes]] = []
-    with closing(socket.create_connection((where.hostname, where.port), timeout=20)) as connection:
+    with closing(socket.create_connection((where.hostname, where.port), timeout=60)) as connection:
         for i, part in enumerate(parts):
-            time.sleep(pause if i else 0)
+            if i:
+                pause()
             connection.sendall(part)
         raw = b""
         while len(found) < count:
@@ -161,7 +174,8 @@ def test_a_body_may_follow_its_head(address):
 def test_a_body_that_follows_late_goes_the_usual_way(address, monkeypatch):
     monkeypatch.setattr(shortway, "PROMPT", 0.01)
     whole = put("/echo/a", b"body")
-    assert answers(address, whole[:-4], whole[-4:-2], whole[-2:], pause=0.2)[0][2] == b"a  body"
+    late = partial(until, lambda: STARTED)
+    assert answers(address, whole[:-4], whole[-4:-2], whole[-2:], pause=late)[0][2] == b"a  body"
     assert len(STARTED) == 1
 
 
@@ -170,14 +184,14 @@ def test_many_requests_on_one_connection_are_answered_in_their_order(address, to
     paths = [f"/echo/{i}" if i % 3 else f"/echo/{i}?" for i in range(MAX_PIPELINED)]
     sent = [put(path, b"x") for path in paths]
     parts = [b"".join(sent)] if together else sent
-    found = answers(address, *parts, count=len(sent), pause=0.0)
+    found = answers(address, *parts, count=len(sent), pause=lambda: None)
     assert [body for _, _, body in found] == [b"%d  x" % i for i in range(len(sent))]
 
 
 def test_who_leaves_in_the_middle_disturbs_nobody(address):
     where = urlsplit(address)
     for part in (put("/echo/a", b"body")[:-2], put("/nothing/a", b"body"), b"PUT /echo/a HT"):
-        with closing(socket.create_connection((where.hostname, where.port), timeout=20)) as connection:
+        with closing(socket.create_connection((where.hostname, where.port), timeout=60)) as connection:
             connection.sendall(part)
     assert answers(address, put("/echo/a", b"b"))[0][2] == b"a  b"
 
@@ -185,9 +199,10 @@ def test_who_leaves_in_the_middle_disturbs_nobody(address):
 def test_who_reads_no_answer_is_not_answered_on_and_on(address):
     where = urlsplit(address)
     LARGE.clear()
-    with closing(socket.create_connection((where.hostname, where.port), timeout=20)) as connection:
+    with closing(socket.create_connection((where.hostname, where.port), timeout=60)) as connection:
         for _ in range(8):
             connection.sendall(put("/large/a", b"x"))
+            until(lambda: LARGE)
             time.sleep(0.05)  # so that none is pipelined behind the one before
         assert 1 <= len(LARGE) <= 2
         read = 0

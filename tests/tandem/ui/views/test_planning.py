@@ -99,12 +99,12 @@ def test_of_what_waits_only_the_newest_is_worked_out():
     def work(wanted: Wanted) -> Planned:
         seen.append(wanted.scenario)
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return Planned("good", wanted.scenario)
 
     planner = Planner(work)
     assert planner.look(Wanted("first", ()), 0.0) is None
-    assert begun.wait(20)
+    assert begun.wait(60)
     for name in ("second", "third", "fourth"):
         assert planner.look(Wanted(name, ()), 0.0) is None
     go_on.set()
