@@ -93,6 +93,7 @@ about people of another year.
   little too good.
 * One model is learned by the `discriminant` ([learners](learners.md)): by `curator-alone`, `portfolio` and
   `private-optimum` alike. Where the sample is reweighed (`str`, `portfolio-raking`) it is gradient steps.
+  `referee init` and `TransferClassifier` take `sgd` where no learner is named: about that this page says nothing.
 * `private-optimum` is what the same learner and the same budget could do, were the volunteers people of T. Where T
   has fewer agents than there are volunteers, as many are drawn from them *with replacement*: the noise is that of n
   people, what can be known about T is that of N people. So the optimum is then a little too bad and the share that
@@ -139,9 +140,10 @@ def _expect(rows: list[Row]) -> str:
     ]
     lines += ["\nWhich candidate won, over all shifts and splits: " + _chosen(rows) + ".\n"]
     lines += [
-        "A stated gap is what the judges can vouch for, whatever the data are: it depends on N and epsilon. With few "
-        "agents the gap is wide, and the answer may still be good; nobody can know. `referee plan` states it before "
-        "any budget is spent.\n"
+        "A stated gap bounds by how much the answer's loss exceeds that of the best candidate of the same run, with "
+        "probability 1 - beta over which agents judge and over their noise, whatever the data are: it depends on N and "
+        "epsilon. It says nothing about what was no candidate. With few agents the gap is wide, and the answer may "
+        "still be good: their answers cannot show it. `referee plan` states it before any budget is spent.\n"
     ]
     return "\n".join(line for line in lines if line)
 
@@ -170,7 +172,7 @@ def _chosen(rows: list[Row]) -> str:
     return ", ".join(f"{name} {count} times" for name, count in ordered)
 
 
-_RELATIONS: dict[Relation, str] = {"better": "better", "equal": "equal within its gap", "worse": "worse"}
+_RELATIONS: dict[Relation, str] = {"better": "better", "open": "not told apart", "worse": "worse"}
 
 
 def _demands(rows: list[Row], method: str) -> str:
@@ -180,13 +182,17 @@ def _demands(rows: list[Row], method: str) -> str:
     far = [one for one in found if one.closed is not None]
     near = sum(one.closed is not None and one.closed >= CLOSED for one in far)
     wide = sum(one.gap > one.best_loss for one in found)
+    within = sum(-one.gained <= one.gap for one in found)
     counts = {relation: sum(one.relation == relation for one in found) for relation in _RELATIONS}
     lines = [
         f"## `{method}` beside two demands, epsilon = {DEMANDED:g}\n",
         f"*Not worse than one side alone, or the constant.* Of {len(found)} shifts it is better in {counts['better']}, "
-        f"equal within its stated gap in {counts['equal']}, and worse in {counts['worse']}. In {wide} of these shifts "
-        "the stated gap is wider than the loss of the best without it: there the agents are too few to vouch for "
-        "anything, and say so. An answer is called better only where the interval of what it gained is above 0.\n",
+        f"worse in {counts['worse']}, and these splits do not tell in {counts['open']}. One rule decides all three: an "
+        "answer is called better where the 95% interval of what it gained, split by split, is above 0, and worse where "
+        "it is below 0. Each interval is about one shift: of a dozen, some may miss by chance. The best without it is "
+        "chosen afterwards, on the same splits, which favours it. The mean loss exceeds that of the best without it by "
+        f"no more than the mean stated gap in {within} of {len(found)}. In {wide} the stated gap is wider than the loss "
+        "of the best without it: there the agents are too few to guarantee anything, and the run says so.\n",
         f"*At least {CLOSED:.0%} of the way from the private source model to the private optimum, in half of the "
         f"shifts where that way is longer than {_points(DISTANCE)} points.* It is longer in {len(far)}, and in {near} "
         "of these so much is closed.\n",
@@ -266,7 +272,7 @@ def _sentence(one: Verdict, row: Row) -> str:
     closed = "" if one.closed is None else f" It closes {one.closed:.0%} of the way to the private optimum."
     return (
         f"* `{one.method}` at epsilon = {DEMANDED:g}: {_points(one.loss)}% beside "
-        f"{_points(one.best_loss)}% of `{one.best}`, so {_RELATIONS[one.relation]} "
+        f"{_points(one.best_loss)}% of `{one.best}`: {_RELATIONS[one.relation]} "
         f"(stated gap {_points(one.gap)} points).{closed} Winners: {won}."
     )
 

@@ -15,7 +15,7 @@ DISTANCE = 0.02
 CLOSED = 0.7
 """The part of it that a hybrid answer is to close."""
 
-Relation = Literal["better", "equal", "worse"]
+Relation = Literal["better", "open", "worse"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Verdict:
     shift, method, loss, gap
         Whose verdict it is, its mean loss and its mean stated gap.
     best, best_loss
-        Whichever of curator alone, agents alone and the constant has the least mean loss.
+        Whichever of curator alone, agents alone and the constant has the least mean loss on these very splits: chosen
+        afterwards, so the hybrid is compared with the luckiest of them.
     gained, low, high
         By how much the hybrid's loss is below that, with the 95% interval of the difference on the same splits
         (None with a single split).
@@ -49,13 +50,15 @@ class Verdict:
 
     @property
     def relation(self) -> Relation:
-        """Better than the best that there is without a hybrid, equal up to the stated gap, or worse.
+        """Better than the best that there is without a hybrid, worse, or open: one rule for both directions.
 
-        Better only where the interval of what is gained is above 0: a mean that is better by chance is called equal.
+        Better only where the interval of what is gained is above 0, worse only where it is below; where it holds 0, or
+        there is none, these splits do not tell. The gap that the run states is about something else: what its judges
+        can guarantee on one split, however good the answer is.
         """
-        if self.low is not None and self.low > 0.0:
-            return "better"
-        return "equal" if -self.gained <= self.gap else "worse"
+        if self.low is None or self.high is None:
+            return "open"
+        return "better" if self.low > 0.0 else "worse" if self.high < 0.0 else "open"
 
     @property
     def closed(self) -> float | None:
