@@ -191,8 +191,8 @@ def _demands(rows: list[Row], method: str) -> str:
         "answer is called better where the 95% interval of what it gained, split by split, is above 0, and worse where "
         "it is below 0. Each interval is about one shift: of a dozen, some may miss by chance. The best without it is "
         "chosen afterwards, on the same splits, which favours it. The mean loss exceeds that of the best without it by "
-        f"no more than the mean stated gap in {within} of {len(found)}. In {wide} the stated gap is wider than the loss "
-        "of the best without it: there the agents are too few to guarantee anything, and the run says so.\n",
+        f"no more than the mean stated gap in {within} of {len(found)}. In {wide} the stated gap is wider than the "
+        "loss of the best without it: there the agents are too few to guarantee anything, and the run says so.\n",
         f"*At least {CLOSED:.0%} of the way from the private source model to the private optimum, in half of the "
         f"shifts where that way is longer than {_points(DISTANCE)} points.* It is longer in {len(far)}, and in {near} "
         "of these so much is closed.\n",
