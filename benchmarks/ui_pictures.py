@@ -23,7 +23,7 @@ from typing import Any
 import curator
 import local_agent
 import referee
-from common.lifetime.account import Counting
+from common.lifetime.charging import Charging
 from common.scenario import loading
 from common.service.page.guard import Rules
 from common.service.web.app import Service, listen, server
@@ -133,9 +133,9 @@ def take_all(browser: Any, output: Path, seed: int) -> list[str]:
             yield lambda text, numbers: second.set() if numbers.get("round", 0) >= 2 else None
 
         def run() -> None:
-            asked, alone = loading.load("ball", ALONE), Counting(None, True)
+            asked, alone = loading.load("ball", ALONE), Charging(None, True)
             place = folder / "runs" / "ball"
-            carry_out(asked, address, seed=seed, output=place, token=token, watching=watching, counting=alone)
+            carry_out(asked, address, seed=seed, output=place, token=token, watching=watching, charging=alone)
 
         running = threading.Thread(target=run)
         running.start()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa, TlsCert, TlsClientCa, TlsKey, serving
 from curator import cli_contributions as contributions
@@ -53,13 +54,9 @@ def serve_command(
         typer.Option(help="Public key of the one referee to obey (default: the first to open a run)."),
     ] = None,
     witness: Witnesses = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="Directory of the ledger of people over all runs (default: in this user's state directory)."),
-    ] = None,
-    ephemeral: Annotated[
-        bool, typer.Option("--ephemeral", help="Charge nobody: for experiments on public records only.")
-    ] = False,
+    ledger: Ledger = None,
+    ledger_witness: LedgerWitness = None,
+    ephemeral: Ephemeral = False,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
@@ -69,7 +66,7 @@ def serve_command(
 
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001
     """
-    from common.lifetime.account import Counting
+    from common.lifetime.charging import Charging
     from common.planning.plan import resolve
     from common.scenario import loading
     from common.service.web.app import listen, metrics_token, serve
@@ -92,7 +89,7 @@ def serve_command(
                 referee_key,
                 lambda text: typer.echo(text, err=True),
                 witnesses=_witnesses(witness),
-                counting=Counting(ledger, ephemeral),
+                charging=Charging(ledger, ephemeral, tuple(ledger_witness or ())),
             )
         ) as curator,
         ExitStack() as opened,

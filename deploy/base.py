@@ -6,8 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from common.core import canonical
+from common.lifetime.charging import Charging
+from common.lifetime.ledger import PeopleLedger
 from common.scenario.resolved import ResolvedScenario
+from common.wire.messages import Configuration
 from common.wire.receipts import Kept
+from common.wire.transcript import Entry
 
 OnProgress = Callable[[str, dict[str, float]], None]
 """Called with progress: a text and numbers."""
@@ -18,7 +23,8 @@ class Finished:
     """A run that has ended: the result document, the transcript, who was enrolled, and the reports by question.
 
     ``checkpoints`` are those of the transcript, with the words of its witnesses; ``vouchers`` what participants have
-    shown of issuers, empty where nobody has.
+    shown of issuers, empty where nobody has. ``all_runs`` is what the people on each side have spent over all runs, as
+    the ledger of people knows it, None where nobody is charged from here.
     """
 
     result: dict[str, Any]
@@ -27,6 +33,7 @@ class Finished:
     reports: tuple[tuple[int, bytes], ...]
     checkpoints: tuple[Kept, ...] = ()
     vouchers: bytes = b""
+    all_runs: dict[str, Any] | None = None
 
 
 class Deployment(Protocol):
@@ -39,3 +46,19 @@ class Deployment(Protocol):
     def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Carry a run to its end; the same name again takes it up where it was."""
         ...
+
+
+def spent_over_all_runs(transcript: str, scenario: ResolvedScenario, charging: Charging) -> dict[str, Any] | None:
+    """Return what the people on each side of a run have spent over all runs by now; None where nobody is charged.
+
+    The curator's signed word on it (``privacy.all_runs``) is as the ledger of people was when the run began, before the
+    agents' people were charged.
+    """
+    if scenario.people == "simulated" or charging.ephemeral:
+        return None
+    first = Entry.parse(canonical.decode(transcript.partition("\n")[0].encode("utf-8")))
+    spent = PeopleLedger(charging.folder, charging.witnesses).spent(
+        Configuration.parse(first.body["configuration"]).fingerprint()
+    )
+    sides = {"source": "curator", "target": "agent"}
+    return {sides[side]: total.wire() for side, total in spent.items()}

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import Floats
-from common.lifetime.account import Counting
+from common.lifetime.charging import USERS_OWN, Charging
 from common.numerics.randomness import RandomSource, subseed
 from common.numerics.special import expit
 from common.people.spec import open_records
@@ -29,7 +29,6 @@ from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.records import Records
 from curator.learners.adaptation.libraries import one_thread
 from curator.numerics.equations import Equations
-from curator.service.startup import USERS_OWN
 from deploy.attempts import Attempts, NoAnswer
 from deploy.base import OnProgress
 from deploy.embedded import Embedded
@@ -42,7 +41,7 @@ class _Place(NamedTuple):
     """Where a baseline works, and where it is charged."""
 
     folder: Path
-    counting: Counting
+    charging: Charging
 
 
 _OPTIMUM_PEOPLE = 200_000
@@ -59,7 +58,7 @@ def run_baselines(
     folder: Path,
     attempts: Attempts,
     on_progress: OnProgress,
-    counting: Counting = USERS_OWN,
+    charging: Charging = USERS_OWN,
 ) -> dict[str, dict[str, float | str]]:
     """Run the baselines that a scenario names.
 
@@ -78,7 +77,7 @@ def run_baselines(
         Keeps the reason for each baseline that cannot run or comes to nothing; those are left out.
     on_progress
         Called for each baseline as it begins.
-    counting
+    charging
         Where they are charged to the people whose records they use.
     """
     ways: dict[str, Callable[[Scenario, dict[str, Any], int, _Place], Finding]] = {
@@ -92,7 +91,7 @@ def run_baselines(
         on_progress(f"baseline {name}", {})
         own = subseed(seed or 0, f"baseline {name}") % (1 << 31)
         finding = attempts.attempt(
-            name, f"baseline {name}", partial(ways[name], asked, result, own, _Place(folder, counting))
+            name, f"baseline {name}", partial(ways[name], asked, result, own, _Place(folder, charging))
         )
         if finding is not None:
             found[name] = {"loss_on_target": finding[0], "note": finding[1]}
@@ -192,7 +191,7 @@ def _parity(records: Records) -> Parity:
 def _loss_of(scenario: ResolvedScenario, seed: int, place: _Place) -> float:
     with tempfile.TemporaryDirectory(prefix="baseline-", dir=place.folder) as state:
         seed_or_none = seed if scenario.people == "simulated" else None
-        finished = Embedded(Path(state), place.counting).run(
+        finished = Embedded(Path(state), place.charging).run(
             scenario, seed_or_none, "baseline", lambda text, numbers: None
         )
     answer = finished.result["answer"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from common.core.errors import PeerUnavailable
-from common.lifetime.account import Counting
+from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.resolved import ResolvedScenario
-from curator.service.startup import USERS_OWN, check_room, open_curator
-from deploy.base import Finished, OnProgress
+from curator.service.startup import check_room, open_curator
+from deploy.base import Finished, OnProgress, spent_over_all_runs
 from local_agent.host import Host
 from local_agent.hosted.setup import open_population
 from referee.service.referee import Referee
@@ -26,13 +27,13 @@ class Embedded:
     ----------
     state
         Directory for the parties' states, one below it for each.
-    counting
-        Where runs are charged to the curator's people.
+    charging
+        Where runs are charged to the people of both sides.
     """
 
-    def __init__(self, state: Path, counting: Counting = USERS_OWN) -> None:
+    def __init__(self, state: Path, charging: Charging = USERS_OWN) -> None:
         self._state = state
-        self._counting = counting
+        self._charging = replace(charging, both=True)
 
     def check(self, scenario: ResolvedScenario) -> None:
         """Refuse a sample that does not fit into this machine."""
@@ -47,7 +48,7 @@ class Embedded:
                 seed,
                 None,
                 lambda text: on_progress(text, {}),
-                counting=self._counting,
+                charging=self._charging,
             )
             opened.callback(curator.close)
             hosts: list[Host] = []
@@ -55,7 +56,7 @@ class Embedded:
             opened.callback(referee.close)
             referee.allow("enrolment", _TOKEN)
             key = referee.identity.public
-            population = open_population(scenario, self._state / "agents", seed, key, None)
+            population = open_population(scenario, self._state / "agents", seed, key, None, charging=self._charging)
             opened.callback(population.close)
             hosts.append(Host(population, referee, key))
             hosts[0].enrol(_TOKEN)
@@ -64,7 +65,8 @@ class Embedded:
             reports = tuple((q.question, pack_reports(referee.store.reports(q))) for q in referee.store.questions(run))
             transcript = "".join(line + "\n" for line in referee.store.entries(run))
             kept, vouchers = tuple(referee.kept(run)), b"".join(referee.vouchers(run))
-            return Finished(result, transcript, referee.participants(run), reports, kept, vouchers)
+            spent = spent_over_all_runs(transcript, scenario, self._charging)
+            return Finished(result, transcript, referee.participants(run), reports, kept, vouchers, spent)
 
 
 def _work(hosts: list[Host]) -> None:

@@ -6,11 +6,10 @@ import resource
 from pathlib import Path
 from typing import Any
 
-from common.lifetime.account import Counting
+from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.hypotheses.base import parse_hypothesis
-from curator.service.startup import USERS_OWN
 from deploy.attempts import Attempts
 from deploy.base import OnProgress
 from deploy.baselines import run_baselines
@@ -55,7 +54,7 @@ def complete(
     seed: int | None,
     folder: Path,
     on_progress: OnProgress,
-    counting: Counting = USERS_OWN,
+    charging: Charging = USERS_OWN,
 ) -> dict[str, Any]:
     """Return the result with truth, peak memory and the run folder's path.
 
@@ -68,7 +67,7 @@ def complete(
         The scenario as it was asked for, before planning. Where its people are not at hand, truth is null.
     folder
         The run's folder, in which baselines work.
-    counting
+    charging
         Where baselines are charged to the people whose records they use.
     """
     truth: dict[str, Any] | None = None
@@ -76,7 +75,7 @@ def complete(
         if asked.problem is not None and asked.target.distribution is not None:
             truth = _of_a_problem(result, asked, on_progress)
         elif asked.problem is None and can_judge(asked):
-            truth = _of_a_hypothesis(result, asked, seed, folder, on_progress, counting)
+            truth = _of_a_hypothesis(result, asked, seed, folder, on_progress, charging)
     used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {**result, "truth": truth, "peak_memory_bytes": 1024 * used, "run": str(folder)}
 
@@ -95,12 +94,12 @@ def _of_a_hypothesis(
     seed: int | None,
     folder: Path,
     on_progress: OnProgress,
-    counting: Counting,
+    charging: Charging,
 ) -> dict[str, Any]:
     attempts = Attempts(on_progress)
     truth = attempts.attempt("loss_on_target", "the true loss", lambda: _losses(result, asked, seed or 0)) or {}
     if asked.baselines:
-        truth["baselines"] = run_baselines(asked, result, seed, folder, attempts, on_progress, counting)
+        truth["baselines"] = run_baselines(asked, result, seed, folder, attempts, on_progress, charging)
         if "loss_on_target" in truth:
             truth["reading"] = reading(asked, result, truth["loss_on_target"], truth["baselines"])
     return {**truth, **_left_out(attempts)}

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -17,14 +18,15 @@ import curator
 import local_agent
 import referee
 from common.core.errors import PeerUnavailable
-from common.lifetime.account import Counting
+from common.lifetime.account import Account
+from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.resolved import ResolvedScenario
 from common.service.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.service.tls import OF_SERVICES
 from common.service.web.app import listen
 from common.wire.state import write_durably
-from curator.service.startup import USERS_OWN, check_room
-from deploy.base import Finished, OnProgress
+from curator.service.startup import check_room
+from deploy.base import Finished, OnProgress, spent_over_all_runs
 from deploy.remote import Remote
 
 START = 300.0
@@ -183,8 +185,8 @@ class Processes:
         How many processes share the population (simulated people only).
     started
         Called with the parties once they run.
-    counting
-        Where runs are charged to the curator's people.
+    charging
+        Where runs are charged to the people of both sides.
     """
 
     def __init__(
@@ -193,12 +195,12 @@ class Processes:
         *,
         hosts: int = 1,
         started: Callable[[dict[str, Party]], None] = lambda parties: None,
-        counting: Counting = USERS_OWN,
+        charging: Charging = USERS_OWN,
     ) -> None:
         self._state = state
         self._hosts = hosts
         self._started = started
-        self._counting = counting
+        self._charging = replace(charging, both=True)
 
     def check(self, scenario: ResolvedScenario) -> None:
         """Refuse a sample that does not fit into this machine."""
@@ -206,6 +208,11 @@ class Processes:
 
     def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Start the parties, carry the run to its end, stop them."""
+        if self._charging.charges(scenario, "source") and not self._state.exists():
+            # A run that goes on was checked when it began.
+            account = Account(self._charging, scenario, "source")
+            account.identify()
+            account.check("")
         self._state.mkdir(parents=True, exist_ok=True)
         chosen = self._state / "scenario.yaml"
         write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())
@@ -223,9 +230,10 @@ class Processes:
         try:
             ports = [str(free_port()) for _ in range(2)]
             common = ["--state", str(self._state / "curator"), "--port", ports[0]]
-            charging = ["--ephemeral"] if self._counting.ephemeral else []
-            if self._counting.folder is not None:
-                charging += ["--ledger", str(self._counting.folder)]
+            charging = ["--ephemeral"] if self._charging.ephemeral else []
+            if self._charging.folder is not None:
+                charging += ["--ledger", str(self._charging.folder)]
+            charging += [f"--ledger-witness={place}" for place in self._charging.witnesses]
             start("curator", f"{curator.__name__}.cli", "serve", str(chosen), *common, *charging, *seeds)
             address = f"http://127.0.0.1:{ports[0]}"
             common = ["--state", str(self._state / "referee"), "--port", ports[1], "--curator", address]
@@ -236,14 +244,15 @@ class Processes:
             for number in range(self._hosts):
                 name = "agents" if self._hosts == 1 else f"agents-{number}"
                 common = ["--state", str(self._state / name), "--referee", address]
-                start(name, f"{local_agent.__name__}.cli", "host", str(chosen), *common, *seeds, *sizes).wait_for(
-                    "hosts"
-                )
+                own = [*common, *charging, *seeds, *sizes]
+                start(name, f"{local_agent.__name__}.cli", "host", str(chosen), *own).wait_for("hosts")
             parties["curator"].wait_for("listens on")
             self._started(parties)
             remote = Remote(address, tokens["TANDEM_OPERATOR_TOKEN"])
             try:
-                return remote.run(scenario, seed, run, on_progress, lambda: _check_alive(parties))
+                finished = remote.run(scenario, seed, run, on_progress, lambda: _check_alive(parties))
+                spent = spent_over_all_runs(finished.transcript, scenario, self._charging)
+                return replace(finished, all_runs=spent)
             finally:
                 remote.close()
         finally:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from common.core.errors import BadInput, BadScenario
-from common.lifetime.account import Counting as Counting
+from common.lifetime.charging import USERS_OWN
+from common.lifetime.charging import Charging as Charging
 from common.lifetime.ledger import PeopleLedger
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.wire.state import claim
-from curator.service.startup import USERS_OWN
 from deploy.base import Deployment, OnProgress
 from deploy.checking import checked
 from deploy.experiment import complete
@@ -37,7 +37,7 @@ def carry_out(
     output: Path | None,
     token: str,
     watching: Watching,
-    counting: Counting = USERS_OWN,
+    charging: Charging = USERS_OWN,
 ) -> dict[str, Any]:
     """Run a scenario to its result, and leave a run folder that can be audited; return the result document.
 
@@ -55,8 +55,9 @@ def carry_out(
         Operator token, for a URL.
     watching
         Opens what is called with progress.
-    counting
-        Where the run is charged to the curator's people, unless a referee's URL says that the curator is elsewhere.
+    charging
+        Where the run is charged to the people of both sides, unless a referee's URL says that the parties are
+        elsewhere.
 
     Raises
     ------
@@ -69,7 +70,7 @@ def carry_out(
         data_folder(chosen)  # a missing directory is reported before anything starts
     if folder.exists() and not (folder / "claim.json").exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
-    deployed = _opened(deployment, folder / "state", token, counting)
+    deployed = _opened(deployment, folder / "state", token, charging)
     deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
@@ -79,22 +80,25 @@ def carry_out(
         answered = {**finished.result, "truth": None, "run": str(folder)}
         left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
         write_run(folder, public(chosen), answered, *left)
-        result = complete(finished.result, asked, facts["seed"], folder, on_progress, counting)
+        result = complete(finished.result, asked, facts["seed"], folder, on_progress, charging)
+        result["all_runs"] = finished.all_runs
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_result(folder, result)
     write_report(folder / "report.html", [run_view(chosen, result, result["rounds"])])
     return result
 
 
-def spent_by_people(ledger: Path | None) -> tuple[str, list[dict[str, Any]]]:
+def spent_by_people(ledger: Path | None, witnesses: tuple[str, ...] = ()) -> tuple[str, list[dict[str, Any]]]:
     """Return the place of the people's ledger, and every run that it holds, with what they cost together.
 
     Parameters
     ----------
     ledger
         Its directory; None: this user's own.
+    witnesses
+        Further places of its heads.
     """
-    found = PeopleLedger(ledger)
+    found = PeopleLedger(ledger, witnesses)
     return str(found.folder), found.table() if found.folder.exists() else []
 
 
@@ -112,15 +116,15 @@ def _is_url(deployment: str) -> bool:
     return deployment.startswith(("http://", "https://"))
 
 
-def _opened(name: str, state: Path, token: str, counting: Counting) -> Deployment:
+def _opened(name: str, state: Path, token: str, charging: Charging) -> Deployment:
     if name == "embedded":
         from deploy.embedded import Embedded
 
-        return Embedded(state, counting)
+        return Embedded(state, charging)
     if name == "processes":
         from deploy.processes import Processes
 
-        return Processes(state, counting=counting)
+        return Processes(state, charging=charging)
     if _is_url(name):
         from deploy.remote import Remote
 

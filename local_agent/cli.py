@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from common.core.errors import BadData, BadInput, ConsentWithheld, Forged, TandemError
+from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa
 from local_agent import cli_relay
@@ -85,6 +86,9 @@ def host_command(
     workers: Annotated[
         int, typer.Option(help="Ray workers that draw simulated people and evaluate questions.", min=0)
     ] = 0,
+    ledger: Ledger = None,
+    ledger_witness: LedgerWitness = None,
+    ephemeral: Ephemeral = False,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -97,6 +101,7 @@ def host_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
+    from common.lifetime.charging import Charging
     from common.planning.plan import resolve
     from common.scenario import loading
     from common.wire.state import claim, user_state
@@ -111,13 +116,16 @@ def host_command(
     chosen = resolve(loading.load(scenario, sets))
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)
-        population = open_population(chosen, state, seed, key, agents, workers)
+        charging = Charging(ledger, ephemeral, tuple(ledger_witness or ()))
+        population = open_population(chosen, state, seed, key, agents, workers, charging)
         if grant is not None:
             keep_grant(state, population.identity, grant, len(population))
         with closing(Host(population, client, key)) as connection:
             enrolled = connection.enrol(token)
             claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
             typer.echo(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
+            if population.spent is not None:
+                typer.echo(f"over all runs of these people, with the next one: {population.spent}")
             with exposed(connection, chosen.agents.mechanism.guarantee[0], metrics_port) as shown:
                 if shown is not None:
                     typer.echo(f"local-agent shows metrics on http://127.0.0.1:{shown}/metrics")

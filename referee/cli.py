@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import application, begin, fail_clearly
 from common.service.cli_tls import TlsCa
 from referee import cli_data, cli_models, cli_report, cli_services
@@ -27,12 +28,6 @@ Sets = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key, e.g. --set agents.mechanism.epsilon=1"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
-
-
-PeopleLedger = Annotated[
-    Path | None,
-    typer.Option(help="Directory of the ledger of people over all runs (default: in this user's state directory)."),
-]
 
 
 @app.command("run")
@@ -52,10 +47,9 @@ def run_command(
         typer.Option(help="Run folder; an unfinished one is taken up where it was.", file_okay=False),
     ] = None,
     token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for a URL.")] = "",
-    ledger: PeopleLedger = None,
-    ephemeral: Annotated[
-        bool, typer.Option("--ephemeral", help="Charge nobody: for experiments on public records only.")
-    ] = False,
+    ledger: Ledger = None,
+    ledger_witness: LedgerWitness = None,
+    ephemeral: Ephemeral = False,
     as_json: AsJson = False,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -67,7 +61,7 @@ def run_command(
     Example: referee run ball --seed 1 --deployment processes
     """
     from common.scenario import loading
-    from deploy.running import Counting, carry_out
+    from deploy.running import Charging, carry_out
     from referee.view import show
 
     asked = loading.load(scenario, sets)
@@ -77,7 +71,7 @@ def run_command(
         seed=seed,
         output=output,
         token=token,
-        counting=Counting(ledger, ephemeral),
+        charging=Charging(ledger, ephemeral, tuple(ledger_witness or ())),
         watching=partial(show.live, quiet=as_json),
     )
     if as_json:
@@ -218,7 +212,7 @@ def logs_command(
 
 @app.command("budget")
 @fail_clearly
-def budget_command(ledger: PeopleLedger = None, as_json: AsJson = False) -> None:
+def budget_command(ledger: Ledger = None, ledger_witness: LedgerWitness = None, as_json: AsJson = False) -> None:
     """Show what runs from here have cost the people of their curators, over all runs of the same people.
 
     Example: referee budget --json
@@ -226,7 +220,7 @@ def budget_command(ledger: PeopleLedger = None, as_json: AsJson = False) -> None
     from deploy.running import spent_by_people
     from referee.view import show
 
-    folder, runs = spent_by_people(ledger)
+    folder, runs = spent_by_people(ledger, tuple(ledger_witness or ()))
     if as_json:
         typer.echo(json.dumps(runs))
     else:

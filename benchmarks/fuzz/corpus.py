@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from common.lifetime.account import Counting
+from common.lifetime.charging import Charging
 from common.scenario.resolved import ResolvedScenario, settled
 from common.wire.identity import Identity, Signed
 from curator.service.curator import Curator
@@ -118,7 +118,7 @@ def collected(folder: Path) -> Iterator[Corpus]:
     """Carry one run to its end and another one to its first question; the parties stay open while the block lasts."""
     chosen = settled(small_ball())
     with ExitStack() as opened:
-        curator = open_curator(chosen, folder / "curator", 1, None, counting=Counting(ephemeral=True))
+        curator = open_curator(chosen, folder / "curator", 1, None, charging=Charging(ephemeral=True))
         opened.callback(curator.close)
         holder: list[Corpus] = []
         hosts: list[Host] = []

@@ -1,92 +1,107 @@
-"""One curator's account with its people: whether they may take part, and what is charged to them."""
+"""One party's account with its people: whether they may take part, and what is charged to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
+import polars
+
+from common.core.arrays import Words
 from common.core.errors import BadScenario, BrokenLedger
-from common.lifetime.ledger import Deployment, PeopleLedger
-from common.lifetime.recognition import Digests
+from common.lifetime.charging import Charging, Side, table_of
+from common.lifetime.ledger import Charge, PeopleLedger
+from common.lifetime.recognition import Digester, People
+from common.lifetime.rows import rows_of_files
 from common.log.chain import REMEDY
 from common.log.journal import Journal
 from common.people.spec import RecordSource
+from common.people.tables.input.compressed import found
+from common.privacy.rounding import up
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.wire.messages import Spent
-
-
-@dataclass(frozen=True)
-class Counting:
-    """Where runs are charged to real people; simulated ones have nothing to protect.
-
-    Attributes
-    ----------
-    folder
-        The people's ledger; None: this user's own.
-    ephemeral
-        Charge nobody: for experiments on records that are public.
-    """
-
-    folder: Path | None = None
-    ephemeral: bool = False
-
-    def account(self, scenario: ResolvedScenario) -> Account | None:
-        """Return the account of a run's people, None where nobody is charged.
-
-        Raises
-        ------
-        BadScenario
-            If nobody is to be charged, and the people are real and no experiment.
-        """
-        if scenario.people == "simulated":
-            return None
-        if self.ephemeral:
-            if not scenario.experiment:
-                raise BadScenario(
-                    "people are real: a run that charges nobody is for experiments on public records only; leave out "
-                    "--ephemeral, or say experiment: true if that is what these are"
-                )
-            return None
-        return Account(PeopleLedger(self.folder), scenario)
+from common.wire.primitives.chain import Head
 
 
 class Account:
-    """The people of one curator in the people's ledger.
+    """The people of one side of a run in the ledger of people.
 
     Parameters
     ----------
-    ledger
-        The people's.
+    charging
+        Where they are charged.
     scenario
-        Resolved; its curator's cap is what they are charged.
+        Resolved.
+    side
+        Theirs.
     """
 
-    def __init__(self, ledger: PeopleLedger, scenario: ResolvedScenario) -> None:
-        self._ledger = ledger
+    def __init__(self, charging: Charging, scenario: ResolvedScenario, side: Side) -> None:
+        self._charging = charging
+        self._ledger = PeopleLedger(charging.folder, charging.witnesses)
         self._scenario = scenario
-        self._who: Digests | None = None
+        self._side: Side = side
+        self._who: People | None = None
+        self._beside: list[tuple[Charge, People]] = []
 
-    def meet(self, people: RecordSource) -> None:
-        """Remember who the people are."""
-        table = self._scenario.source.table
-        folder = data_folder(self._scenario) if table is not None and table.files else None
-        files = [] if table is None or folder is None else [folder / file for file in table.files]
-        self._who = self._ledger.identify(people, files)
-
-    def attend(self, journal: Journal, *, opened: bool) -> None:
-        """Make the people's ledger a witness of a curator's; refuse to begin what they may not take part in.
+    def identify(self, people: RecordSource | None = None, ids: Sequence[str] = ()) -> None:
+        """Find out who the people are, and for a curator those of the population where they are at hand.
 
         Parameters
         ----------
+        people
+            Their records.
+        ids
+            What says who is who where people have contributed: their contributors' keys.
+
+        Raises
+        ------
+        BadData
+            If the table cannot be read, or its id column does not tell people apart.
+        """
+        digester = self._ledger.digester()
+        if ids:
+            frame = polars.DataFrame({"contributor": list(ids)})
+            self._who = digester.people([frame], id_column="contributor")
+        else:
+            self._who = self._read(digester, self._side, people)
+        together = self._side == "source" and self._charging.both and not self._scenario.shares_a_file
+        if together and table_of(self._scenario, "target") is not None:
+            self._beside = [(self._charge("target"), self._read(digester, "target", None))]
+
+    def check(self, party: str) -> Spent:
+        """Return what they will have spent with the run.
+
+        Parameters
+        ----------
+        party
+            The curator's or host's public key.
+
+        Raises
+        ------
+        BudgetExceeded, CannotWrite
+            As :meth:`common.lifetime.ledger.PeopleLedger.check`, for both sides where both are at hand.
+        """
+        charge = replace(self._charge(self._side), party=party)
+        return self._ledger.check([(charge, self._met()), *self._beside])[0]
+
+    def attach(self, journal: Journal, *, seen: Head | None, opened: bool) -> None:
+        """Make the ledger of people a witness of a curator's ledger; refuse to begin what they may not take part in.
+
+        Parameters
+        ----------
+        seen
+            The head of the ledger of people that the curator's ledger holds.
         opened
             Whether the curator's budget belongs to a run already.
 
         Raises
         ------
         BrokenLedger
-            If the people's ledger does not know of a run that was opened, or has seen another ledger of this curator.
+            If the ledger of people does not know of a run that was opened, or either ledger is not the one that the
+            other has seen.
         BudgetExceeded
             If the people have spent their budget in other runs.
         """
@@ -96,31 +111,84 @@ class Account:
                 f"the ledger of people {self._ledger.folder} does not know of this curator's run: name the one that it "
                 f"was opened with (--ledger). {REMEDY}"
             )
+        if seen is not None:
+            self._ledger.check_head(seen)
         journal.attend(self._ledger.witness(curator), opened=opened)
         if not opened:
-            self._with(self._ledger.check, curator)
+            self.check(curator)
 
-    def charge(self, curator: str) -> Spent:
+    def charge(self, party: str, digest: str) -> tuple[Spent, Head]:
         """Charge the run to its people, once.
+
+        Parameters
+        ----------
+        party
+            The curator's or host's public key.
+        digest
+            Of the run's configuration.
 
         Raises
         ------
         BudgetExceeded, CannotWrite
             As :meth:`common.lifetime.ledger.PeopleLedger.charge`.
         """
-        return self._with(self._ledger.charge, curator)
+        charge = replace(self._charge(self._side), party=party, digest=digest)
+        beside = [(replace(other, digest=digest), who) for other, who in self._beside]
+        return self._ledger.charge(charge, self._met(), beside)
 
-    def _with(self, deed: Callable[[Deployment, Digests], Spent], curator: str) -> Spent:
-        section = self._scenario.curator
-        if self._who is None or section.epsilon is None or section.delta is None:
-            raise AssertionError("real people are met, and have an epsilon and a delta, before they are charged")
-        deployment = Deployment(
-            curator=curator,
-            scenario=self._scenario.name,
-            people=section.n,
-            epsilon=section.epsilon,
-            delta=section.delta,
-            lifetime=section.lifetime,
-            experiment=self._scenario.experiment,
-        )
-        return deed(deployment, self._who)
+    def _charge(self, side: Side) -> Charge:
+        given = self._charging.given.get(side)
+        return replace(charge_of(self._scenario, side), apart=given is not None and given.apart)
+
+    def _met(self) -> People:
+        if self._who is None:
+            raise AssertionError("people are identified before they are charged")
+        return self._who
+
+    def _read(self, digester: Digester, side: Side, people: RecordSource | None) -> People:
+        """Return the people of a side, from what was handed over, else from the scenario's files."""
+        table, folder = table_of(self._scenario, side), data_folder(self._scenario)
+
+        def features() -> Words:
+            if people is None:
+                return np.empty(0, dtype=np.uint64)
+            return digester.features(people.records(np.arange(len(people))).features)
+
+        given = self._charging.given.get(side)
+        if given is not None:
+            return digester.people(
+                [given.frame], given.files, named=given.named, id_column=given.id_column, features=features
+            )
+        if table is None or folder is None:
+            raise BadScenario("a table needs the directory of its files: give the scenario's key data")
+        paths = [found(folder / file) for file in table.files]
+        return digester.people(rows_of_files(paths, table), paths, id_column=table.id, features=features)
+
+
+def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
+    """Return what a run costs the people on a side.
+
+    Where both sides read the same file a row may be on either, and leave one and join the other: it is charged what
+    :func:`common.privacy.guarantee.together` says, with the curator's people.
+    """
+    curator, agents = scenario.curator, scenario.agents
+    epsilon, delta = agents.mechanism.guarantee
+    if side == "source":
+        both = scenario.shares_a_file
+        if curator.epsilon is None or curator.delta is None:
+            raise AssertionError("real people have an epsilon and a delta before they are charged")
+        if both:
+            epsilon, delta = up(curator.epsilon + epsilon), up(curator.delta + delta) if curator.delta + delta else 0.0
+        else:
+            epsilon, delta = curator.epsilon, curator.delta
+    return Charge(
+        side=side,
+        party="",
+        scenario=scenario.name,
+        people=curator.n if side == "source" else agents.count,
+        epsilon=epsilon,
+        delta=delta,
+        lifetime=curator.lifetime if side == "source" or agents.lifetime is None else agents.lifetime,
+        experiment=scenario.experiment,
+        both=side == "source" and scenario.shares_a_file,
+    )

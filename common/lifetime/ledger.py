@@ -1,95 +1,148 @@
-"""The people's ledger: what all runs together may have cost the people of a data set, whoever ran them from here.
+"""The ledger of people: what all runs together may have cost a person, on either side, whoever ran them from here.
 
 It lies in the user's state directory, not in a run's folder, so that new folders, estimators and processes all charge
-the same one. Each run is charged its whole cap (epsilon_i, delta_i) before anything is released.
+the same one. The curator's people are charged its whole cap (epsilon, delta) before anything is released; the people
+whom a host answers for are charged the epsilon of one answer before the first of them is asked. All rows that were read
+are charged, also those that a ``where`` or a selection leaves out: a row's guarantee covers that decision, too.
 
-*Composition.* A person who is in runs 1..k is protected by (sum epsilon_i, sum delta_i): basic composition (Dwork,
-Kenthapadi, McSherry, Mironov and Naor 2006, Theorem 1). It holds also where each run and its cap are chosen after all
-results before it, as here (Rogers, Roth, Ullman and Vadhan 2016: the sum is a valid privacy filter), and where runs
-overlap in time (Vadhan and Wang 2021). The optimal composition of Kairouz, Oh and Viswanath is smaller, but needs all
-caps to be fixed before the first run.
+*Composition.* A person who was charged (epsilon_i, delta_i) by charges 1..k, as one of the curator's people or as an
+agent, is protected by (sum epsilon_i, sum delta_i): basic composition (Dwork, Kenthapadi, McSherry, Mironov and Naor
+2006, Theorem 1). An agent's local randomizer is (epsilon, 0)-differentially private in its record, so it composes as
+any other mechanism. The sum holds also where each run and its cap are chosen after all results before it, as here
+(Rogers, Roth, Ullman and Vadhan 2016: the sum is a valid privacy filter), and where runs overlap in time (Vadhan and
+Wang 2021). The optimal composition of Kairouz, Oh and Viswanath is smaller, but needs all caps to be fixed before the
+first run.
+
+Who is the same person is decided by :mod:`common.lifetime.recognition`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.arrays import AnyArray
 from common.core.errors import BrokenLedger, BudgetExceeded, CannotWrite
-from common.lifetime.recognition import Digests, digests
+from common.lifetime.charging import Side
+from common.lifetime.recognition import Digester, People, by_id, recognised
 from common.log.chain import Entry
 from common.log.journal import Journal
-from common.people.spec import RecordSource
+from common.log.places import witness_at
 from common.privacy.rounding import up
 from common.scenario.sections import Lifetime
 from common.wire.messages import Spent
-from common.wire.state import durable_secret, hold, make_folder, user_state, write_durably
+from common.wire.primitives.chain import Head
+from common.wire.state import durable_key, durable_secret, hold, make_folder, user_state, write_durably
 from common.wire.witness import FileWitness
 
-CHARGED = "charged"
+CHARGED, KEYED = "charged", "key"
+"""Kinds of entries: a charge; which key the digests are made with."""
+WITNESS = "TANDEM_LEDGER_WITNESS"
+"""Environment variable: a further place to which the heads of the ledger go."""
+
+WHOSE = {"source": "the curator's people", "target": "the population's people"}
+SECTIONS = {"source": "curator", "target": "agents"}
+"""Which section of a scenario has the ``lifetime`` of each side's people."""
 
 
 @dataclass(frozen=True)
-class Deployment:
-    """One curator's run as it is charged to its people.
+class Charge:
+    """What one party's run costs the people on its side.
 
     Attributes
     ----------
-    curator
-        The curator's public key: one curator has one budget, and is charged once.
+    side
+        ``source`` or ``target``.
+    party
+        The public key of the curator or host: each is charged once.
+    digest
+        Of the run's configuration, which joins the charges of both sides; empty before it is known.
     scenario
         Its name.
     people
-        How many there are, n.
+        How many there are.
     epsilon, delta
-        The curator's cap.
+        What each of them is charged.
     lifetime
-        What its people were promised for all of their runs, if anything.
+        What they were promised for all of their runs, if anything.
     experiment
         Whether it is one on public records: it is counted, and needs no lifetime budget.
+    both
+        Whether it covers the agents' answers, too, as both sides read the same file.
+    apart
+        Whether every row is on one side of the run at most, as chance has shared them out: then a person pays for one
+        side, and rows of the two sides that look alike are other people.
     """
 
-    curator: str
+    side: Side
+    party: str
     scenario: str
     people: int
     epsilon: float
     delta: float
     lifetime: Lifetime | None
     experiment: bool
+    digest: str = ""
+    both: bool = False
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """One charge as it is added up: what it costs, and whom."""
+
+    epsilon: Fraction
+    delta: Fraction
+    inside: Callable[[People], AnyArray]
+    run: str
+    apart: bool
+    words: str
+    lifetime: Lifetime | None
 
 
 class PeopleLedger:
     """The ledger in a folder. Opened for each use, by one process at a time; others wait.
 
+    Its heads go to the file ``FOLDER.heads`` beside the folder, to the ledger of each curator that it charges, and to
+    the witnesses that are named: so a copy of the folder that is put back is not taken for the ledger.
+
     Parameters
     ----------
     folder
         None: ``people`` in this user's state directory (:func:`common.wire.state.user_state`).
+    witnesses
+        Further places of heads (:func:`common.log.places.witness_at`), beside that of the environment's
+        ``TANDEM_LEDGER_WITNESS``. The ledger remembers them: later uses need not name them.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, witnesses: Sequence[str] = ()) -> None:
         self.folder = (folder or user_state() / "people").absolute()
+        more = os.environ.get(WITNESS)
+        self._places = tuple(dict.fromkeys((*witnesses, *([more] if more else []))))
+        self._known: dict[tuple[str, str, tuple[str, ...]], People] = {}
+        self._recognised: dict[tuple[People, People], AnyArray] = {}
 
-    def identify(self, people: RecordSource, files: Sequence[Path]) -> Digests:
-        """Return who these people are, under this ledger's key.
+    def digester(self) -> Digester:
+        """Return what makes digests of people under this ledger's key.
 
         Raises
         ------
         BrokenLedger
-            If the key is gone: nobody in the ledger would be known again.
+            If the key is gone, or another one lies in its place: nobody in the ledger would be recognised.
         """
         with self._opened():
-            key = durable_secret(self.folder / "people.key").words(4).tobytes()
-        return digests(people, files, key)
+            return Digester(durable_secret(self._key_file).words(4).tobytes())
 
     def witness(self, curator: str) -> FileWitness:
         """Return the witness of a curator's ledger that lies here."""
@@ -97,24 +150,52 @@ class PeopleLedger:
         make_folder(folder, mode=0o700)
         return FileWitness(folder / curator)
 
-    def knows(self, curator: str) -> bool:
-        """Tell whether a curator's run was charged here."""
+    def knows(self, party: str) -> bool:
+        """Tell whether a party's run was charged here."""
         with self._opened() as journal:
-            return any(entry.body["curator"] == curator for entry in _charged(journal))
+            return _own(journal, party) is not None
 
-    def check(self, deployment: Deployment, who: Digests) -> Spent:
-        """Return what its people will have spent with a deployment; charges nothing.
+    def check_head(self, head: Head) -> None:
+        """Refuse a ledger that is not the one, or older than the one, which a curator was charged by.
+
+        Raises
+        ------
+        BrokenLedger
+            Saying so.
+        """
+        with self._opened() as journal:
+            if not journal.chain.holds(head):
+                raise BrokenLedger(
+                    f"the ledger of people {self.folder} was put back to an older copy, or is another one: a curator's "
+                    f"ledger has seen {head.entries} entries of it. What was charged since counts as spent: put the "
+                    f"newest copy back"
+                )
+
+    def check(self, charges: Sequence[tuple[Charge, People]]) -> list[Spent]:
+        """Return what the people of a run will have spent with its charges, of one side or of both; charges nothing.
 
         Raises
         ------
         BudgetExceeded
-            If they have been in other runs and no lifetime budget holds all of them; says what to write.
+            If some have been in other runs and no lifetime budget holds all of them, or the run alone exceeds it; says
+            who was recognised, what was spent, by which runs, and what to do.
+        CannotWrite
+            If the ledger could not be written.
         """
         with self._opened() as journal:
-            return self._check(journal, deployment, who)
+            try:
+                journal.chain.check_writable()
+            except (OSError, SQLAlchemyError) as error:
+                raise self._unusable(error) from None
+            return [self._check(journal, charge, who, charges) for charge, who in charges]
 
-    def charge(self, deployment: Deployment, who: Digests) -> Spent:
-        """Charge a deployment to its people, durably, once.
+    def charge(self, charge: Charge, who: People, beside: Sequence[tuple[Charge, People]] = ()) -> tuple[Spent, Head]:
+        """Charge people, durably, once; return what they have spent, and the ledger's head.
+
+        Parameters
+        ----------
+        beside
+            The charges of the same run's other side, where its people are at hand: who is on both sides is counted so.
 
         Raises
         ------
@@ -124,65 +205,102 @@ class PeopleLedger:
             If the disk does not take it.
         """
         with self._opened() as journal:
-            known = next((e for e in _charged(journal) if e.body["curator"] == deployment.curator), None)
+            known = _own(journal, charge.party) or _covering(journal, charge)
             if known is not None:
-                return Spent.parse(known.body["spent"])
-            spent = self._check(journal, deployment, who)
-            rows = self._keep(who)
+                return Spent.parse(known.body["spent"]), journal.chain.head()
+            spent = self._check(journal, charge, who, [(charge, who), *beside])
+            cells = self._keep(who)
             journal.append(
                 CHARGED,
                 {
-                    "curator": deployment.curator,
-                    "scenario": deployment.scenario,
+                    "side": charge.side,
+                    "curator": charge.party,
+                    "digest": charge.digest,
+                    "scenario": charge.scenario,
                     "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                    "people": deployment.people,
-                    "epsilon": deployment.epsilon,
-                    "delta": deployment.delta,
-                    "lifetime": None if deployment.lifetime is None else deployment.lifetime.wire(),
-                    "experiment": deployment.experiment,
-                    "rows": rows,
+                    "people": charge.people,
+                    "epsilon": charge.epsilon,
+                    "delta": charge.delta,
+                    "lifetime": None if charge.lifetime is None else charge.lifetime.wire(),
+                    "experiment": charge.experiment,
+                    "both": charge.both,
+                    "apart": charge.apart,
+                    "cells": cells,
+                    "id": f"{who.id_name:016x}",
                     "files": list(who.files),
                     "spent": spent.wire(),
                 },
             )
             journal.publish()
-            return spent
+            return spent, journal.chain.head()
 
     def table(self) -> list[dict[str, Any]]:
-        """Return every charged run, oldest first, with what its people have spent over all runs by now."""
+        """Return every charged run, oldest first, with what its people have spent over all runs by now.
+
+        A row is about the curator's people; what the agents of the same run were charged is in its ``agents``, None
+        where none were charged here. Where agents alone were charged here, the row's own numbers are None.
+        """
         with self._opened() as journal:
-            entries = _charged(journal)
-            found = []
-            for entry in entries:
-                who = self._who(entry)
-                epsilon, delta, runs = self._total(entries, who)
-                shown = ("time", "scenario", "people", "epsilon", "delta", "lifetime", "experiment", "curator")
-                total = {"runs": runs, "epsilon": epsilon, "delta": delta}
-                found.append({**{name: entry.body[name] for name in shown}, "all_runs": total})
-            return found
+            rows: dict[str, dict[str, Any]] = {}
+            for number, entry in enumerate(_charged(journal)):
+                body, source = entry.body, _side(entry) == "source"
+                row = rows.setdefault(body.get("digest") or f"{number}", _empty(body))
+                total = self._total(journal, self._people(entry)).wire()
+                own = {name: body[name] for name in ("people", "epsilon", "delta", "lifetime")} | {"all_runs": total}
+                row.update({**own, "curator": body["curator"]} if source else {"agents": own})
+            return list(rows.values())
+
+    def spent(self, digest: str) -> dict[Side, Spent]:
+        """Return what the people of a run have spent over all runs by now, on each side that was charged here."""
+        with self._opened() as journal:
+            run = [entry for entry in _charged(journal) if entry.body.get("digest") == digest]
+            return {_side(entry): self._total(journal, self._people(entry)) for entry in run}
 
     # Inside ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def _key_file(self) -> Path:
+        return self.folder / "people.key"
 
     @contextmanager
     def _opened(self) -> Iterator[Journal]:
         try:
             lock = hold(self.folder, wait=True)
         except OSError as error:
-            raise CannotWrite(
-                f"the ledger of people {self.folder} cannot be used ({error}): make it writable, or name another place "
-                f"with --ledger; nothing was charged"
-            ) from None
-        with closing(lock), closing(Journal(self.folder, {"about": "people"})) as journal:
-            if len(journal.chain) > 1 and not (self.folder / "people.key").exists():
-                raise BrokenLedger(
-                    f"the key {self.folder / 'people.key'} is gone: nobody in the ledger would be known again. Put it "
-                    f"back from a copy"
-                )
-            yield journal
+            raise self._unusable(error) from None
+        with closing(lock):
+            witnesses = [witness_at(place) for place in self._places]
+            with closing(Journal(self.folder, {"about": "people"}, witnesses, reach=witness_at)) as journal:
+                self._bind(journal)
+                yield journal
 
-    def _keep(self, who: Digests) -> str:
-        """Keep the rows in a file by their digest, before the entry that names it."""
-        content = who.rows.astype("<u8").tobytes()
+    def _bind(self, journal: Journal) -> None:
+        """Hold the ledger to its key and to the heads beside it; the first time, write down which these are."""
+        keyed = next((str(entry.body["key"]) for entry in journal.chain.entries if entry.kind == KEYED), None)
+        if not self._key_file.exists() and (keyed is not None or _charged(journal)):
+            raise BrokenLedger(
+                f"the key {self._key_file} is gone: nobody in the ledger would be known again. Put it back from a copy"
+            )
+        here = hashlib.blake2b(durable_key(self._key_file), digest_size=32, person=b"tandem key").hexdigest()
+        if keyed is not None and keyed != here:
+            raise BrokenLedger(
+                f"the key {self._key_file} is not the one of this ledger: nobody in it would be known again. Put the "
+                f"key back from a copy"
+            )
+        journal.attend(FileWitness(self.folder.with_name(f"{self.folder.name}.heads")), opened=keyed is not None)
+        if keyed is None:
+            journal.append(KEYED, {"key": here})
+            journal.publish()
+
+    def _unusable(self, error: Exception) -> CannotWrite:
+        return CannotWrite(
+            f"the ledger of people {self.folder} cannot be used ({getattr(error, 'orig', None) or error}): make it "
+            f"writable, or name another place with --ledger; nothing was charged"
+        )
+
+    def _keep(self, who: People) -> str:
+        """Keep the digests in a file by their own digest, before the entry that names it."""
+        content = who.encoded()
         name = hashlib.sha256(content).hexdigest()
         path = self.folder / "rows" / name
         make_folder(path.parent, mode=0o700)
@@ -193,85 +311,196 @@ class PeopleLedger:
             raise CannotWrite(f"the ledger of people cannot be written ({error}); nothing was charged") from None
         return name
 
-    def _who(self, entry: Entry) -> Digests:
-        path = self.folder / "rows" / entry.body["rows"]
+    def _stored(self, name: str) -> bytes:
+        path = self.folder / "rows" / name
         if not path.exists():
             raise BrokenLedger(f"{path} is gone, which says who was charged. Put it back from a copy")
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != path.name:
             raise BrokenLedger(f"{path} was damaged, which says who was charged. Put it back from a copy")
-        return Digests(np.frombuffer(content, dtype="<u8").astype(np.uint64), tuple(entry.body["files"]))
+        return content
 
-    def _overlap(self, entry: Entry, who: Digests) -> AnyArray:
-        """Say of each row whether it is in a run, shape (rows,); all are where both read the same file."""
-        if set(entry.body["files"]) & set(who.files):
-            return np.ones(len(who.rows), dtype=np.bool_)
-        return np.isin(who.rows, self._who(entry).rows, assume_unique=True)
+    def _people(self, entry: Entry) -> People:
+        """Return who was charged; of a release up to 0.3, whose digests are of encoded features, one row for each."""
+        if "cells" not in entry.body:
+            rows = np.frombuffer(self._stored(entry.body["rows"]), dtype="<u8").astype(np.uint64)
+            return People(rows[:, None], np.zeros(1, np.uint64), 0, tuple(entry.body["files"]), lambda: rows)
+        key = entry.body["cells"], entry.body["id"], tuple(entry.body["files"])
+        if key not in self._known:
+            self._known[key] = People.decoded(self._stored(key[0]), int(key[1], 16), key[2])
+        return self._known[key]
 
-    def _total(self, entries: Sequence[Entry], who: Digests) -> tuple[float, float, int]:
-        """Return epsilon and delta of the person who has spent most, and in how many runs any of these people were."""
-        runs, patterns = 0, np.zeros(len(who.rows), dtype=np.int64)
-        sums = [(Fraction(0), Fraction(0))]
-        for entry in entries:
-            inside = self._overlap(entry, who)
-            if not inside.any():
-                continue
-            runs += 1
-            # Rows with the same runs so far share a pattern, so that sums are exact and few.
-            keys, patterns = np.unique(2 * patterns + inside, return_inverse=True)
-            cost = Fraction(entry.body["epsilon"]), Fraction(entry.body["delta"])
-            before = sums
-            sums = [
-                (before[k >> 1][0] + (k & 1) * cost[0], before[k >> 1][1] + (k & 1) * cost[1]) for k in keys.tolist()
-            ]
-        return _rounded(max(pair[0] for pair in sums)), _rounded(max(pair[1] for pair in sums)), runs
+    def _inside(self, entry: Entry, who: People) -> AnyArray:
+        """Say of each of these people whether a charge was theirs, shape (n,)."""
+        if "cells" in entry.body:
+            known = self._people(entry)
+            if (known, who) not in self._recognised:
+                self._recognised[known, who] = recognised(known, who)
+            return self._recognised[known, who]
+        # Digests of encoded features do not say which row is whose: if any agrees, all count.
+        known = self._people(entry)
+        shared = bool(set(known.files) & set(who.files)) or bool(np.isin(who.features(), known.features()).any())
+        return np.full(len(who), shared)
 
-    def _check(self, journal: Journal, deployment: Deployment, who: Digests) -> Spent:
-        entries = [e for e in _charged(journal) if e.body["curator"] != deployment.curator]
-        others = [e for e in entries if self._overlap(e, who).any()]
-        before = self._total(others, who)
-        epsilon = _rounded(Fraction(before[0]) + Fraction(deployment.epsilon))
-        delta, runs = _rounded(Fraction(before[1]) + Fraction(deployment.delta)), before[2]
-        spent = Spent(runs=runs + 1, epsilon=epsilon, delta=delta)
-        limits = [deployment.lifetime, *(_lifetime(e) for e in others)]
-        tight = next((x for x in limits if x is not None and (x.epsilon < epsilon or x.delta < delta)), None)
-        asked = {"spent": epsilon - deployment.epsilon, "requested": deployment.epsilon}
-        own = f"({deployment.epsilon:g}, {deployment.delta:g})"
-        would = f"{_before(others)}; with this run {own} they would have spent ({epsilon:g}, {delta:g}) over all runs"
+    def _cost(self, entry: Entry) -> _Cost:
+        body = entry.body
+        pair = Fraction(body["epsilon"]), Fraction(body["delta"])
+        lifetime = None if body["lifetime"] is None else Lifetime.parse(body["lifetime"])
+        words = (
+            f"{body['scenario']} of {body['time'][:16]}, {WHOSE[_side(entry)]} ({body['epsilon']:g}, {body['delta']:g})"
+        )
+        run, apart = body.get("digest") or body["curator"], body.get("apart", False)
+        return _Cost(*pair, lambda who: self._inside(entry, who), run, apart, words, lifetime)
+
+    def _total(self, journal: Journal, who: People) -> Spent:
+        return _sum([(cost, cost.inside(who)) for cost in map(self._cost, _charged(journal))])
+
+    def _check(self, journal: Journal, charge: Charge, who: People, run: Sequence[tuple[Charge, People]]) -> Spent:
+        """Return what these people will have spent with all charges of a run; refuse what no lifetime budget holds."""
+        parties = {each.party for each, _ in run if each.party}
+        entries = [e for e in _charged(journal) if e.body["curator"] not in parties]
+        same = [e for e in entries if _of_this_run(e, charge, entries)]
+        costs = [(cost, cost.inside(who)) for cost in map(self._cost, entries)]
+        met = [(cost, inside) for cost, inside in costs if inside.any()]
+        own = [(_of(each, people), recognised(people, who)) for each, people in run]
+        spent, before = _sum([*met, *own]), _sum(met)
+        earlier = [
+            entry for entry, (_, inside) in zip(entries, costs, strict=True) if inside.any() and entry not in same
+        ]
+        limits = [charge.lifetime, *(cost.lifetime for cost, _ in met)]
+        limits += [each.lifetime for each, people in run if recognised(people, who).any()]
+        tight = next(
+            (x for x in limits if x is not None and (x.epsilon < spent.epsilon or x.delta < spent.delta)), None
+        )
+        if tight is None and (not earlier or charge.experiment or any(x is not None for x in limits)):
+            return spent
+        words = self._words(charge, who, met, before, spent, earlier)
+        asked = {"spent": before.epsilon, "requested": charge.epsilon}
         if tight is not None:
             raise BudgetExceeded(
-                f"{would}, their lifetime budget is ({tight.epsilon:g}, {tight.delta:g}), which no later run can "
-                f"raise. Nothing was charged: ask for less, or take other people",
+                f"{words} Their lifetime budget is ({tight.epsilon:g}, {tight.delta:g}), which no later run can raise. "
+                f"Nothing was charged: ask for less, or take other people.",
                 **asked,
                 budget=tight.epsilon,
             )
-        if others and all(x is None for x in limits) and not deployment.experiment:
-            raise BudgetExceeded(
-                f"{would}. Nothing was charged. If they agree to that, say so in the scenario: curator.lifetime: "
-                f"{{epsilon: {epsilon!r}, delta: {delta!r}}} (estimators: lifetime=({epsilon!r}, {delta!r})); else "
-                f"take other people",
-                **asked,
-                budget=epsilon - deployment.epsilon,
-            )
-        return spent
+        key, pair = f"{SECTIONS[charge.side]}.lifetime", (spent.epsilon, spent.delta)
+        raise BudgetExceeded(
+            f"{words} Nothing was charged. If they agree to that, write it into the scenario: {key}: {{epsilon: "
+            f"{pair[0]!r}, delta: {pair[1]!r}}} (estimators: lifetime=({pair[0]!r}, {pair[1]!r})); else take others.",
+            **asked,
+            budget=before.epsilon,
+        )
+
+    def _words(
+        self,
+        charge: Charge,
+        who: People,
+        met: Sequence[tuple[_Cost, AnyArray]],
+        before: Spent,
+        spent: Spent,
+        earlier: Sequence[Entry],
+    ) -> str:
+        """Say who was recognised, how, what was spent, by which runs, and how to tell people apart who look alike."""
+        own = f"({charge.epsilon:g}, {charge.delta:g})"
+        would = f"with this run {own} they would have spent ({spent.epsilon:g}, {spent.delta:g})"
+        if not earlier:
+            return f"{WHOSE[charge.side].capitalize()}: {would}, as some of them are on both sides of it."
+        inside = np.any([found for _, found in met], axis=0)
+        count = f"{int(inside.sum()):,} of {len(who):,} rows of {WHOSE[charge.side]}"
+        runs = "; ".join(cost.words for cost, _ in met[-3:])
+        more = f" and {len(met) - 3} more" if len(met) > 3 else ""
+        ids = all("cells" in entry.body and by_id(self._people(entry), who) for entry in earlier)
+        how = "have the id of" if ids else "look the same as"
+        aside = (
+            ""
+            if ids
+            else " A row looks the same if all columns agree, or all but one, and then counts as the same person. If "
+            f"these are others, name the column that says who is who: {charge.side}.table.id: COLUMN (estimators: "
+            "fit(..., ids=...))."
+        )
+        return (
+            f"{count} {how} rows that were charged before: {runs}{more}. One of them has spent ({before.epsilon:g}, "
+            f"{before.delta:g}) so far, in {before.runs} run{'s' * (before.runs > 1)}; {would}.{aside}"
+        )
 
 
 def _charged(journal: Journal) -> list[Entry]:
     return [entry for entry in journal.chain.entries if entry.kind == CHARGED]
 
 
-def _lifetime(entry: Entry) -> Lifetime | None:
-    return None if entry.body["lifetime"] is None else Lifetime.parse(entry.body["lifetime"])
+def _own(journal: Journal, party: str) -> Entry | None:
+    return next((entry for entry in _charged(journal) if entry.body["curator"] == party), None)
 
 
-def _before(others: Sequence[Entry]) -> str:
-    if not others:
-        return "these people were in no run before"
-    runs = [
-        f"{e.body['scenario']} of {e.body['time'][:16]} ({e.body['epsilon']:g}, {e.body['delta']:g})" for e in others
-    ]
-    more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
-    return f"some of these people were in {len(runs)} run{'s' * (len(runs) > 1)} before: {'; '.join(runs[-3:])}{more}"
+def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry]) -> bool:
+    """Tell whether a charge is of the run that is checked.
+
+    A host that starts does not know its run yet: the curator's charge of its scenario is taken for that of its run
+    while no agents were charged for it. What the host is charged in the end names the run.
+    """
+    digest = entry.body.get("digest")
+    if charge.digest or charge.side == "source":
+        return bool(charge.digest) and digest == charge.digest
+    sides = {_side(other) for other in entries if other.body.get("digest") == digest}
+    return bool(digest) and sides == {"source"} and entry.body["scenario"] == charge.scenario
+
+
+def _covering(journal: Journal, charge: Charge) -> Entry | None:
+    """Return the charge of the same run's curator that covers a host's, as both read the same file."""
+    if charge.side == "source" or not charge.digest:
+        return None
+    run = (entry for entry in _charged(journal) if entry.body.get("digest") == charge.digest)
+    return next((entry for entry in run if entry.body.get("both")), None)
+
+
+def _side(entry: Entry) -> Side:
+    side: Side = entry.body.get("side", "source")
+    return side
+
+
+def _empty(body: dict[str, Any]) -> dict[str, Any]:
+    shown = ("time", "scenario", "experiment")
+    none = dict.fromkeys(("people", "epsilon", "delta", "lifetime", "curator", "all_runs", "agents"))
+    return {name: body[name] for name in shown} | none
+
+
+def _of(charge: Charge, people: People) -> _Cost:
+    pair = Fraction(charge.epsilon), Fraction(charge.delta)
+    inside = partial(recognised, people)
+    return _Cost(*pair, inside, charge.digest, charge.apart, charge.scenario, charge.lifetime)
+
+
+def _sum(costs: Sequence[tuple[_Cost, AnyArray]]) -> Spent:
+    """Return the epsilon and delta of the person who has spent most, and in how many runs any of these people were."""
+    met = _one_side_each([(cost, inside) for cost, inside in costs if inside.any()])
+    patterns: AnyArray = np.zeros(1 if not met else len(met[0][1]), dtype=np.int64)
+    sums = [(Fraction(0), Fraction(0))]
+    for cost, inside in met:
+        # Rows with the same charges so far share a pattern, so that sums are exact and few.
+        keys, patterns = np.unique(2 * patterns + inside, return_inverse=True)
+        before = sums
+        sums = [
+            (before[k >> 1][0] + (k & 1) * cost.epsilon, before[k >> 1][1] + (k & 1) * cost.delta)
+            for k in keys.tolist()
+        ]
+    epsilon, delta = (_rounded(max(pair[part] for pair in sums)) for part in (0, 1))
+    return Spent(runs=max(1, len({cost.run for cost, _ in met})), epsilon=epsilon, delta=delta)
+
+
+def _one_side_each(costs: Sequence[tuple[_Cost, AnyArray]]) -> list[tuple[_Cost, AnyArray]]:
+    """Let who looks like somebody on either side of a run that kept its sides apart pay for the dearer one only."""
+    found: list[tuple[_Cost, AnyArray]] = []
+    for cost, inside in costs:
+        other = next((at for at, (each, _) in enumerate(found) if cost.apart and each.run == cost.run), None)
+        if other is None:
+            found.append((cost, inside))
+            continue
+        before, there = found[other]
+        dearer = max(cost.epsilon, before.epsilon), max(cost.delta, before.delta)
+        both = there & inside
+        found[other] = before, there & ~both
+        found += [(replace(cost, epsilon=dearer[0], delta=dearer[1]), both), (cost, inside & ~both)]
+    return found
 
 
 def _rounded(value: Fraction) -> float:

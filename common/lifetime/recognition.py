@@ -1,55 +1,355 @@
-"""Who the people of a data set are, for a ledger that must know them again and should not hold their records."""
+"""Recognise the people of a table again in a later run, without storing any of their records.
+
+A person is recognised from their row as it was given: all columns of the file or frame, before bounds, fills, filters
+and splits. So other bounds, another schema or another ``where`` do not make the same people look new.
+
+Each cell becomes 64 bits of a pseudorandom function under the ledger's secret key. Numbers are compared to six
+significant digits and texts without case and outer spaces, so that a dtype or a format changes nothing. Two rows are
+compared by the *sums* of their cells' digests, which do not depend on the order of columns:
+
+- on all columns;
+- on the columns that both tables name, and on these without any one of them;
+- where columns have no names: on all but one column of either table, and on the columns whose values agree.
+
+Two different multisets of cells have the same sum with probability 2^-64, and then count as one person, which is the
+private side. Rows that were changed in several columns at once are not recognised, nor are columns in other units:
+nothing short of an identifier recognises these.
+
+Where an *id column* is named, it decides alone: the same id is the same person, another id is another person.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+import polars
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from common.core.arrays import Words
-from common.people.spec import RecordSource
+from common.core.arrays import AnyArray, Floats, Indices, Words
+from common.core.errors import BadData
 from common.people.tables.input.compressed import found, plain
+from common.people.tables.input.texts import canonical_texts
 
-_BLOCK = 1 << 16
+DIGITS = 6
+"""Significant digits to which numbers are compared."""
+SKETCH = 512
+"""Distinct values of a column that are compared with those of another one."""
+ALIKE = 0.25
+"""Two columns without names are taken for the same one if their values overlap by this share."""
+PAIRS = 10_000
+"""Most pairs of columns without names whose values are compared."""
+_EXACT = 2.0**53
+"""Whole numbers below are exact as doubles; larger ones are compared as texts."""
+_TRUTHS = {"true": "1", "false": "0"}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Digests:
-    """The people of a data set under a secret key.
+class People:
+    """The people of a table under a secret key.
 
     Attributes
     ----------
-    rows
-        Sorted, without repetitions: 64 bits of the keyed BLAKE2b of each person's features. The label is left out: the
-        same people with another label are the same people. Two different rows agree with probability 2^-64, and then
-        count as one person, which is the private side.
+    cells
+        Shape (n, d): the digest of each cell. About 8 n d bytes are held in memory and stored.
+    names
+        Shape (d,): the digest of each column's name; 0 where it has none.
+    id_name
+        The digest of the name of the id column, which is one of ``names``; 0 if none was named.
     files
-        Keyed digests of the files that they come from, whatever is read of these, and however they are compressed.
+        Digests of the files that the rows come from, whatever is read of these, and however they are compressed.
+    features
+        Returns what releases up to 0.3 have stored of these people (:meth:`Digester.features`).
     """
 
-    rows: Words
-    files: tuple[str, ...]
+    cells: Words
+    names: Words
+    id_name: int = 0
+    files: tuple[str, ...] = ()
+    features: Callable[[], Words] = field(default=lambda: np.empty(0, dtype=np.uint64))
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def encoded(self) -> bytes:
+        """Return the digests of cells and names as the ledger stores them."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, cells=self.cells, names=self.names)
+        return buffer.getvalue()
+
+    @classmethod
+    def decoded(cls, content: bytes, id_name: int, files: Sequence[str]) -> People:
+        """Return what :meth:`encoded` has written."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return cls(arrays["cells"], arrays["names"], id_name, tuple(files))
+
+    def ids(self, name: int) -> Words | None:
+        """Return the digests of the column of that name, shape (n,), None if there is none."""
+        place = np.flatnonzero(self.names == np.uint64(name)) if name else np.empty(0, dtype=np.int64)
+        return np.asarray(self.cells[:, place[0]]) if place.size else None
 
 
-def digests(people: RecordSource, files: Sequence[Path], key: bytes) -> Digests:
-    """Return the digests of people and their files under a key of 32 bytes."""
-    rows = np.empty(len(people), dtype=np.uint64)
-    for begin in range(0, len(people), _BLOCK):
-        end = min(begin + _BLOCK, len(people))
-        features = np.ascontiguousarray(people.records(np.arange(begin, end)).features)
-        features = features + features.dtype.type(0)  # -0.0 is 0.0
-        for at, row in enumerate(features):
-            digest = hashlib.blake2b(row.tobytes(), digest_size=8, key=key, person=b"tandem person").digest()
-            rows[begin + at] = int.from_bytes(digest, "little")
-    return Digests(np.unique(rows), tuple(_file(path, key) for path in files))
+class Digester:
+    """Makes digests under a secret key.
+
+    Parameters
+    ----------
+    key
+        32 bytes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        block = hashlib.blake2b(key=key, digest_size=32, person=b"tandem numbers").digest()
+        # ECB of blocks that are each one number is a pseudorandom function of the number, which is what is wanted.
+        self._cipher = Cipher(algorithms.AES(block), modes.ECB())  # noqa: S305
+
+    def people(
+        self,
+        frames: Iterable[polars.DataFrame],
+        files: Sequence[Path] = (),
+        *,
+        named: bool = True,
+        id_column: str | None = None,
+        features: Callable[[], Words] | None = None,
+    ) -> People:
+        """Return the people of a table that is given in pieces.
+
+        Parameters
+        ----------
+        frames
+            The rows, all with the same columns, at least one; an absent field is null or the empty text.
+        files
+            Those that they come from.
+        named
+            Whether the columns have names that mean something.
+        id_column
+            The column that says who is who.
+        features
+            As :attr:`People.features`.
+
+        Raises
+        ------
+        BadData
+            If a person has no id, or two rows have the same one: what is promised to one row would be false for them.
+        """
+        columns: list[str] = []
+        parts = []
+        for frame in frames:
+            columns = frame.columns
+            parts.append(np.stack([self.cells(frame[name]) for name in columns], axis=1))
+        cells = np.concatenate(parts) if parts else np.empty((0, 0), dtype=np.uint64)
+        names = np.array([self.name(name) if named or name == id_column else 0 for name in columns], dtype=np.uint64)
+        who = People(
+            cells,
+            names,
+            0 if id_column is None else self.name(id_column),
+            tuple(self.file(path) for path in files),
+            features or (lambda: np.empty(0, dtype=np.uint64)),
+        )
+        if id_column is not None:
+            self._check_ids(who, id_column)
+        return who
+
+    def _check_ids(self, who: People, column: str) -> None:
+        ids = who.ids(who.id_name)
+        if ids is None:
+            raise BadData(f"the table has no column {column!r}, which is named as the id of its people")
+        if np.any(ids == np.uint64(self._text(""))):
+            raise BadData(f"column {column!r} is the id of people, and is empty in some rows: fill it")
+        if len(np.unique(ids)) < len(ids):
+            raise BadData(
+                f"column {column!r} is the id of people, and some rows have the same one: what is promised holds for "
+                f"one row a person, so keep one row of each"
+            )
+
+    def cells(self, texts: polars.Series) -> Words:
+        """Return the digest of each field of a column, shape (n,)."""
+        folded = canonical_texts(texts).fill_null("").str.to_lowercase().replace(_TRUTHS)
+        numbers = folded.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy()
+        digests = np.empty(len(folded), dtype=np.uint64)
+        plain_numbers = np.isfinite(numbers) & (np.abs(numbers) < _EXACT)
+        digests[plain_numbers] = self._numbers(numbers[plain_numbers])
+        if not plain_numbers.all():
+            rest = folded.filter(polars.Series(~plain_numbers))
+            known = {text: self._text(text) for text in rest.unique()}
+            digests[~plain_numbers] = np.fromiter((known[text] for text in rest), dtype=np.uint64, count=len(rest))
+        return digests
+
+    def name(self, column: str) -> int:
+        """Return the digest of a column's name; never 0."""
+        return self._hashed(column.strip().casefold().encode(), b"tandem column") | 1
+
+    def file(self, path: Path) -> str:
+        """Return the digest of a file's content, however it is compressed."""
+        state = hashlib.blake2b(digest_size=16, key=self._key, person=b"tandem file")
+        with plain(found(path)) as opened:
+            while block := opened.read(1 << 20):
+                state.update(block)
+        return state.hexdigest()
+
+    def features(self, features: AnyArray) -> Words:
+        """Return what releases up to 0.3 have stored of people: digests of their encoded features.
+
+        Parameters
+        ----------
+        features
+            Shape (n, d), float32.
+
+        Returns
+        -------
+        Sorted, without repetitions.
+        """
+        rows = np.ascontiguousarray(features)
+        rows = rows + rows.dtype.type(0)  # -0.0 is 0.0
+        return np.unique(
+            np.fromiter((self._hashed(row.tobytes(), b"tandem person") for row in rows), np.uint64, len(rows))
+        )
+
+    def _text(self, text: str) -> int:
+        return self._hashed(text.encode(), b"tandem text")
+
+    def _hashed(self, content: bytes, purpose: bytes) -> int:
+        return int.from_bytes(hashlib.blake2b(content, digest_size=8, key=self._key, person=purpose).digest(), "little")
+
+    def _numbers(self, numbers: Floats) -> Words:
+        blocks = np.zeros((len(numbers), 2), dtype="<i8")
+        blocks[:, 0], blocks[:, 1] = decimals(numbers)
+        encryptor = self._cipher.encryptor()
+        encrypted = encryptor.update(blocks.tobytes()) + encryptor.finalize()
+        return np.frombuffer(encrypted, dtype="<u8").reshape(-1, 2)[:, 0].astype(np.uint64)
 
 
-def _file(path: Path, key: bytes) -> str:
-    state = hashlib.blake2b(digest_size=16, key=key, person=b"tandem file")
-    with plain(found(path)) as file:
-        while block := file.read(1 << 20):
-            state.update(block)
-    return state.hexdigest()
+def decimals(numbers: Floats) -> tuple[Indices, Indices]:
+    """Return numbers to six significant digits as k 10^e, so that what is the same decimal has the same k and e.
+
+    Whole numbers of more digits keep all of them.
+
+    Parameters
+    ----------
+    numbers
+        Shape (n,), finite, below 2^53.
+
+    Returns
+    -------
+    k and e, each of shape (n,); both 0 for 0.
+    """
+    sizes = np.abs(numbers)
+    places = np.zeros(len(numbers), dtype=np.int64)
+    np.floor(np.log10(sizes, where=sizes > 0, out=np.zeros_like(sizes)), out=sizes)
+    places[:] = sizes.astype(np.int64) - (DIGITS - 1)
+    # 10^-e overflows for subnormal numbers: in two steps.
+    first = np.clip(-places, -300, 300)
+    scaled = np.rint(numbers * 10.0**first * 10.0 ** (-places - first)).astype(np.int64)
+    long = np.abs(scaled) >= 10**DIGITS
+    scaled[long], places[long] = np.rint(scaled[long] / 10).astype(np.int64), places[long] + 1
+    short = (np.abs(scaled) < 10 ** (DIGITS - 1)) & (scaled != 0)
+    scaled[short], places[short] = scaled[short] * 10, places[short] - 1
+    whole = (np.abs(numbers) >= 10**DIGITS) & (np.rint(numbers) == numbers)
+    scaled[whole], places[whole] = numbers[whole].astype(np.int64), 0
+    places[scaled == 0] = 0
+    return scaled, places
+
+
+def recognised(known: People, people: People) -> AnyArray:
+    """Say of each of these people whether they are among those known before, shape (n,), bool."""
+    if set(known.files) & set(people.files):
+        return np.ones(len(people), dtype=np.bool_)
+    ids = _both_ids(known, people)
+    if ids is not None:
+        return np.isin(ids[1], ids[0])
+    inside = np.zeros(len(people), dtype=np.bool_)
+    for before, now in _compared(known, people):
+        inside |= np.isin(now, before)
+        if inside.all():
+            break
+    return inside
+
+
+def by_id(known: People, people: People) -> bool:
+    """Tell whether an id column decides which of these people are known."""
+    return _both_ids(known, people) is not None
+
+
+def _both_ids(known: People, people: People) -> tuple[Words, Words] | None:
+    for name in (people.id_name, known.id_name):
+        before, now = known.ids(name), people.ids(name)
+        if before is not None and now is not None:
+            return before, now
+    return None
+
+
+def _sums(cells: Words) -> Words:
+    return np.asarray(cells.sum(axis=1, dtype=np.uint64))
+
+
+def _compared(known: People, people: People) -> Iterator[tuple[Words, Words]]:
+    """Yield the rows' sums over some columns of the known people, and over the same columns of these."""
+    d, e = known.cells.shape[1], people.cells.shape[1]
+    if d == e:
+        yield _sums(known.cells), _sums(people.cells)
+    if known.names.all() and people.names.all():
+        yield from _named(known, people)
+    else:
+        yield from _without_one(known.cells, people.cells)
+        yield from _by_values(known.cells, people.cells)
+
+
+def _named(known: People, people: People) -> Iterator[tuple[Words, Words]]:
+    """Compare on the columns that both name, and on these without any one, if they are half of either table's."""
+    shared, first, second = np.intersect1d(known.names, people.names, return_indices=True)
+    least = -(-min(len(known.names), len(people.names)) // 2)
+    if len(shared) < max(1, least):
+        return
+    one, other = known.cells[:, first], people.cells[:, second]
+    before, now = _sums(one), _sums(other)
+    yield before, now
+    if len(shared) > max(2, least):
+        for place in range(len(shared)):
+            yield before - one[:, place], now - other[:, place]
+
+
+def _without_one(one: Words, other: Words) -> Iterator[tuple[Words, Words]]:
+    """Compare without one column of the table that has one more, or without the same one of both."""
+    d, e = one.shape[1], other.shape[1]
+    if abs(d - e) > 1 or max(d, e) < 2 or d == e == 2:
+        return
+    before, now = _sums(one), _sums(other)
+    for place in range(max(d, e)):
+        yield before - one[:, place] if d >= e else before, now - other[:, place] if e >= d else now
+
+
+def _by_values(one: Words, other: Words) -> Iterator[tuple[Words, Words]]:
+    """Compare on the columns whose values agree, each with the one that it agrees with most."""
+    d, e = one.shape[1], other.shape[1]
+    if d * e > PAIRS:
+        return
+    sketches = [_sketch(one[:, at]) for at in range(d)], [_sketch(other[:, at]) for at in range(e)]
+    scores = [(_overlap(sketches[0][i], sketches[1][j]), i, j) for i, j in product(range(d), range(e))]
+    matched: dict[int, int] = {}
+    for score, i, j in sorted(scores, reverse=True):
+        if score >= ALIKE and i not in matched and j not in matched.values():
+            matched[i] = j
+    if len(matched) > 1 and 2 * len(matched) >= min(d, e):
+        yield _sums(one[:, list(matched)]), _sums(other[:, list(matched.values())])
+
+
+def _sketch(column: Words) -> tuple[Words, Floats]:
+    """Return the smallest distinct digests of a column, and how many rows have each."""
+    values, counts = np.unique(column, return_counts=True)
+    return values[:SKETCH], counts[:SKETCH].astype(np.float64)
+
+
+def _overlap(one: tuple[Words, Floats], other: tuple[Words, Floats]) -> float:
+    """Return the share of the rows with small digests, of the table that has fewer, whose values both columns have."""
+    ends = [values[-1] for values, _ in (one, other) if len(values) == SKETCH]
+    least = min(ends, default=np.uint64(2**64 - 1))
+    first, second = one[0] <= least, other[0] <= least
+    _, left, right = np.intersect1d(one[0][first], other[0][second], assume_unique=True, return_indices=True)
+    shared = np.minimum(one[1][first][left], other[1][second][right]).sum()
+    return float(shared / max(1.0, min(one[1][first].sum(), other[1][second].sum())))

@@ -1,4 +1,4 @@
-"""The curator's ledger on disk: a hash chain of entries in one SQLite file, none of which is ever changed."""
+"""A ledger on disk: a hash chain of entries in one SQLite file, none of which is ever changed."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Chain:
 
 
 REMEDY = (
-    "What was released counts as spent. Put the newest copy back (curator restore COPY), or begin with new people or a "
-    "new budget in a fresh directory"
+    "What was released counts as spent. Put the newest copy back (a curator's: curator restore COPY), or begin with "
+    "new people or a new budget in a fresh directory"
 )
 """What to do about a ledger that cannot be trusted."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ class Journal:
         What a new ledger says of itself in its first entry.
     witnesses
         Where heads go, too. Which they are is an entry of the ledger: later starts must name them.
+    reach
+        Opens a witness of the ledger that is not named, by its place; None: each must be named.
 
     Raises
     ------
@@ -47,12 +49,19 @@ class Journal:
         If the disk is full.
     """
 
-    def __init__(self, folder: Path, about: dict[str, Any], witnesses: Sequence[Witness] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        about: dict[str, Any],
+        witnesses: Sequence[Witness] = (),
+        reach: Callable[[str], Witness] | None = None,
+    ) -> None:
         self._head = folder / HEAD
         self._published: Head | None = None
         self._looked = 0
         self._closed: str | None = None
         self._witnesses = tuple(witnesses)
+        self._reach = reach
         self._known: dict[str, Head | None] = {}
         self.chain = Chain(folder / LEDGER)
         try:
@@ -180,8 +189,11 @@ class Journal:
         return read_head(self._head, self.identity.public)
 
     def _check_witnesses(self) -> None:
-        given = {witness.place: witness for witness in self._witnesses}
         used = [str(e.body["place"]) for e in self.chain.entries if e.kind == WITNESS]
+        if self._reach is not None:
+            named = {witness.place for witness in self._witnesses}
+            self._witnesses += tuple(self._reach(place) for place in used if place not in named)
+        given = {witness.place: witness for witness in self._witnesses}
         for place in used:
             if place not in given:
                 raise BrokenLedger(f"this ledger has the witness {place}: give it with --witness")

@@ -98,7 +98,10 @@ class Storage(Value):
 
 
 class Lifetime(Value):
-    """What all runs of the same people may cost them together, by basic composition; a later run cannot raise it."""
+    """What all runs may cost a person together, whichever side they are on in each, by basic composition.
+
+    A later run cannot raise it.
+    """
 
     epsilon: float = Field(gt=0)
     delta: float = Field(ge=0, lt=1)
@@ -110,7 +113,8 @@ class CuratorSection(Value):
     ``learner`` has the name of a registered learner and its settings, in JSON as they are written. It is null where the
     protocol asks for other operations; each may then cost ``epsilon / rounds``. Without ``epsilon`` and ``delta``
     nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1). Real people take part in a further
-    run only if a ``lifetime`` budget holds all of their runs.
+    run only if a ``lifetime`` budget holds all of their runs; it holds for the agents' people, too, unless ``agents``
+    has one of its own.
     """
 
     n: SampleSize | FromPlan = PLAN
@@ -172,6 +176,8 @@ class AgentsSection(Value):
         say (:mod:`common.statistics.means.liars`). Where answers are bits only.
     deadline
         Seconds to wait for a batch before going on with fresh agents; one more for each 1,000 participants asked.
+    lifetime
+        What all runs may cost the people of a hosted table together; None: the curator's.
     """
 
     count: AgentCount | FromPlan = PLAN
@@ -182,6 +188,7 @@ class AgentsSection(Value):
     dropout: float = Field(default=0.0, ge=0, lt=1)
     liars: float = Field(default=0.0, ge=0, lt=0.5, exclude_if=lambda share: share == 0.0)
     deadline: float = Field(default=60.0, gt=0)
+    lifetime: Lifetime | None = Field(default=None, exclude_if=lambda lifetime: lifetime is None)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -94,13 +94,17 @@ class Configuration(Value):
 class Spent(Value):
     """What may have been spent of the people of a data set over all of its runs, the present one included.
 
-    ``runs`` are those that share a person with the present one; epsilon and delta are those of the person in it who has
-    been in most of them, by basic composition.
+    ``runs`` are those in which a person of the present one was recognised; epsilon and delta are those of the person
+    who has spent most in them, on either side, by basic composition (:mod:`common.lifetime.ledger`).
     """
 
     runs: int = Field(ge=1)
     epsilon: float = Field(ge=0)
     delta: float = Field(ge=0)
+
+    def __str__(self) -> str:
+        where = f"in {self.runs} runs" if self.runs > 1 else "in this run, and none was recognised in another one"
+        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g} {where}"
 
 
 class Terms(Value):

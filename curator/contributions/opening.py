@@ -98,6 +98,8 @@ class Contributions:
                 f"the same --state"
             )
         self._read = ""
+        self.contributors: list[str] = []
+        """The keys of those who have contributed, once their records were read."""
 
     def __call__(self, table: TableSource, seen: Callable[[Piece], None] | None) -> Numbered:
         """Open all of them; returns the records, and their positions in the place of rows' numbers.
@@ -115,11 +117,12 @@ class Contributions:
         from common.people.tables.input.loading import Numbered, kept
 
         private = durable_key(self._folder / SEAL_KEY)
-        positions, rows = [], []
+        positions, rows, self.contributors = [], [], []
         with closing(Store(self._folder)) as store:
             self._read = store.digest()
             for held in store:
                 positions.append(held.position)
+                self.contributors.append(held.envelope.key)
                 try:
                     message = Contribution.parse(verify(held.envelope, Contribution.KIND))
                     rows.append(fields.read(sealing.opened(message, held.envelope.key, private), table))

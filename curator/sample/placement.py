@@ -45,7 +45,7 @@ def open_sample(
     folder: Path,
     seed: int,
     on_progress: OnProgress,
-    meet: Callable[[RecordSource], None] | None = None,
+    identify: Callable[[RecordSource], None] | None = None,
     counted: Callable[[Notes], None] | None = None,
     contributed: Contributed | None = None,
 ) -> Sample:
@@ -61,7 +61,7 @@ def open_sample(
         Public seed that decides who the people are. A durable secret of the directory decides the slots of real ones.
     on_progress
         Called with a line of progress where it takes long.
-    meet
+    identify
         Called with the people, before their records are kept.
     counted, contributed
         As for :func:`common.people.spec.open_records`.
@@ -78,8 +78,8 @@ def open_sample(
     population = source.population(counted)
     if contributed is None:  # the ledger says which contributions there were
         claim_people(folder, population.fingerprint())
-    if meet is not None:
-        meet(population)
+    if identify is not None:
+        identify(population)
     storage, n = scenario.curator.storage, source.size
     with ExitStack() as opened:
         if storage.place == "disk":

@@ -169,7 +169,9 @@ class Curator:
             self._referee = self._pinned(referee)
             self._account = account
             if account is not None:
-                account.attend(self._directory.journal, opened=self._ledger.holder is not None)
+                holder = self._ledger.holder
+                seen = None if holder is None else holder.people
+                account.attach(self._directory.journal, seen=seen, opened=holder is not None)
             self._owner = OwnersFile(folder, scenario, planned, read)
             self._engine = self._rebuilt()
             self._owner.keep(self._engine.workspace.reweighing)
@@ -260,8 +262,8 @@ class Curator:
                 if self._referee not in (None, signed.key):
                     raise Forged("another referee was pinned meanwhile")
                 self._check_open()
-                spent = None if self._account is None else self._account.charge(self.key)
-                self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key, spent))
+                counted = (None, None) if self._account is None else self._account.charge(self.key, digest)
+                self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key, *counted))
                 with about_run(configuration.run):
                     log.info("the run has the budget")
             elif (holder.run, holder.digest) != (configuration.run, digest):

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common.lifetime.account import Counting
+from common.lifetime.account import Account
+from common.lifetime.charging import USERS_OWN, Charging
 from common.numerics.randomness import subseed
 from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
@@ -21,11 +22,9 @@ from curator.sample.source import in_blocks
 from curator.service.curator import Curator
 
 if TYPE_CHECKING:
+    from common.people.spec import RecordSource
     from common.people.tables.notes import Notes
     from curator.contributions.opening import Contributions
-
-USERS_OWN = Counting()
-"""Runs are charged in this user's ledger of people."""
 
 log = logging.getLogger("tandem")
 
@@ -38,7 +37,7 @@ def open_curator(
     on_progress: OnProgress = log.info,
     *,
     witnesses: Sequence[Witness] = (),
-    counting: Counting = USERS_OWN,
+    charging: Charging = USERS_OWN,
 ) -> Curator:
     """Return the curator of a resolved scenario.
 
@@ -56,7 +55,7 @@ def open_curator(
         Called with a line of progress where loading the people takes long.
     witnesses
         Where the heads of its ledger go, beside the file in its state directory.
-    counting
+    charging
         Where the run is charged to its people.
 
     Raises
@@ -67,16 +66,20 @@ def open_curator(
         If the people contribute, and are fewer than the sample takes.
     """
     check_room(scenario, folder)
-    account = counting.account(scenario)
+    account = Account(charging, scenario, "source") if charging.charges(scenario, "source") else None
     simulated = scenario.people == "simulated"
     facts = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})
     known = facts["seed"] if facts["seed"] is not None else 0
     read: list[Notes] = []
     contributions = _contributions(folder, scenario)
+
+    def identify(people: RecordSource) -> None:
+        if account is not None:
+            account.identify(people, () if contributions is None else contributions.contributors)
+
     with ExitStack() as opened:
-        meet = None if account is None else account.meet
         source = subseed(known, "source")
-        sample = open_sample(scenario, folder, source, on_progress, meet, read.append, contributions)
+        sample = open_sample(scenario, folder, source, on_progress, identify, read.append, contributions)
         opened.callback(sample.close)
         public = public_sample(scenario, known)
         if public is not None:  # the same noise on another public sample would be a second release

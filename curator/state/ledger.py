@@ -60,6 +60,7 @@ class Holder:
     """The run that holds the budget, the digests of its configuration and policy, and the referee that opened it.
 
     ``spent`` is what the data set's people have spent over all runs, this one included; None where nobody counts.
+    ``people`` is the head of the ledger of people after that charge.
     """
 
     run: str
@@ -67,6 +68,7 @@ class Holder:
     policy: str
     referee: str
     spent: Spent | None = None
+    people: Head | None = None
 
 
 class Ledger:
@@ -114,8 +116,12 @@ class Ledger:
 
     def open_run(self, holder: Holder) -> None:
         """Give the budget to a run, durably first."""
-        spent = None if holder.spent is None else holder.spent.wire()
-        self._append(OPEN, {**asdict(holder), "spent": spent})
+        body = {**asdict(holder), "spent": None if holder.spent is None else holder.spent.wire()}
+        if holder.people is None:
+            del body["people"]  # as it was before there was any: a seeded run stays the same
+        else:
+            body["people"] = holder.people.wire()
+        self._append(OPEN, body)
 
     def charge(self, request: Signed, operation: dict[str, Any], event: Event) -> Charge:
         """Record a charge, durably first; return it."""
@@ -152,7 +158,8 @@ class Ledger:
         try:
             if entry.kind == OPEN:
                 spent = None if body["spent"] is None else Spent.parse(body["spent"])
-                self.holder, self._opened = Holder(**{**body, "spent": spent}), number
+                people = None if body.get("people") is None else Head.parse(body["people"])
+                self.holder, self._opened = Holder(**{**body, "spent": spent, "people": people}), number
             elif entry.kind == CHARGE:
                 charge = Charge(Signed.parse(body["request"]), body["operation"], parse_event(body["event"]))
                 self._charges[charge.operation_id] = charge

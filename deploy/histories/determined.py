@@ -13,9 +13,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from common.log import journal
 from common.numerics import randomness
 from common.wire import state
-from curator.state import checkpoints, journal
+from curator.state import checkpoints
 from local_agent.hosted import population
 from referee.runs import ordering
 

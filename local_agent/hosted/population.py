@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from common.vocabulary import masks
 from common.vocabulary.packing import pack_answers
 from common.wire import messages
 from common.wire.identity import Identity, Signed
+from common.wire.messages import Spent
 from common.wire.state import hold, make_folder
 from local_agent.hosted import answered
 from local_agent.hosted.asking import Values, answer_together, evaluated
@@ -28,6 +30,9 @@ from local_agent.hosted.mass import answer_mass, blocks
 from local_agent.person import receipts
 from local_agent.person.credential import held_grant
 from local_agent.policy import Policy, Question
+
+if TYPE_CHECKING:
+    from common.lifetime.account import Account
 
 
 class Population:
@@ -49,6 +54,8 @@ class Population:
         Seed of that hash.
     values
         How a question is evaluated on simulated people; by default here.
+    account
+        Where the people are charged before the first of them answers; None where nobody is charged.
 
     Raises
     ------
@@ -56,6 +63,8 @@ class Population:
         If another process works on the same folder.
     BadData
         If what it says of who was asked was damaged.
+    BudgetExceeded
+        If the people have spent their lifetime budget in other runs.
     """
 
     def __init__(
@@ -68,6 +77,7 @@ class Population:
         dropout: float = 0.0,
         seed: int = 0,
         values: Values = evaluated,
+        account: Account | None = None,
     ) -> None:
         self._population = population
         self._policy = policy
@@ -79,9 +89,15 @@ class Population:
         self._seed = seed
         self._values = values
         self._first = 0
+        self._account = account
+        self._charged = False
+        self.spent: Spent | None = None
+        """What its people will have spent over all runs with this one; None where nobody is charged."""
         try:
             self.identity = Identity.load_or_create(folder / "identity.key")
             self._answered = answered.everybody_asked(self._folder, len(population))
+            if account is not None:
+                self.spent = account.check(self.identity.public)
         except BaseException:
             self._lock.close()
             raise
@@ -128,6 +144,8 @@ class Population:
         ------
         AlreadyAnswered
             If one of the people was asked before.
+        BudgetExceeded, CannotWrite
+            If the people cannot be charged (:meth:`common.lifetime.ledger.PeopleLedger.charge`).
         Forged, BadMessage, ConfigurationMismatch, PolicyRefused
             As :meth:`local_agent.policy.Policy.check`; no record is touched then.
         """
@@ -137,6 +155,9 @@ class Population:
         known = answered.report(stored.with_suffix(answered.REPORT), self.identity)
         if known is not None:
             return known
+        if self._account is not None and not self._charged:
+            self.spent, _ = self._account.charge(self.identity.public, asked.digest)
+            self._charged = True
         if isinstance(asked, messages.MassAssignment):
             return self._answer_mass(question, asked, stored)
         people, slots = self._asked(asked, stored.with_suffix(answered.PEOPLE))

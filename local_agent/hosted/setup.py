@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from common.core.errors import BadInput
+from common.lifetime.charging import USERS_OWN, Charging
 from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import open_records
 from common.scenario.agreement import data_folder
@@ -16,6 +18,9 @@ from local_agent.hosted.asking import Values, evaluated
 from local_agent.hosted.population import Population
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy
 
+if TYPE_CHECKING:
+    from common.lifetime.account import Account
+
 
 def open_population(
     scenario: ResolvedScenario,
@@ -24,6 +29,7 @@ def open_population(
     referee: str,
     agents: int | None,
     workers: int = 0,
+    charging: Charging = USERS_OWN,
 ) -> Population:
     """Return the hosted population of a resolved scenario.
 
@@ -42,12 +48,16 @@ def open_population(
         their number is data.
     workers
         Workers of a Ray cluster that draw simulated people and evaluate questions on them; 0: this process does.
+    charging
+        Where the people of a table are charged, before the first of them is asked.
 
     Raises
     ------
     BadInput
         If workers are wanted for real people, whose records stay here.
         If real people would be asked without any privacy.
+    BudgetExceeded
+        If the people have spent their lifetime budget in other runs.
     """
     section, simulated = scenario.agents, scenario.people == "simulated"
     epsilon, delta = section.mechanism.guarantee
@@ -72,6 +82,12 @@ def open_population(
     order = None if simulated else source.derive("order")
     population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), wanted, order)
     claim_people(folder, population.fingerprint())
+    account: Account | None = None
+    if charging.charges(scenario, "target"):
+        from common.lifetime.account import Account  # simulated people need neither tables nor a database
+
+        account = Account(charging, scenario, "target")
+        account.identify(population)
     policy = Policy(referee, epsilon, delta, ALL_QUERIES, ALL_HYPOTHESES if simulated else ordinary_kinds())
     values: Values = evaluated
     if workers:
@@ -79,4 +95,6 @@ def open_population(
 
         values = over_workers(workers)
     dropout = subseed(seed, "dropout")
-    return Population(population, policy, folder, source, dropout=section.dropout, seed=dropout, values=values)
+    return Population(
+        population, policy, folder, source, dropout=section.dropout, seed=dropout, values=values, account=account
+    )

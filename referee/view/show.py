@@ -32,7 +32,7 @@ from referee.view.witnessing import history_lines
 _OUT = Console()
 _ERR = Console(stderr=True)
 
-UNSIGNED = ("truth", "seconds", "peak_memory_bytes", "report.html")
+UNSIGNED = ("truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")
 """What a run folder holds beside the signed result: an experimenter's own findings."""
 
 OnProgress = Callable[[str, dict[str, float]], None]
@@ -139,11 +139,11 @@ def result(document: dict[str, Any], *, simulated: bool) -> None:
     for words in lost(document):
         table.add_row("  lost", _shown(words))
     privacy = dict(document["privacy"])
-    everything = privacy.pop("all_runs", None)
+    privacy.pop("all_runs", None)
     for who, promised in privacy.items():
         table.add_row(PROMISED[who], str(Guarantee.parse(promised)))
-    if everything is not None:
-        table.add_row("OVER ALL RUNS", f"[bold]{over_all_runs(everything)}[/bold]")
+    for who, words in over_all_runs(document):
+        table.add_row(f"OVER ALL RUNS, {who}", f"[bold]{words}[/bold]")
     if simulated:
         table.add_row("people", SIMULATED)
     seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
@@ -155,25 +155,30 @@ def result(document: dict[str, Any], *, simulated: bool) -> None:
 
 
 def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:
-    """Print what runs have cost their curators' people."""
+    """Print what runs have cost the people of each side."""
     if not runs:
         _OUT.print(f"{folder}: no run has been charged to anybody")
         return
     _OUT.print(folder, markup=False)
     table = Table(box=None)
-    for name in ("charged", "scenario", "people", "this run", "all their runs", "lifetime"):
+    for name in ("charged", "scenario", "side", "people", "this run", "all their runs", "lifetime"):
         table.add_column(name, justify="right" if name == "people" else "left")
     for run in runs:
-        total, lifetime = run["all_runs"], run["lifetime"]
         promised = "experiment" if run["experiment"] else "one run"
-        table.add_row(
-            run["time"][:16].replace("T", " "),
-            run["scenario"],
-            f"{run['people']:,}",
-            f"({run['epsilon']:g}, {run['delta']:g})",
-            f"{total['runs']}: ({total['epsilon']:g}, {total['delta']:g})",
-            promised if lifetime is None else f"({lifetime['epsilon']:g}, {lifetime['delta']:g})",
-        )
+        sides = {"curator": run if run["people"] is not None else None, "agents": run["agents"]}
+        for side, charged in sides.items():
+            if charged is None:
+                continue
+            total, lifetime = charged["all_runs"], charged["lifetime"]
+            table.add_row(
+                run["time"][:16].replace("T", " "),
+                run["scenario"],
+                side,
+                f"{charged['people']:,}",
+                f"({charged['epsilon']:g}, {charged['delta']:g})",
+                f"{total['runs']}: ({total['epsilon']:g}, {total['delta']:g})",
+                promised if lifetime is None else f"({lifetime['epsilon']:g}, {lifetime['delta']:g})",
+            )
     _OUT.print(table)
 
 

@@ -59,7 +59,8 @@ class Adapter(HybridEstimator):
         others = self._others(public, y)
         self._settle(others)
         self._warn(others)
-        sides = self._sides(people, None if population is None else self._others(population, y), seed)
+        asked = None if population is None else self._others(population, y)
+        sides = self._sides(people, asked, seed, X, y, population)
         self._carry_out(self._tree(sides), sides, seed, others)
 
     def _public_bounds(self, columns: list[str]) -> Any:

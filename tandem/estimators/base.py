@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +17,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from common.core.arrays import AnyArray, Singles
 from common.core.errors import BadFit
+from common.lifetime.charging import Given as HandedOver
+from common.lifetime.charging import Side
 from common.models.model import Model, released
 from common.numerics.randomness import RandomSource
 from common.people.tables import TableSource, encode
@@ -25,9 +27,11 @@ from common.privacy.guarantee import Protected
 from common.scenario.scenario import parse
 from common.statistics.means.intervals import Estimate
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
+from common.wire.messages import Spent
 from referee.service.referee import public
 from referee.state.runfolder import write_run
-from tandem.estimators.shared.frames import chosen_columns, numeric_frame
+from referee.view.face.building import OVER_ALL_RUNS
+from tandem.estimators.shared.frames import chosen_columns, handed_over, numeric_frame
 from tandem.estimators.shared.guarantee import Guarantee, Spending
 from tandem.estimators.shared.running import PUBLIC, SOURCE, TARGET, refusing, run, settled
 from tandem.estimators.shared.schema import described, numeric_schema, public_schema
@@ -54,11 +58,18 @@ class Given:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Sides:
-    """Who gives the curator a record and who answers on their own; and whether chance decided that."""
+    """Who gives the curator a record and who answers on their own; and whether chance decided that.
+
+    Attributes
+    ----------
+    given
+        The same people as they were handed over; empty for a simulation, which charges nobody.
+    """
 
     curator: polars.DataFrame
     population: polars.DataFrame
     drawn: bool
+    given: Mapping[Side, HandedOver]
 
 
 class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
@@ -79,6 +90,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     norm: float | None
     random_state: Any
     lifetime: tuple[float, float] | None
+    id_column: str | None
 
     hypothesis_: Hypothesis
     guarantee_: Guarantee
@@ -91,6 +103,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         with refusing():
             if self.schema is not None:
                 return self._by_schema(X, y, reset)
+            X = self._without_id(X)
             if is_file(X):
                 raise BadFit("records in a file need schema=, which says what its columns are; found none")
             if isinstance(y, str) and is_frame(X):
@@ -103,7 +116,13 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         with refusing():
             if self.schema is not None:
                 return chosen_columns(X, self._schema.columns, self._schema.layout)
-            return self._framed(self._validated(X, False), False)
+            return self._framed(self._validated(self._without_id(X), False), False)
+
+    def _without_id(self, X: Any) -> Any:
+        """Return a frame without the column that says who is who."""
+        if self.id_column is None or not is_frame(X) or self.id_column not in X.columns:
+            return X
+        return _apart(X, self.id_column)[0]
 
     def _validated(self, X: Any, reset: bool, **target: Any) -> Any:
         try:
@@ -216,7 +235,15 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return None
         return int(check_random_state(self.random_state).randint(1 << 31))
 
-    def _sides(self, people: polars.DataFrame, asked: polars.DataFrame | None, seed: int | None) -> Sides:
+    def _sides(
+        self,
+        people: polars.DataFrame,
+        asked: polars.DataFrame | None,
+        seed: int | None,
+        X: Any,
+        y: Any,
+        population: Any,
+    ) -> Sides:
         """Return who is the curator's and who answers as an agent: by chance, whatever their records are, if not told.
 
         Parameters
@@ -227,9 +254,16 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             The population; None: a share of X.
         seed
             None draws the parts from the operating system's generator.
+        X, y, population
+            As they were given to ``fit``.
         """
+        given: dict[Side, HandedOver] = {}
+        if seed is None:
+            given["source"] = self._handed_over(X, y)
         if asked is not None:
-            return Sides(people, asked, False)
+            if seed is None:
+                given["target"] = self._handed_over(*(population if isinstance(population, tuple) else (population, y)))
+            return Sides(people, asked, False, given)
         fraction = self._number("population_fraction")
         if not 0.0 < fraction < 1.0:
             raise BadFit(f"population_fraction must be in (0, 1), found {fraction:g}")
@@ -241,7 +275,26 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             )
         source = RandomSource.secure() if seed is None else RandomSource.seeded(seed, "parts")
         order = np.random.default_rng(source.words(4)).permutation(len(people))
-        return Sides(people[np.sort(order[first:])], people[np.sort(order[:first])], True)
+        curator, agents = np.sort(order[first:]), np.sort(order[:first])
+        if seed is None:  # the whole file is on neither side, so that its rows tell who is where
+            whole = replace(given["source"], files=(), apart=True)
+            given = {
+                "source": replace(whole, frame=whole.frame[curator]),
+                "target": replace(whole, frame=whole.frame[agents]),
+            }
+        return Sides(people[curator], people[agents], True, given)
+
+    def _handed_over(self, X: Any, y: Any) -> HandedOver:
+        """Return people as they were given to ``fit``, but for the column of the label."""
+        label = y if isinstance(y, str) else None
+        if y is None and self._schema.label is not None:
+            label = self._schema.label.column
+        with refusing():
+            return handed_over(X, label, self._id(), self._schema.layout)
+
+    def _id(self) -> str | None:
+        """Return the name of the column that says who is who."""
+        return self.id_column if self.id_column is not None or self.schema is None else public_schema(self.schema).id
 
     def _carry_out(
         self, tree: Mapping[str, Any], sides: Sides, seed: int | None, others: polars.DataFrame | None = None
@@ -260,13 +313,19 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             ),
         )
         try:
-            finished = run(chosen, tables, seed)
+            finished = run(chosen, tables, seed, sides.given)
         except BadFit:  # before any operation: nothing was spent
             del self.guarantee_
             if before is not None:
                 self.guarantee_ = before
             raise
-        result = finished.result
+        result = {**finished.result, "all_runs": finished.all_runs}
+        if finished.all_runs is not None:
+            self.guarantee_ = self.guarantee_.model_copy(
+                update={
+                    "all_runs": {OVER_ALL_RUNS[who]: Spent.parse(total) for who, total in finished.all_runs.items()}
+                }
+            )
         self.hypothesis_ = parse_hypothesis(result["answer"])
         self.estimate_ = None if result["estimate"] is None else Estimate.parse(result["estimate"])
         self.result_ = result

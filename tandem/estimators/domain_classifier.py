@@ -60,8 +60,11 @@ class DomainAdapter(BinaryClassifier, Adapter):
     classes, population_fraction, random_state
         As of :class:`~tandem.estimators.transfer.TransferClassifier`.
     lifetime
-        (epsilon, delta) that all fits and runs of the same real people may cost them together; None: they take part
-        once.
+        (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on; None: they
+        take part once.
+    id_column
+        The column of X and of the population, given as frames or files, that says who is who: by it people are
+        recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the schema.
 
     Attributes
     ----------
@@ -102,6 +105,7 @@ class DomainAdapter(BinaryClassifier, Adapter):
         population_fraction: float = 0.3,
         random_state: Any = None,
         lifetime: tuple[float, float] | None = None,
+        id_column: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -120,6 +124,7 @@ class DomainAdapter(BinaryClassifier, Adapter):
         self.population_fraction = population_fraction
         self.random_state = random_state
         self.lifetime = lifetime
+        self.id_column = id_column
 
     def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
         """Adapt to the curator's people, helped by the public ones, tested by the population's.

@@ -37,8 +37,11 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     population_fraction, random_state
         As of :class:`~tandem.estimators.transfer.TransferClassifier`.
     lifetime
-        (epsilon, delta) that all fits and runs of the same real people may cost them together; None: they take part
-        once.
+        (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on; None: they
+        take part once.
+    id_column
+        The column of X and of the population, given as frames or files, that says who is who: by it people are
+        recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the schema.
 
     Attributes
     ----------
@@ -84,6 +87,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         population_fraction: float = 0.3,
         random_state: Any = None,
         lifetime: tuple[float, float] | None = None,
+        id_column: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -102,6 +106,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         self.population_fraction = population_fraction
         self.random_state = random_state
         self.lifetime = lifetime
+        self.id_column = id_column
 
     def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
         """Adapt to the curator's people, helped by the public ones, tested by the population's.

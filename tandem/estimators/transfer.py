@@ -79,8 +79,11 @@ class TransferClassifier(BinaryClassifier):
         None: noise from the operating system's generator, for real people. Otherwise the fit is *simulated*: it can be
         repeated, and whoever knows the seed can undo the noise.
     lifetime
-        (epsilon, delta) that all fits and runs of the same real people may cost them together; None: they take part
-        once.
+        (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on; None: they
+        take part once.
+    id_column
+        The column of X and of the population, given as frames or files, that says who is who: by it people are
+        recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the schema.
 
     Attributes
     ----------
@@ -151,6 +154,7 @@ class TransferClassifier(BinaryClassifier):
         population_fraction: float = 0.5,
         random_state: Any = None,
         lifetime: tuple[float, float] | None = None,
+        id_column: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -170,6 +174,7 @@ class TransferClassifier(BinaryClassifier):
         self.population_fraction = population_fraction
         self.random_state = random_state
         self.lifetime = lifetime
+        self.id_column = id_column
 
     def fit(self, X: Any, y: Any = None, *, population: Any = None, public: Any = None) -> Self:
         """Learn from the curator's people, judged by the population's.
@@ -194,7 +199,8 @@ class TransferClassifier(BinaryClassifier):
         """
         seed = self._seed()
         people = self._people(X, y)
-        sides = self._sides(people, None if population is None else self._others(population, y), seed)
+        asked = None if population is None else self._others(population, y)
+        sides = self._sides(people, asked, seed, X, y, population)
         points = None if public is None else self._classes.unmarked(self._features(public))
         tree, found = self._tree(sides, 0 if points is None else len(points))
         if self.protocol == FIT:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadFit, BadScenario, BrokenLedger, BudgetExceeded
-from common.lifetime.account import Counting
+from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
 from common.wire.state import user_state
 from curator.service.startup import open_curator
@@ -17,7 +17,7 @@ from curator.state.ledger import Ledger
 from deploy.embedded import Embedded
 from deploy.processes import Processes
 from referee.cli import app
-from tests.common.people.test_real_people import TREE, own
+from tests.common.people.test_real_people import TABLE, TREE, own
 from tests.support import tiny
 from tests.tandem.estimators.people import square
 from tests.tandem.estimators.test_transfer_classifier import quick
@@ -37,13 +37,41 @@ LIFETIME = {**TREE["curator"], "lifetime": {"epsilon": 200.0, "delta": 0.05}}
 
 @pytest.mark.slow
 def test_a_new_folder_is_no_new_budget(tmp_path):
+    """Both files hold the same rows, so each person is on both sides: 90 as one of the curator's, 1 as an agent."""
     first = ran(tmp_path, "one")
-    assert first["privacy"]["all_runs"] == {"runs": 1, "epsilon": 90.0, "delta": 0.01}
+    assert first["privacy"]["all_runs"] == {"runs": 1, "epsilon": 91.0, "delta": 0.01}
     assert ran(tmp_path, "one") == first  # the same run again is no further run
     with pytest.raises(BudgetExceeded, match=r"own of .*curator.lifetime"):
         ran(tmp_path, "two")
+    assert [row["agents"]["epsilon"] for row in PeopleLedger().table()] == [1.0]
     second = ran(tmp_path, "three", curator=LIFETIME)
-    assert second["privacy"]["all_runs"] == {"runs": 2, "epsilon": 180.0, "delta": 0.02}
+    assert second["privacy"]["all_runs"] == {"runs": 2, "epsilon": 182.0, "delta": 0.02}
+
+
+@pytest.mark.slow
+def test_the_populations_people_are_charged_from_run_to_run(tmp_path):
+    """Two curators with different people ask the same population twice; its people are known by an id."""
+    target = {"table": {**TABLE, "files": ["others.csv"], "id": "p"}}
+
+    def again(folder, number, **changes):
+        chosen = own(tmp_path, target=target, **changes)
+        for name, first in (("people.csv", 1000 * number), ("others.csv", 0)):
+            rows = "".join(f"{first + n},{n % 7},{'yes' if n % 3 else 'no'}\n" for n in range(60))
+            (tmp_path / name).write_text("p,x,y\n" + rows)
+        chosen = chosen.model_copy(update={"source": chosen.source.model_copy(update={"table": chosen.target.table})})
+        table = chosen.target.table.model_copy(update={"files": ("people.csv",)})
+        chosen = chosen.model_copy(update={"source": chosen.source.model_copy(update={"table": table})})
+        return Embedded(tmp_path / folder).run(chosen, None, "run", quiet).result
+
+    assert again("one", 1)["privacy"]["all_runs"] == {"runs": 1, "epsilon": 90.0, "delta": 0.01}
+    with pytest.raises(BudgetExceeded, match=r"60 of 60 rows of the population's people have the id of .*own of"):
+        again("two", 2)
+    assert len(PeopleLedger().table()) == 1
+    agents = {**TREE["agents"], "lifetime": {"epsilon": 2.0, "delta": 0.0}}
+    again("three", 2, agents=agents)
+    assert [row["agents"]["all_runs"]["epsilon"] for row in PeopleLedger().table()] == [2.0, 2.0]
+    with pytest.raises(BudgetExceeded, match=r"lifetime budget is \(2, 0\)"):
+        again("four", 3, agents=agents)
 
 
 @pytest.mark.slow
@@ -75,20 +103,20 @@ def test_simulated_people_are_charged_nowhere(tmp_path):
 
 def test_nobody_is_charged_only_in_an_experiment(tmp_path):
     with pytest.raises(BadScenario, match="experiment"):
-        Embedded(tmp_path / "state", Counting(ephemeral=True)).run(own(tmp_path), None, "run", quiet)
+        Embedded(tmp_path / "state", Charging(ephemeral=True)).run(own(tmp_path), None, "run", quiet)
     public = own(tmp_path, experiment=True)
     for folder in ("a", "b"):
-        result = Embedded(tmp_path / folder, Counting(ephemeral=True)).run(public, None, "run", quiet).result
+        result = Embedded(tmp_path / folder, Charging(ephemeral=True)).run(public, None, "run", quiet).result
         assert result["privacy"]["all_runs"] is None
     assert not (user_state() / "people").exists()
 
 
 def test_a_ledger_by_path_is_used_instead_of_the_users_own(tmp_path):
     place = tmp_path / "shared"
-    Embedded(tmp_path / "a", Counting(place)).run(own(tmp_path), None, "run", quiet)
+    Embedded(tmp_path / "a", Charging(place)).run(own(tmp_path), None, "run", quiet)
     assert not (user_state() / "people").exists()
     with pytest.raises(BudgetExceeded):
-        Embedded(tmp_path / "b", Counting(place)).run(own(tmp_path), None, "run", quiet)
+        Embedded(tmp_path / "b", Charging(place)).run(own(tmp_path), None, "run", quiet)
 
 
 def test_a_copy_of_the_state_put_back_is_noticed_without_any_witness_named(tmp_path):
@@ -124,7 +152,7 @@ def test_a_crash_between_the_two_ledgers_charges_once(tmp_path, monkeypatch):
         with pytest.raises(Crash):
             ran(tmp_path, "one")
     assert len(PeopleLedger().table()) == 1
-    assert ran(tmp_path, "one")["privacy"]["all_runs"] == {"runs": 1, "epsilon": 90.0, "delta": 0.01}
+    assert ran(tmp_path, "one")["privacy"]["all_runs"] == {"runs": 1, "epsilon": 91.0, "delta": 0.01}
     assert len(PeopleLedger().table()) == 1
 
 

@@ -41,12 +41,15 @@ class Schema(Value):
         If given, longer feature vectors are shortened to this L2 norm.
     layout
         How text files are written.
+    id
+        The column that says who is who; as of :class:`~common.people.tables.source.TableSource`.
     """
 
     features: tuple[Feature, ...] = Field(min_length=1)
     label: Label | None = None
     norm: float | None = Field(default=None, gt=0)
     layout: Layout = Layout()
+    id: str | None = Field(default=None, min_length=1)
 
     @property
     def dimension(self) -> int:
@@ -73,7 +76,9 @@ class Schema(Value):
         """
         if self.label is None:
             raise BadScenario("the schema has no label: say which column is to be predicted")
-        return TableSource(files=files, label=self.label, features=self.features, norm=self.norm, layout=self.layout)
+        return TableSource(
+            files=files, label=self.label, features=self.features, norm=self.norm, layout=self.layout, id=self.id
+        )
 
 
 def parse_schema(tree: Any) -> Schema:

@@ -218,6 +218,9 @@ class TableSource(Value):
         Keep only volunteers, or only people never asked.
     contributed
         In the place of ``files``: each row is what a person gave the curator for this run (``curator contribute``).
+    id
+        The column that says who is who, by which people are recognised in further runs
+        (:mod:`common.lifetime.recognition`); it is kept as a keyed digest, and neither learned from nor released.
     """
 
     files: Tokens = ()
@@ -228,19 +231,29 @@ class TableSource(Value):
     norm: float | None = Field(default=None, gt=0)
     selection: Selection | None = None
     contributed: bool = False
+    id: str | None = Field(default=None, min_length=1)
 
     @model_serializer(mode="wrap")
     def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave ``contributed`` out of tables of files, whose digests stay what they were before there was any."""
+        """Leave out what a table does not have: digests stay what they were before there was any."""
         wire: dict[str, Any] = write(self)
         if not self.contributed:
             del wire["contributed"]
+        if self.id is None:
+            del wire["id"]
         return wire
 
     @model_validator(mode="after")
     def _from_somewhere(self) -> Self:
         if bool(self.files) == self.contributed:
             raise ValueError("give either files, or contributed: true")
+        if self.id is not None and (
+            self.contributed or self.id in {item.column for item in (*self.features, self.label)}
+        ):
+            raise ValueError(
+                f"id = {self.id!r} says who is who and is never released: it can be neither a feature nor the label, "
+                f"nor be given where people contribute, who are known by their keys"
+            )
         if self.contributed and self.selection is not None:
             raise ValueError("selection chooses among the rows of files: leave it out where people contribute")
         return self

@@ -12,6 +12,7 @@ from common.models.model import released
 from common.models.showing import lines as model_lines
 from common.planning.fitting import advice_of
 from common.scenario.resolved import ResolvedScenario
+from common.wire.messages import Spent
 from referee.view.face.values import Entry, Gauge, Interval, Promise, Round, RunView
 from referee.view.face.wording import LOSSES, about_a_loss, against, halts, level_of, promise, verdict
 from referee.view.intervals import in_words, judged_in_words
@@ -22,6 +23,8 @@ PROMISED = {
     "together": "a row of the file that both read has",
 }
 """To whom a run promises what its result says."""
+OVER_ALL_RUNS = {"curator": "the curator's people", "agent": "the population's people"}
+"""Whose spending over all runs a result names."""
 SIMULATED = "simulated: whoever knows the run's seed can undo the noise, so nothing of this is promised to real people"
 """What is said of people whose randomness may come from a seed."""
 TRUTHS = {"loss_on_target": "true loss on T", "correct": "in truth"}
@@ -101,11 +104,12 @@ def lost(result: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def over_all_runs(total: Mapping[str, Any]) -> str:
-    """Say what all runs of a data set's people may have cost them together."""
-    if total["runs"] == 1:
-        return f"this is their first: epsilon = {total['epsilon']:g}, delta = {total['delta']:g}"
-    return f"epsilon = {total['epsilon']:g}, delta = {total['delta']:g} in {total['runs']} runs"
+def over_all_runs(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what all runs may have cost the people of each side of this one, as far as a ledger of people knows."""
+    signed = result["privacy"].get("all_runs")
+    found = result.get("all_runs") or ({"curator": signed} if signed else {})
+    for who, total in found.items():
+        yield OVER_ALL_RUNS[who], str(Spent.parse(total))
 
 
 def _interval(wire: Mapping[str, Any]) -> Interval:
@@ -140,8 +144,8 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     yield "agents", counts
     for words in lost(result):
         yield "lost", words
-    if result["privacy"].get("all_runs"):
-        yield "over all runs of these people", over_all_runs(result["privacy"]["all_runs"])
+    for who, words in over_all_runs(result):
+        yield f"over all runs, {who}", words
     if "correct" in truth:
         yield "answer", json.dumps(result["answer"])
         yield "in truth", json.dumps(truth)

@@ -11,9 +11,38 @@ import polars
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
+from common.lifetime.charging import Given
+from common.lifetime.rows import rows_of_data
 from common.people.tables import Layout
 from common.people.tables.input.files import pieces
 from common.people.tables.input.frames import is_file, is_frame, series
+
+
+def handed_over(data: Any, label: str | None, id_column: str | None, layout: Layout) -> Given:
+    """Return people as they were handed over, all columns but the label: by these they are recognised in other runs.
+
+    Parameters
+    ----------
+    data
+        A file, a frame, or an array of shape (n, d).
+    label
+        The column of the label, None if it is none of the data's.
+    id_column
+        The column that says who is who, None if there is none.
+    layout
+        How text files are written.
+
+    Raises
+    ------
+    BadFit
+        If there is no such id column.
+    BadData
+        If a file cannot be read.
+    """
+    frame, named = rows_of_data(data, label, layout)
+    if id_column is not None and id_column not in frame.columns:
+        raise BadFit(f"there is no column {id_column!r} in the data, which is named as the id of its people")
+    return Given(frame, named, id_column, (Path(data),) if is_file(data) else ())
 
 
 def numeric_frame(matrix: AnyArray, columns: Iterable[str]) -> polars.DataFrame:

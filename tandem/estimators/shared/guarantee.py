@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+from pydantic import Field
+
 from common.core.values import Value
 from common.privacy.guarantee import Guarantee as Promise
 from common.privacy.guarantee import Protected, of_agent, of_curator
 from common.privacy.rounding import up
+from common.wire.messages import Spent
 from referee.view.face.pages import promises
 from tandem.showing import Drawing, of_epsilons
 
@@ -43,7 +46,7 @@ class Guarantee(Value):
 
     Costs add up by basic composition: (sum of epsilon, sum of delta), rounded up. That is what somebody pays whose
     record is in every fit; for one who is in some of them it is less. Other objects (clones, the candidates of a grid
-    search, the folds of a cross-validation) that saw the same people are not counted here: add theirs.
+    search, the folds of a cross-validation) that saw the same people are counted by ``all_runs`` alone.
 
     Attributes
     ----------
@@ -54,11 +57,15 @@ class Guarantee(Value):
         the noise: then nothing here is promised to real people.
     assumptions
         What some fit takes for public, and so does not protect.
+    all_runs
+        What all fits and runs of this user's have cost those of the last fit's people who have spent most, by side, as
+        far as the ledger of people has recognised them; empty where people are simulated.
     """
 
     fits: tuple[Spending, ...]
     simulated: bool
     assumptions: tuple[str, ...] = ()
+    all_runs: dict[str, Spent] = Field(default_factory=dict)
 
     @property
     def epsilon(self) -> float:
@@ -101,8 +108,11 @@ class Guarantee(Value):
         public = f"; taken for public: {'; '.join(self.assumptions)}" if self.assumptions else ""
         return (
             f"{fits}: {seeded}each of the curator's people has {self.curator}; "
-            f"each of the population's {self.agent}{public}"
+            f"each of the population's {self.agent}{public}{self._over_all_runs()}"
         )
+
+    def _over_all_runs(self) -> str:
+        return "".join(f"; OVER ALL RUNS, {who}: {spent}" for who, spent in self.all_runs.items())
 
     def plot(self) -> Drawing:
         """Draw the epsilons of both sides, over all fits; a smaller one protects more.

@@ -14,12 +14,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import polars
 
 from common.core.errors import BadFit, BadInput, BudgetExceeded, FitFailed
+from common.lifetime.charging import Charging, Given, Side
 from common.planning.checks import violations
 from common.privacy.calibration import MIN_SUPPORT
 from common.scenario.resolved import ResolvedScenario
@@ -79,8 +81,18 @@ def settled(tree: Mapping[str, Any]) -> ResolvedScenario:
     return chosen
 
 
-def run(chosen: ResolvedScenario, tables: Mapping[str, polars.DataFrame], seed: int | None) -> Finished:
+def run(
+    chosen: ResolvedScenario,
+    tables: Mapping[str, polars.DataFrame],
+    seed: int | None,
+    given: Mapping[Side, Given] = MappingProxyType({}),
+) -> Finished:
     """Carry out a settled scenario on the tables that it names, by file name.
+
+    Parameters
+    ----------
+    given
+        The people of each side as they were handed over, by which they are recognised in other runs.
 
     Raises
     ------
@@ -95,7 +107,10 @@ def run(chosen: ResolvedScenario, tables: Mapping[str, polars.DataFrame], seed: 
             frame.write_parquet(Path(folder) / name)
         with refusing():
             here = chosen.model_copy(update={"data": folder})
-            finished = Embedded(Path(folder) / "state").run(here, seed, "fit", lambda text, _: log.info("%s", text))
+            charging = Charging(given=given)
+            finished = Embedded(Path(folder) / "state", charging).run(
+                here, seed, "fit", lambda text, _: log.info("%s", text)
+            )
     if finished.result["answer"] is None:
         raise FitFailed(f"the run was {finished.result['status']}: {finished.result['reason']}")
     return finished

@@ -1,36 +1,39 @@
-"""People, not folders: the same people's budget is one, whatever the folder, the order, the file or the process."""
+"""People, not folders: what all runs together cost a person is one sum, whatever the folder, file, side or process."""
 
 from __future__ import annotations
 
+import hashlib
 import lzma
 import shutil
 from fractions import Fraction
 
 import numpy as np
+import polars
 import pytest
 
-from common.core.errors import BrokenLedger, BudgetExceeded
-from common.lifetime.ledger import Deployment, PeopleLedger
-from common.people.spec import TableRecordSource
+from common.core.errors import BrokenLedger, BudgetExceeded, CannotWrite, TandemError
+from common.lifetime.ledger import CHARGED, Charge, PeopleLedger
+from common.log.journal import Journal
 from common.scenario.sections import Lifetime
-from common.vocabulary.records import Records
-from common.wire.state import user_state
+from common.wire.state import durable_secret, user_state
+from common.wire.witness import FileWitness
 
 ENOUGH = Lifetime(epsilon=100.0, delta=0.5)
+COLUMNS = ["age", "income", "visits", "score"]
 
 
-def people(count: int = 50, seed: int = 0, label: int = 1) -> Records:
-    features = np.random.default_rng(seed).random((count, 4)).astype(np.float32)
-    return Records(features, np.full(count, label, dtype=np.int8))
+def table(count: int = 50, seed: int = 0) -> polars.DataFrame:
+    numbers = np.random.default_rng(seed).random((count, 4))
+    return polars.DataFrame(numbers, schema=COLUMNS)
 
 
-def deployment(curator: str, epsilon: float = 1.0, lifetime: Lifetime | None = None, **more) -> Deployment:
-    settings = {"scenario": "s", "people": 50, "delta": 1e-6, "experiment": False, **more}
-    return Deployment(curator=64 * curator, epsilon=epsilon, lifetime=lifetime, **settings)
+def charge(party: str, epsilon: float = 1.0, lifetime: Lifetime | None = None, **more) -> Charge:
+    settings = {"side": "source", "scenario": "s", "people": 50, "delta": 1e-6, "experiment": False, **more}
+    return Charge(party=64 * party, epsilon=epsilon, lifetime=lifetime, **settings)
 
 
-def who(ledger: PeopleLedger, records: Records, files=()):
-    return ledger.identify(TableRecordSource(records), files)
+def who(ledger: PeopleLedger, frame: polars.DataFrame, files=(), **more):
+    return ledger.digester().people([frame], files, **more)
 
 
 @pytest.fixture
@@ -46,116 +49,249 @@ def test_it_lies_in_the_users_state_directory(tmp_path, monkeypatch):
     assert user_state() == tmp_path / ".local" / "state" / "tandem"
 
 
-def changed(records: Records) -> Records:
-    features = records.features.copy()
-    features[7, 2] += 0.25
-    return Records(features, records.labels)
-
-
-SAME = {
-    "as they are": lambda records: records,
-    "in another order": lambda records: records.take(np.arange(50)[::-1].copy()),
-    "with a cell changed": changed,
-    "with others added": lambda records: Records.joined([records, people(seed=9)]),
-    "one of them among others": lambda records: Records.joined([people(seed=9), records.take(np.array([3]))]),
-    "with other labels": lambda records: Records(records.features, -records.labels),
-}
-
-
-@pytest.mark.parametrize("name", sorted(SAME))
-def test_the_same_people_take_part_once_unless_a_lifetime_budget_is_stated(ledger, name):
-    assert ledger.charge(deployment("a"), who(ledger, people())).runs == 1
-    again = who(ledger, SAME[name](people()))
-    with pytest.raises(BudgetExceeded, match=r"curator.lifetime: \{epsilon: 3.0, delta: .*Nothing was|Nothing was"):
-        ledger.charge(deployment("b", 2.0), again)
+def test_the_same_people_take_part_once_unless_a_lifetime_budget_is_stated(ledger):
+    first, _ = ledger.charge(charge("a"), who(ledger, table()))
+    assert first.runs == 1
+    assert "in this run, and none was recognised in another one" in str(first)
+    again = who(ledger, table()[::-1])
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.charge(charge("b", 2.0), again)
+    words = refused.value.detail
+    for said in (
+        "50 of 50 rows of the curator's people look the same",
+        "s of 20",
+        "(1, 1e-06)",
+        "curator.lifetime: {epsilon: 3.0, delta: ",
+        "source.table.id: COLUMN",
+        "Nothing was charged",
+    ):
+        assert said in words
     assert len(ledger.table()) == 1  # a refusal charges nothing
-    spent = ledger.charge(deployment("b", 2.0, ENOUGH), again)
+    spent, _ = ledger.charge(charge("b", 2.0, ENOUGH), again)
     assert (spent.runs, spent.epsilon) == (2, 3.0)
     assert spent.delta >= 2e-6
+    assert "epsilon = 3" in str(spent)
+    assert "in 2 runs" in str(spent)
 
 
 def test_what_the_message_says_to_write_is_enough(ledger):
-    ledger.charge(deployment("a", 0.1, delta=1e-6), who(ledger, people()))
+    ledger.charge(charge("a", 0.1, delta=1e-6), who(ledger, table()))
     with pytest.raises(BudgetExceeded) as refused:
-        ledger.check(deployment("b", 0.2, delta=3e-7), who(ledger, people()))
+        ledger.check([(charge("b", 0.2, delta=3e-7), who(ledger, table()))])
     words = refused.value.detail.partition("lifetime=(")[2].partition(")")[0]
     epsilon, delta = map(float, words.split(","))
     assert Fraction(epsilon) >= Fraction(0.1) + Fraction(0.2)
-    assert ledger.charge(
-        deployment("b", 0.2, Lifetime(epsilon=epsilon, delta=delta), delta=3e-7), who(ledger, people())
-    ).runs == 2  # fmt: skip
+    enough = Lifetime(epsilon=epsilon, delta=delta)
+    assert ledger.charge(charge("b", 0.2, enough, delta=3e-7), who(ledger, table()))[0].runs == 2
 
 
 def test_other_people_owe_nothing(ledger):
-    ledger.charge(deployment("a"), who(ledger, people()))
-    spent = ledger.charge(deployment("b"), who(ledger, people(seed=1)))
+    ledger.charge(charge("a"), who(ledger, table()))
+    spent, _ = ledger.charge(charge("b"), who(ledger, table(seed=1)))
     assert (spent.runs, spent.epsilon) == (1, 1.0)
 
 
-def test_the_file_is_the_same_whatever_is_read_of_it(ledger, tmp_path):
+def test_agents_are_charged_and_a_person_on_both_sides_pays_for_both(ledger):
+    """Over runs, and over the two sides of one run."""
+    people, others = who(ledger, table()), who(ledger, table(seed=1))
+    agents = charge("b", 0.5, side="target", delta=0.0, digest="run 1")
+    ledger.charge(charge("a", digest="run 1"), people, [(agents, others)])
+    assert ledger.charge(agents, others)[0].epsilon == 0.5
+    with pytest.raises(BudgetExceeded, match=r"the population's people .*agents.lifetime: \{epsilon: 1.0"):
+        ledger.check([(charge("d", 0.5, side="target", delta=0.0), others)])
+    with pytest.raises(BudgetExceeded, match=r"curator.lifetime: \{epsilon: 1.5"):  # the agents' people, as a curator's
+        ledger.check([(charge("d"), others)])
+    both = who(ledger, table(seed=2))
+    pair = [(charge("e", digest="run 2"), both), (charge("f", 0.5, side="target", delta=0.0, digest="run 2"), both)]
+    assert [spent.epsilon for spent in ledger.check(pair)] == [1.5, 1.5]
+    assert [spent.runs for spent in ledger.check(pair)] == [1, 1]
+    limit = Lifetime(epsilon=1.2, delta=1.0e-5)
+    with pytest.raises(BudgetExceeded, match="on both sides of it"):  # one run alone exceeds the lifetime
+        ledger.check([(charge("e", lifetime=limit, digest="run 2"), both), pair[1]])
+    ledger.charge(*pair[0], pair[1:])
+    assert ledger.charge(*pair[1])[0].epsilon == 1.5
+    assert ledger.spent("run 2")["source"].epsilon == 1.5
+    (row,) = [row for row in ledger.table() if row["curator"] == 64 * "e"]
+    assert (row["epsilon"], row["agents"]["epsilon"], row["all_runs"]["epsilon"]) == (1.0, 0.5, 1.5)
+
+
+def test_the_curators_charge_for_a_file_that_both_read_covers_the_agents(ledger):
+    people = who(ledger, table())
+    ledger.charge(charge("a", 3.0, digest="run", both=True), people)
+    spent, _ = ledger.charge(charge("b", 1.0, side="target", digest="run"), people)
+    assert spent.epsilon == 3.0
+    assert len(ledger.table()) == 1
+
+
+def test_rows_that_chance_has_shared_out_pay_for_one_side(ledger):
+    """Rows that look alike on both sides are two people, as each row is on one side: the dearer side is what counts."""
+    people = polars.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]})
+    both = {"digest": "run", "apart": True}
+    ledger.charge(charge("a", 1.0, **both), who(ledger, people))
+    spent, _ = ledger.charge(charge("b", 0.5, side="target", **both), who(ledger, people))
+    assert (spent.epsilon, spent.runs) == (1.0, 1)
+    assert ledger.charge(charge("c", 1.0, ENOUGH), who(ledger, people))[0].epsilon == 2.0
+
+
+def test_the_file_is_the_same_whatever_is_read_of_it_and_however_it_is_compressed(ledger, tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("a,b\n1,2\n")
-    ledger.charge(deployment("a"), who(ledger, people(), [path]))
+    ledger.charge(charge("a"), who(ledger, table(), [path]))
     shutil.copy(path, tmp_path / "copy.csv")
-    with pytest.raises(BudgetExceeded):
-        ledger.check(deployment("b"), who(ledger, people(seed=1), [tmp_path / "copy.csv"]))
-
-
-def test_the_file_is_the_same_however_it_is_compressed(ledger, tmp_path):
-    """A table is read from the compressed file beside where the plain one should be, and so it is known by that."""
-    (tmp_path / "plain.csv").write_text("a,b\n1,2\n")
-    (tmp_path / "beside.csv.xz").write_bytes(lzma.compress(b"a,b\n1,2\n"))
-    ledger.charge(deployment("a"), who(ledger, people(), [tmp_path / "beside.csv"]))
-    with pytest.raises(BudgetExceeded):
-        ledger.check(deployment("b"), who(ledger, people(seed=1), [tmp_path / "plain.csv"]))
+    (tmp_path / "beside.csv.xz").write_bytes(lzma.compress(path.read_bytes()))
+    for other in ("copy.csv", "beside.csv"):
+        with pytest.raises(BudgetExceeded):
+            ledger.check([(charge("b"), who(ledger, table(seed=1), [tmp_path / other]))])
 
 
 def test_a_lifetime_budget_binds_every_later_run(ledger):
-    ledger.charge(deployment("a", lifetime=Lifetime(epsilon=2.0, delta=1e-5)), who(ledger, people()))
+    ledger.charge(charge("a", lifetime=Lifetime(epsilon=2.0, delta=1e-5)), who(ledger, table()))
     with pytest.raises(BudgetExceeded, match=r"lifetime budget is \(2, 1e-05\), which no later run can raise"):
-        ledger.charge(deployment("b", 1.5, ENOUGH), who(ledger, people()))
-    ledger.charge(deployment("b", 1.0), who(ledger, people()))  # it holds both
+        ledger.charge(charge("b", 1.5, ENOUGH), who(ledger, table()))
+    ledger.charge(charge("b", 1.0), who(ledger, table()))  # it holds both
     with pytest.raises(BudgetExceeded):
-        ledger.charge(deployment("c", 0.1), who(ledger, people()))
+        ledger.charge(charge("c", 0.1), who(ledger, table()))
+
+
+def test_a_run_that_alone_exceeds_the_lifetime_is_refused(ledger):
+    with pytest.raises(BudgetExceeded, match=r"lifetime budget is \(0.5, 0.5\)"):
+        ledger.check([(charge("a", lifetime=Lifetime(epsilon=0.5, delta=0.5)), who(ledger, table()))])
 
 
 def test_each_person_is_charged_the_runs_they_were_in(ledger):
     """Two groups with one run each: somebody who is in both groups' union has been in one run before, not two."""
-    one, two = people(seed=1), people(seed=2)
-    ledger.charge(deployment("a", 1.0), who(ledger, one))
-    ledger.charge(deployment("b", 3.0), who(ledger, two))
-    both = who(ledger, Records.joined([one, two]))
-    spent = ledger.charge(deployment("c", 0.5, ENOUGH), both)
+    one, two = table(seed=1), table(seed=2)
+    ledger.charge(charge("a", 1.0), who(ledger, one))
+    ledger.charge(charge("b", 3.0), who(ledger, two))
+    spent, _ = ledger.charge(charge("c", 0.5, ENOUGH), who(ledger, polars.concat([one, two])))
     assert (spent.runs, spent.epsilon) == (3, 3.5)
     assert [row["all_runs"]["epsilon"] for row in ledger.table()] == [1.5, 3.5, 3.5]
 
 
-def test_one_curator_is_charged_once(ledger):
-    first = ledger.charge(deployment("a"), who(ledger, people()))
-    assert ledger.charge(deployment("a"), who(ledger, people())) == first
+def test_one_party_is_charged_once(ledger):
+    first = ledger.charge(charge("a"), who(ledger, table()))
+    assert ledger.charge(charge("a"), who(ledger, table())) == first
     assert len(ledger.table()) == 1
 
 
 def test_experiments_are_counted_and_need_no_lifetime_budget(ledger):
-    for curator in "abc":
-        spent = ledger.charge(deployment(curator, experiment=True), who(ledger, people()))
+    for party in "abc":
+        spent, _ = ledger.charge(charge(party, experiment=True), who(ledger, table()))
     assert (spent.runs, spent.epsilon) == (3, 3.0)
     with pytest.raises(BudgetExceeded):
-        ledger.charge(deployment("d"), who(ledger, people()))
+        ledger.charge(charge("d"), who(ledger, table()))
 
 
-@pytest.mark.parametrize("lost", ["ledger.sqlite", "people.key", "head.json", "rows"])
+@pytest.mark.parametrize("lost", ["ledger.sqlite", "people.key", "head.json", "rows", "../people.heads"])
 def test_a_part_of_it_that_is_gone_is_noticed(ledger, lost):
-    ledger.charge(deployment("a"), who(ledger, people()))
+    ledger.charge(charge("a"), who(ledger, table()))
     path = ledger.folder / lost
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     with pytest.raises(BrokenLedger):
-        ledger.check(deployment("b"), who(ledger, people()))
+        ledger.check([(charge("b"), who(ledger, table()))])
+
+
+def test_an_older_copy_and_another_key_in_its_place_are_noticed(ledger, tmp_path):
+    """Each of these would give everybody in the ledger a fresh budget."""
+    ledger.charge(charge("a"), who(ledger, table()))
+    shutil.copytree(ledger.folder, tmp_path / "older")
+    _, head = ledger.charge(charge("b"), who(ledger, table(seed=1)))
+    shutil.copytree(ledger.folder, tmp_path / "newest")
+
+    def put_back(copy):
+        shutil.rmtree(ledger.folder)
+        shutil.copytree(tmp_path / copy, ledger.folder)
+
+    put_back("older")
+    with pytest.raises(BrokenLedger, match="put back or cut off"):
+        ledger.check([(charge("c"), who(ledger, table(seed=1)))])
+    (tmp_path / "people.heads").unlink()  # with the copy's neighbour gone, too, the ledger says what is missing
+    with pytest.raises(BrokenLedger, match="forgotten"):
+        ledger.check([(charge("c"), who(ledger, table(seed=1)))])
+    put_back("newest")
+    (tmp_path / "people.heads").unlink(missing_ok=True)
+    shutil.rmtree(ledger.folder)  # all of it is gone: only who holds a head notices
+    ledger.digester()
+    with pytest.raises(BrokenLedger, match="older copy, or is another one"):
+        ledger.check_head(head)
+
+
+def test_another_key_in_its_place_is_noticed(ledger):
+    ledger.charge(charge("a"), who(ledger, table()))
+    (ledger.folder / "people.key").unlink()
+    durable_secret(ledger.folder / "people.key")
+    with pytest.raises(BrokenLedger, match="is not the one of this ledger"):
+        ledger.digester()
+
+
+def test_a_witness_that_is_named_once_notices_an_older_copy_of_everything(tmp_path):
+    place = tmp_path / "elsewhere" / "people.heads"
+    place.parent.mkdir()
+    named = PeopleLedger(tmp_path / "state" / "people", [str(place)])
+    named.charge(charge("a"), who(named, table()))
+    shutil.copytree(tmp_path / "state", tmp_path / "older")
+    plain = PeopleLedger(tmp_path / "state" / "people")  # the ledger remembers its witness
+    plain.charge(charge("b"), who(plain, table(seed=1)))
+    last = FileWitness(place).last()
+    assert last is not None
+    plain.check_head(last)
+    shutil.rmtree(tmp_path / "state")
+    shutil.copytree(tmp_path / "older", tmp_path / "state")
+    with pytest.raises(TandemError, match="put back or cut off"):
+        plain.digester()
+
+
+def test_a_ledger_that_cannot_be_written_stops_a_run_at_its_check(ledger, monkeypatch):
+    people = who(ledger, table())
+
+    def full(self):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("common.log.chain.Chain.check_writable", full)
+    with pytest.raises(CannotWrite, match=r"No space left.*nothing was charged"):
+        ledger.check([(charge("a"), people)])
 
 
 def test_nobody_can_be_found_in_it_without_its_key(ledger):
     """The same people under another key leave nothing alike."""
     other = PeopleLedger(ledger.folder.with_name("other"))
-    mine, theirs = who(ledger, people()), who(other, people())
-    assert not set(mine.rows.tolist()) & set(theirs.rows.tolist())
+    mine, theirs = who(ledger, table()), who(other, table())
+    assert not set(mine.cells.ravel().tolist()) & set(theirs.cells.ravel().tolist())
     assert (ledger.folder / "people.key").stat().st_mode & 0o077 == 0
+
+
+def test_charges_of_older_releases_are_read_and_counted(ledger):
+    """Up to 0.3 a charge held digests of encoded features, and no key was written down."""
+    features = np.random.default_rng(0).random((50, 4)).astype(np.float32)
+    key = durable_secret(_made(ledger.folder) / "people.key").words(4).tobytes()
+    digests = (hashlib.blake2b(row.tobytes(), digest_size=8, key=key, person=b"tandem person") for row in features)
+    rows = np.unique(np.array([int.from_bytes(each.digest(), "little") for each in digests], dtype="<u8"))
+    content = rows.tobytes()
+    name = hashlib.sha256(content).hexdigest()
+    (ledger.folder / "rows").mkdir()
+    (ledger.folder / "rows" / name).write_bytes(content)
+    journal = Journal(ledger.folder, {"about": "people"})
+    old = {"curator": 64 * "a", "scenario": "old", "time": "2026-01-01T00:00:00Z", "people": 50, "epsilon": 1.0}
+    spent = {"runs": 1, "epsilon": 1.0, "delta": 1e-6}
+    more: dict[str, object] = {
+        "delta": 1e-6,
+        "lifetime": None,
+        "experiment": False,
+        "rows": name,
+        "files": [],
+        "spent": spent,
+    }
+    journal.append(CHARGED, {**old, **more})
+    journal.publish()
+    journal.close()
+    assert [row["all_runs"]["runs"] for row in ledger.table()] == [1]
+    digester = ledger.digester()
+    again = digester.people([table()], features=lambda: digester.features(features[:10]))
+    with pytest.raises(BudgetExceeded, match="old of 2026-01-01"):
+        ledger.check([(charge("b"), again)])
+    ledger.check([(charge("b"), digester.people([table()], features=lambda: digester.features(features + 1)))])
+
+
+def _made(folder):
+    folder.mkdir(parents=True)
+    return folder

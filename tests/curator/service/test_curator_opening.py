@@ -29,11 +29,11 @@ class Attending:
     def __init__(self) -> None:
         self.told: list[bool] = []
 
-    def attend(self, journal: Any, *, opened: bool) -> None:
+    def attach(self, journal: Any, *, seen: Any, opened: bool) -> None:
         self.told.append(opened)
 
-    def charge(self, curator: str) -> None:
-        return None
+    def charge(self, party: str, digest: str) -> tuple[None, None]:
+        return None, None
 
 
 def test_a_learner_that_reweighs_nothing_is_planned_for_at_the_greatest_bound_in_every_round():

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy.exc import DatabaseError
 
 from common.core.errors import BrokenLedger, TandemError
-from common.lifetime.account import Counting
+from common.lifetime.charging import Charging
 from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import open_curator
 from deploy.base import Finished
@@ -119,4 +119,4 @@ def test_people_whose_rows_were_damaged_have_no_new_budget(halted, tmp_path):
     for table in ("people.csv", "others.csv"):  # the same people, in another file
         (tmp_path / "data" / table).write_text(CSV.replace("\n", "\r\n"))
     with pytest.raises(BrokenLedger, match="was damaged, which says who was charged"):
-        open_curator(again, folder / "another", None, None, counting=Counting(folder / "people")).close()
+        open_curator(again, folder / "another", None, None, charging=Charging(folder / "people")).close()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from common.core.schedule import Schedule
-from common.lifetime.account import Counting
+from common.lifetime.charging import Charging
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.records import Records
 from common.wire.identity import Identity, Signed
@@ -72,7 +72,7 @@ class Town:
     def __init__(self, folder: Path, chosen: ResolvedScenario, opened: ExitStack, witnessed: bool = True) -> None:
         heads = Placed(folder / "heads")
         self.curator = open_curator(
-            chosen, folder / "curator", None, None, witnesses=[heads], counting=Counting(folder / "people")
+            chosen, folder / "curator", None, None, witnesses=[heads], charging=Charging(folder / "people")
         )
         opened.callback(self.curator.close)
         self._clock = Clock()

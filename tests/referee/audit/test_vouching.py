@@ -17,7 +17,7 @@ from common.wire.identity import Identity, Signed
 from common.wire.vouching import IssuerKey, stored
 from deploy.embedded import Embedded
 from deploy.load.light import LightAgent
-from deploy.running import Counting
+from deploy.running import Charging
 from issuer.issuer import grant
 from referee.audit.audit import audit
 from referee.audit.vouching import GrantedHost
@@ -267,7 +267,7 @@ def test_a_strict_audit_of_real_people_takes_those_alone_for_whom_a_known_issuer
             if name == "grant":
                 granted(folder / "state" / "agents", tmp_path / "issuer", 60)
                 monkeypatch.setattr("deploy.embedded.Referee", partial(Referee, issuers=[party.public]))
-            finished = Embedded(folder / "state", Counting(folder / "ledger")).run(
+            finished = Embedded(folder / "state", Charging(folder / "ledger")).run(
                 chosen, None, "run", lambda text, numbers: None
             )
             run = leave_folder(folder / "run", chosen, 1, finished)

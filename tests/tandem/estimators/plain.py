@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from common.core.errors import BadData
+from common.lifetime.charging import USERS_OWN, Charging
 from common.people.spec import open_records
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.means.intervals import Estimate
@@ -26,9 +27,11 @@ class Plain:
     ----------
     state
         Stays empty: nothing is kept.
+    charging
+        Not used: nobody is charged.
     """
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, charging: Charging = USERS_OWN) -> None:
         self._state = state
 
     def check(self, scenario: ResolvedScenario) -> None:

@@ -125,7 +125,7 @@ class TestGuarantee:
         X, y = square(300, 1)
         model = quick()
 
-        def broken(chosen, tables, seed):
+        def broken(chosen, tables, seed, given):
             raise FitFailed("somebody pulled the plug")
 
         monkeypatch.setattr("tandem.estimators.base.run", broken)

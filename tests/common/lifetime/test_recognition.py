@@ -1,0 +1,166 @@
+"""The same people are recognised however they are written down; others are not."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas
+import polars
+import pytest
+
+from common.core.errors import BadData
+from common.lifetime.recognition import Digester, by_id, decimals, recognised
+from common.lifetime.rows import rows_of_data
+from common.people.tables import Layout
+
+DIGESTER = Digester(bytes(32))
+
+
+def frame(n: int = 400, seed: int = 0) -> pandas.DataFrame:
+    r = np.random.default_rng(seed)
+    return pandas.DataFrame(
+        {
+            "person": [f"p{seed}-{at}" for at in range(n)],
+            "age": r.integers(18, 90, n),
+            "income": r.lognormal(10, 1, n).round(2),
+            "score": r.normal(size=n),
+            "plan": r.choice(["basic", "family", "pro"], n),
+            "active": r.random(n) < 0.5,
+        }
+    )
+
+
+def people(data, id_column=None, label=None):
+    rows, named = rows_of_data(data, label, Layout())
+    return DIGESTER.people([rows], named=named, id_column=id_column)
+
+
+def as_csv(data: pandas.DataFrame, tmp_path, **more):
+    path = tmp_path / f"{len(list(tmp_path.iterdir()))}.csv"
+    data.to_csv(path, index=False, **more)
+    return path
+
+
+FEATURES = ["age", "income", "score", "plan", "active"]
+NUMBERS = ["age", "income", "score"]
+
+
+def written_otherwise(data: pandas.DataFrame, tmp_path):
+    """Yield the same people in other forms, each with the share of them that must be recognised."""
+    yield "as they are", data, 1.0
+    yield "in another order", data.sample(frac=1.0, random_state=1), 1.0
+    yield "other columns first", data[data.columns[::-1]], 1.0
+    yield "a column more", data.assign(more=1), 1.0
+    yield "a column of random numbers more", data.assign(more=np.random.default_rng(5).random(len(data))), 1.0
+    yield "a column less", data.drop(columns="income"), 1.0
+    yield "another label", data.assign(active=~data["active"]), 1.0
+    yield "a column in other units", data.assign(income=data["income"] / 1000.0), 1.0
+    yield "half of the columns", data[["income", "score", "plan"]], 1.0
+    yield "half of the people", data.iloc[::2], 1.0
+    yield "among others", pandas.concat([data, frame(400, 9)]), 0.5
+    yield "single precision", data.astype({"score": np.float32, "income": np.float32}), 0.95
+    yield "whole numbers as floats", data.astype({"age": float}), 1.0
+    yield "texts", data.astype(str), 1.0
+    yield "capitals and spaces", data.assign(plan=" " + data["plan"].str.upper() + " "), 1.0
+    yield "polars", polars.DataFrame(data.to_dict("list")), 1.0
+    yield "nullable types", data.convert_dtypes(), 1.0
+    yield "truths as numbers", data.assign(active=data["active"].astype(int)), 1.0
+    yield "a file", as_csv(data, tmp_path), 1.0
+    yield "a file of rounded numbers", as_csv(data, tmp_path, float_format="%.6g"), 0.95
+    parquet = tmp_path / "people.parquet"
+    data.to_parquet(parquet) if hasattr(pandas, "_pyarrow") else polars.DataFrame(data.to_dict("list")).write_parquet(
+        parquet
+    )
+    yield "parquet", parquet, 1.0
+
+
+def test_the_same_people_are_recognised_however_they_are_written(tmp_path):
+    data = frame()[FEATURES]
+    known = people(data)
+    for what, other, share in written_otherwise(data, tmp_path):
+        assert recognised(known, people(other)).mean() >= share, what
+        assert recognised(people(other), known).mean() >= share / 2, what
+
+
+def test_arrays_without_names_are_recognised_too():
+    array = frame()[NUMBERS].to_numpy(dtype=float)
+    wide = np.column_stack([array, np.random.default_rng(3).random((len(array), 3))])
+    known = people(array)
+    forms = {
+        "as they are": array,
+        "swapped columns": array[:, ::-1],
+        "one column less": array[:, :2],
+        "one more": np.column_stack([array, np.ones(len(array))]),
+        "three more": wide,
+        "single precision": array.astype(np.float32),
+        "objects": array.astype(object),
+        "the frame": frame()[NUMBERS],
+        "one column scaled": array * [1.0, 0.001, 1.0],
+    }
+    for what, other in forms.items():
+        assert recognised(known, people(other)).mean() >= 0.95, what
+    assert recognised(people(wide), known).mean() >= 0.95
+
+
+def test_other_people_are_not_recognised():
+    for columns in (FEATURES, NUMBERS):
+        assert not recognised(people(frame()[columns]), people(frame(seed=1)[columns])).any()
+    array = frame()[NUMBERS].to_numpy(dtype=float)
+    assert not recognised(people(array), people(frame(seed=1)[NUMBERS].to_numpy(dtype=float))).any()
+
+
+def test_people_who_look_alike_are_told_apart_by_an_id():
+    """Without an id, a row that agrees counts as the same person; with one, the id decides alone."""
+    one, two = frame()[["person", "plan", "active"]], frame(seed=1)[["person", "plan", "active"]]
+    assert recognised(people(one[["plan", "active"]]), people(two[["plan", "active"]])).all()
+    assert recognised(people(one), people(two)).all()
+    first = people(one, "person")
+    assert by_id(first, people(two, "person"))
+    assert not recognised(first, people(two, "person")).any()
+    # It is enough that one of the two names the id, where both have the column.
+    assert not recognised(people(one), people(two, "person")).any()
+    changed = one.assign(plan="pro", active=True)
+    assert recognised(first, people(changed, "person")).all()
+
+
+def test_an_id_that_does_not_tell_people_apart_is_refused():
+    data = frame(5)
+    for values in (["a", "a", "b", "c", "d"], ["a", None, "b", "c", "d"]):
+        with pytest.raises(BadData, match="is the id of people") as refused:
+            people(data.assign(person=values), "person")
+        assert "'a'" not in refused.value.detail
+    with pytest.raises(BadData, match="no column 'nobody'"):
+        people(data, "nobody")
+
+
+def test_columns_that_have_no_text_and_are_there_twice_are_left_out(tmp_path):
+    data = polars.DataFrame({"a": [1.5, 2.5], "b": [[1], [2]], "c": ["x", "y"]})
+    assert people(data).cells.shape == (2, 2)
+    data.write_parquet(tmp_path / "lists.parquet")
+    assert people(tmp_path / "lists.parquet").cells.shape == (2, 2)
+    (tmp_path / "twice.csv").write_text("a,b,a\n1,2,3\n")
+    assert people(tmp_path / "twice.csv").cells.shape == (1, 1)
+
+
+def test_numbers_agree_to_six_digits_and_whole_ones_entirely():
+    pairs = [(0.1, np.float32(0.1)), (1.0, 0.9999999), (123456.4, 123456.0), (-5e-324, -5e-324)]
+    for one, other in pairs:
+        k, e = decimals(np.array([one, float(other)]))
+        assert (k[0], e[0]) == (k[1], e[1]), (one, other)
+    for one, other in [(1.0, 1.00001), (1234567.0, 1234568.0), (0.1, 0.100001), (1e-5, -1e-5), (0.0, 1e-9)]:
+        k, e = decimals(np.array([one, other]))
+        assert (k[0], e[0]) != (k[1], e[1]), (one, other)
+    k, e = decimals(np.array([0.0, -0.0]))
+    assert not k.any()
+    assert not e.any()
+
+
+def test_what_is_stored_is_read_again_and_holds_no_record():
+    known = people(frame())
+    content = known.encoded()
+    again = type(known).decoded(content, known.id_name, ())
+    assert np.array_equal(again.cells, known.cells)
+    assert recognised(again, people(frame())).all()
+    with np.load(io.BytesIO(content)) as arrays:
+        assert {arrays[name].dtype for name in arrays} == {np.dtype(np.uint64)}
