@@ -26,6 +26,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -404,7 +405,9 @@ class PeopleLedger:
         own = f"({charge.epsilon:g}, {charge.delta:g})"
         would = f"with this run {own} they would have spent ({spent.epsilon:g}, {spent.delta:g})"
         if not earlier:
-            return f"{WHOSE[charge.side].capitalize()}: {would}, as some of them are on both sides of it."
+            return (
+                f"{WHOSE[charge.side].capitalize()}: {would}, as some rows are, or look the same, on both sides of it."
+            )
         inside = np.any([found for _, found in met], axis=0)
         count = f"{int(inside.sum()):,} of {len(who):,} rows of {WHOSE[charge.side]}"
         runs = "; ".join(cost.words for cost, _ in met[-3:])
@@ -414,9 +417,8 @@ class PeopleLedger:
         aside = (
             ""
             if ids
-            else " A row looks the same if all columns agree, or all but one, and then counts as the same person. If "
-            f"these are others, name the column that says who is who: {charge.side}.table.id: COLUMN (estimators: "
-            "fit(..., ids=...))."
+            else " Rows that look the same count as one person. If these are others, name the column that says who "
+            f"is who: {charge.side}.table.id: COLUMN (estimators: id_column=COLUMN)."
         )
         return (
             f"{count} {how} rows that were charged before: {runs}{more}. One of them has spent ({before.epsilon:g}, "
@@ -484,7 +486,9 @@ def _sum(costs: Sequence[tuple[_Cost, AnyArray]]) -> Spent:
             for k in keys.tolist()
         ]
     epsilon, delta = (_rounded(max(pair[part] for pair in sums)) for part in (0, 1))
-    return Spent(runs=max(1, len({cost.run for cost, _ in met})), epsilon=epsilon, delta=delta)
+    runs = [cost.run for cost, _ in met]
+    pairs = ((one & other).any() for (a, one), (b, other) in combinations(met, 2) if a.run == b.run)
+    return Spent(runs=max(1, len(set(runs))), epsilon=epsilon, delta=delta, both=any(pairs))
 
 
 def _one_side_each(costs: Sequence[tuple[_Cost, AnyArray]]) -> list[tuple[_Cost, AnyArray]]:

@@ -7,13 +7,15 @@ Each cell becomes 64 bits of a pseudorandom function under the ledger's secret k
 significant digits and texts without case and outer spaces, so that a dtype or a format changes nothing. Two rows are
 compared by the *sums* of their cells' digests, which do not depend on the order of columns:
 
-- on all columns;
-- on the columns that both tables name, and on these without any one of them;
-- where columns have no names: on all but one column of either table, and on the columns whose values agree.
+- on all columns, and on all columns of the table that has fewer;
+- on the columns that both tables name;
+- on all columns but one, as a column may have changed, and where columns have no names on those whose values agree:
+  this only where far more rows agree than would by chance (:func:`_beyond_chance`), since rows of few columns look
+  alike.
 
 Two different multisets of cells have the same sum with probability 2^-64, and then count as one person, which is the
-private side. Rows that were changed in several columns at once are not recognised, nor are columns in other units:
-nothing short of an identifier recognises these.
+private side. Rows that were changed in several columns at once are not recognised: nothing short of an identifier
+recognises these.
 
 Where an *id column* is named, it decides alone: the same id is the same person, another id is another person.
 """
@@ -264,11 +266,27 @@ def recognised(known: People, people: People) -> AnyArray:
     if ids is not None:
         return np.isin(ids[1], ids[0])
     inside = np.zeros(len(people), dtype=np.bool_)
-    for before, now in _compared(known, people):
-        inside |= np.isin(now, before)
+    for before, now, surely in _compared(known, people):
+        agree = np.isin(now, before)
+        if surely or _beyond_chance(before, now, int(agree.sum())):
+            inside |= agree
         if inside.all():
             break
     return inside
+
+
+def _beyond_chance(before: Words, now: Words, agreeing: int) -> bool:
+    """Tell whether more rows agree than would if no person were in both tables.
+
+    Two rows of different people agree with the probability with which two rows of one table do, which is estimated from
+    the pairs within each table. Four times as many as are then expected must agree, and ten, or half of a small table.
+    """
+    pairs = 0.0
+    for sums in (before, now):
+        counts = np.unique(sums, return_counts=True)[1].astype(np.float64)
+        pairs = max(pairs, (1.0 + float((counts * (counts - 1.0)).sum())) / (len(sums) * max(1, len(sums) - 1)))
+    expected = len(now) * min(1.0, len(before) * pairs)
+    return agreeing >= min(10, -(-min(len(before), len(now)) // 2)) and agreeing > 4.0 * expected
 
 
 def by_id(known: People, people: People) -> bool:
@@ -288,11 +306,14 @@ def _sums(cells: Words) -> Words:
     return np.asarray(cells.sum(axis=1, dtype=np.uint64))
 
 
-def _compared(known: People, people: People) -> Iterator[tuple[Words, Words]]:
-    """Yield the rows' sums over some columns of the known people, and over the same columns of these."""
+def _compared(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
+    """Yield the rows' sums over some columns of the known people, over the same columns of these, and a verdict.
+
+    The verdict is whether each row that agrees counts, or only if more agree than would by chance.
+    """
     d, e = known.cells.shape[1], people.cells.shape[1]
     if d == e:
-        yield _sums(known.cells), _sums(people.cells)
+        yield _sums(known.cells), _sums(people.cells), True
     if known.names.all() and people.names.all():
         yield from _named(known, people)
     else:
@@ -300,7 +321,7 @@ def _compared(known: People, people: People) -> Iterator[tuple[Words, Words]]:
         yield from _by_values(known.cells, people.cells)
 
 
-def _named(known: People, people: People) -> Iterator[tuple[Words, Words]]:
+def _named(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
     """Compare on the columns that both name, and on these without any one, if they are half of either table's."""
     shared, first, second = np.intersect1d(known.names, people.names, return_indices=True)
     least = -(-min(len(known.names), len(people.names)) // 2)
@@ -308,23 +329,23 @@ def _named(known: People, people: People) -> Iterator[tuple[Words, Words]]:
         return
     one, other = known.cells[:, first], people.cells[:, second]
     before, now = _sums(one), _sums(other)
-    yield before, now
+    yield before, now, len(shared) == min(len(known.names), len(people.names))
     if len(shared) > max(2, least):
         for place in range(len(shared)):
-            yield before - one[:, place], now - other[:, place]
+            yield before - one[:, place], now - other[:, place], False
 
 
-def _without_one(one: Words, other: Words) -> Iterator[tuple[Words, Words]]:
+def _without_one(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
     """Compare without one column of the table that has one more, or without the same one of both."""
     d, e = one.shape[1], other.shape[1]
     if abs(d - e) > 1 or max(d, e) < 2 or d == e == 2:
         return
     before, now = _sums(one), _sums(other)
     for place in range(max(d, e)):
-        yield before - one[:, place] if d >= e else before, now - other[:, place] if e >= d else now
+        yield before - one[:, place] if d >= e else before, now - other[:, place] if e >= d else now, d != e
 
 
-def _by_values(one: Words, other: Words) -> Iterator[tuple[Words, Words]]:
+def _by_values(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
     """Compare on the columns whose values agree, each with the one that it agrees with most."""
     d, e = one.shape[1], other.shape[1]
     if d * e > PAIRS:
@@ -336,7 +357,7 @@ def _by_values(one: Words, other: Words) -> Iterator[tuple[Words, Words]]:
         if score >= ALIKE and i not in matched and j not in matched.values():
             matched[i] = j
     if len(matched) > 1 and 2 * len(matched) >= min(d, e):
-        yield _sums(one[:, list(matched)]), _sums(other[:, list(matched.values())])
+        yield _sums(one[:, list(matched)]), _sums(other[:, list(matched.values())]), False
 
 
 def _sketch(column: Words) -> tuple[Words, Floats]:

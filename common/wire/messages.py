@@ -95,16 +95,22 @@ class Spent(Value):
     """What may have been spent of the people of a data set over all of its runs, the present one included.
 
     ``runs`` are those in which a person of the present one was recognised; epsilon and delta are those of the person
-    who has spent most in them, on either side, by basic composition (:mod:`common.lifetime.ledger`).
+    who has spent most in them, on either side, by basic composition (:mod:`common.lifetime.ledger`). ``both`` says that
+    somebody was on both sides of a run, as far as rows can tell.
     """
 
     runs: int = Field(ge=1)
     epsilon: float = Field(ge=0)
     delta: float = Field(ge=0)
+    both: bool = Field(default=False, exclude_if=lambda both: not both)
 
     def __str__(self) -> str:
         where = f"in {self.runs} runs" if self.runs > 1 else "in this run, and none was recognised in another one"
-        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g} {where}"
+        aside = (
+            "; for who is on both sides of a run, where rows that look alike count as one person unless an id column "
+            "tells them apart"
+        )
+        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g} {where}{aside * self.both}"
 
 
 class Terms(Value):

@@ -106,7 +106,9 @@ def test_agents_are_charged_and_a_person_on_both_sides_pays_for_both(ledger):
     assert [spent.epsilon for spent in ledger.check(pair)] == [1.5, 1.5]
     assert [spent.runs for spent in ledger.check(pair)] == [1, 1]
     limit = Lifetime(epsilon=1.2, delta=1.0e-5)
-    with pytest.raises(BudgetExceeded, match="on both sides of it"):  # one run alone exceeds the lifetime
+    with pytest.raises(
+        BudgetExceeded, match="look the same, on both sides of it"
+    ):  # one run alone exceeds the lifetime
         ledger.check([(charge("e", lifetime=limit, digest="run 2"), both), pair[1]])
     ledger.charge(*pair[0], pair[1:])
     assert ledger.charge(*pair[1])[0].epsilon == 1.5
