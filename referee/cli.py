@@ -62,6 +62,7 @@ def run_command(
     """
     from common.scenario import loading
     from deploy.running import Charging, carry_out
+    from referee.protocols.base import shown_by
     from referee.view import show
 
     asked = loading.load(scenario, sets)
@@ -77,7 +78,7 @@ def run_command(
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        show.result(result, simulated=asked.people == "simulated")
+        show.result(result, simulated=asked.people == "simulated", shown=shown_by(asked))
     if result["status"] in ("refused", "failed", "cancelled"):
         typer.echo(f"{result['status']}: {result['reason']}", err=True)
         raise typer.Exit(1)
@@ -338,7 +339,7 @@ def audit_command(
     """Verify a run folder: chain, signatures, order, answers, replay, privacy cost; offline, unless a witness is asked.
 
     What remains possible is printed, too: whose keys are not known from elsewhere, who vouches for people, and
-    what the answer would be worth were those who kept silent to disagree.
+    what the answer is worth however those who kept silent differ from those who answered.
 
     Example: referee audit runs/ball-20260101-120000
     """

@@ -8,6 +8,7 @@ from typing import Any
 
 from common.core import canonical
 from common.core.errors import BadInput
+from common.statistics.means.intervals import certainty
 from common.wire.state import write_durably
 from referee.view.face import pages
 from referee.view.face.building import run_view
@@ -42,7 +43,7 @@ class Estimate(dict[str, float]):
     """What the agents' answers show: ``value``, ``low``, ``high``, ``confidence``. A dictionary that can be drawn."""
 
     def _repr_html_(self) -> str:
-        return f"<p>Estimate of the agents: {in_words(self)}, at {self['confidence']:.0%} confidence.</p>"
+        return f"<p>Estimate of the agents: {in_words(self)}, at {certainty(self['confidence'])} confidence.</p>"
 
     def plot(self) -> Drawing:
         """Draw the estimate with its interval."""

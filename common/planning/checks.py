@@ -106,7 +106,7 @@ def _agents(scenario: Scenario, found: Plan) -> list[str]:
         return []
     demands = demands_of(scenario.protocol)
     if demands.portfolio:
-        wanted = "are sure to tell alpha apart: the run may end exhausted, and then states the gap that they told"
+        wanted = "bring the stated gap to alpha whatever the losses are: the run may end exhausted, with a wider gap"
     elif not demands.reweighs:
         wanted = "tell a loss to within alpha: its interval is wider"
     elif scenario.mode == "agnostic":

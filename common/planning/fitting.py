@@ -90,8 +90,8 @@ class Advice(Value):
     candidates
         What competes.
     sure
-        The difference of 0/1 losses that the agents tell with probability 1 - beta, whatever the losses are
-        (:func:`common.planning.portfolio.told_apart`).
+        The widest gap that a run whose agents all answer can state, whatever the losses are; what is stated holds with
+        probability 1 - beta (:func:`common.planning.portfolio.told_apart`).
     likely
         The difference at which the better of two candidates has the smaller estimate with probability ``LIKELY``, by
         the normal approximation, where losses are near 1/2 and every candidate is asked about equally often.
@@ -256,7 +256,9 @@ def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], trie
         likely=tried.likely,
         noise=noise,
         sentences=(
-            words.of_agents(sizes.agents, tried.likely, sure, LIKELY) if judged else words.of_one(sizes.agents, sure),
+            words.of_agents(sizes.agents, tried.likely, sure, LIKELY, sizes.beta)
+            if judged
+            else words.of_one(sizes.agents, sure, sizes.beta),
             words.of_noise(sizes.n, sizes.epsilon, noise, IGNORANT, QUIET, ball=sizes.reach > 1.0),
             words.of_choice(tried.rounds, tried.repair) if judged else words.NO_CHOICE,
         ),

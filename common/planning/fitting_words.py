@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from common.statistics.means.intervals import certainty
 from common.vocabulary.mechanisms.base import Mechanism
 
 _PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9
@@ -16,18 +17,23 @@ def points(share: float) -> str:
     return f"{math.ceil(percent)} points" if percent > _FINE else f"{math.ceil(_PERCENT * percent) / _PERCENT:g} points"
 
 
-def of_agents(agents: int, told: float, sure: float, likely: float) -> str:
-    """Say what agents tell apart: a difference ``told`` in a share ``likely`` of the runs, ``sure`` in any case."""
+def of_agents(agents: int, told: float, sure: float, likely: float, beta: float) -> str:
+    """Say what agents tell apart: a difference ``told`` in about a share ``likely`` of the runs, by the normal law.
+
+    ``sure`` is the widest gap that the run can state, which holds with probability 1 - ``beta``.
+    """
     return (
         f"{agents:,} agents tell {points(told)} of loss apart, not {points(told / 3.0)}: the better of two candidates "
-        f"has the smaller estimate in {_PERCENT * likely:.0f} of 100 runs if they differ by {points(told)}, in 70 if "
-        f"by a third of that. Whatever the losses are, they are sure to tell {points(sure)} apart"
+        f"has the smaller estimate in about {_PERCENT * likely:.0f} of 100 runs if they differ by {points(told)}, in "
+        f"70 if by a third of that. Whatever the losses are, the stated gap is {points(sure)} at most if all of them "
+        f"answer, and holds with {certainty(1.0 - beta)} confidence"
     )
 
 
-def of_one(agents: int, sure: float) -> str:
+def of_one(agents: int, sure: float, beta: float) -> str:
     """Say how well agents tell the loss of one model."""
-    return f"{agents:,} agents tell the loss of one model to within an interval {points(sure)} wide at most"
+    wide, held = f"an interval {points(sure)} wide at most", f"which holds it with {certainty(1.0 - beta)} confidence"
+    return f"{agents:,} agents, if all of them answer, tell the loss of one model to within {wide}, {held}"
 
 
 def of_noise(n: int, epsilon: float | None, noise: float, ignorant: float, quiet: float, *, ball: bool) -> str:

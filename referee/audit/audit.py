@@ -28,11 +28,12 @@ from common.wire.receipts import Kept
 from common.wire.transcript import Entry, read, split
 from common.wire.vouching import IssuerKey
 from referee.audit.agents import Agents
-from referee.audit.ending import check_cost, check_files, check_result, moved_by_liars, worst_case
+from referee.audit.ending import check_cost, check_files, check_result, moved_by_liars
 from referee.audit.history import History, check_history
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.audit.vouching import Vouchers, Vouching
+from referee.protocols.base import Silent
 from referee.runs.beacon import check_beacon
 from referee.runs.operations import check_terms
 from referee.runs.ordering import ALL, BOTH, Given
@@ -67,10 +68,15 @@ class Audit:
         Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
     secret_order
         Whether nobody was to know them before: people are real, or the curator has given a share.
-    missing, worst_case
-        Of the question that fewest answered, the share of those who were asked whose answers are not there; and what
-        is known of the answer's loss were they as far from the others as can be
-        (:func:`referee.audit.ending.worst_case`).
+    missing
+        Of the question that fewest answered, the share of those who were asked whose answers are not there.
+    about_a_loss
+        Whether the estimate is of a loss, and not of something else about a problem.
+    silent, left_out
+        What they could change were they to differ from the others, as the result's verdict has it
+        (:class:`referee.protocols.base.Silent`), and what is known of the loss if their answers were left out because
+        of what they say; None where everybody answered, or where the answers to one question are not what the estimate
+        is made of.
     misbehaved
         Why the curator's last release, which ended the run, is none that the run takes; empty where it is one.
     liars
@@ -97,7 +103,9 @@ class Audit:
     secret_order: bool = False
     missing: float = 0.0
     misbehaved: str = ""
-    worst_case: Estimate | None = None
+    about_a_loss: bool = True
+    silent: Silent | None = None
+    left_out: Estimate | None = None
     liars: dict[float, Estimate] = field(default_factory=dict)
     history: History = field(default_factory=History, compare=False)
     vouching: Vouching = field(default_factory=Vouching, compare=False)
@@ -232,7 +240,9 @@ def _audit(
         secret_order=given.text is not None or chosen.people == "real",
         missing=replay.missing,
         misbehaved=replay.misbehaved,
-        worst_case=worst_case(None if outcome is None else outcome.estimate, replay.missing),
+        about_a_loss=chosen.problem is None,
+        silent=None if outcome is None else outcome.silent,
+        left_out=None if outcome is None or outcome.heard is None else outcome.heard.left_out(),
         liars=moved_by_liars(outcome),
         history=history,
         vouching=vouchers.found(replay.answers_of),

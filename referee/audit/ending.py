@@ -63,25 +63,16 @@ def check_result(
         seconds={},
     )
     del found["seconds"]
-    if "rounds" not in published:
-        del found["rounds"]
+    # Earlier versions wrote neither: the audit works both out, and prints what the silent could change.
+    for name in ("rounds", "silent"):
+        if name not in published:
+            found.pop(name, None)
+    if outcome is not None and outcome.formerly and published.get("reason") == outcome.formerly:
+        found["reason"] = outcome.formerly
     for name in sorted(found.keys() | published.keys()):
         if name not in found or canonical.encode(published.get(name)) != canonical.encode(found[name]):
             raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
     return rounds
-
-
-def worst_case(estimate: Estimate | None, missing: float) -> Estimate | None:
-    """Return what is known were all answers that are not there as far from the others as can be; None without estimate.
-
-    A loss on all who were asked is (1 - m) times that on those who answered and m times that on the others, which is
-    anything in [0, 1], where m is the share of the others. Of several questions the one with the greatest m counts:
-    the less is known the wider this is.
-    """
-    if estimate is None:
-        return None
-    low, high = (1.0 - missing) * estimate.low, (1.0 - missing) * estimate.high + missing
-    return estimate.model_copy(update={"low": low, "high": min(1.0, high)})
 
 
 SHARES = (0.01, 0.05, 0.1)

@@ -124,7 +124,7 @@ def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
             break
         asked += answers.asked
         test.update(*tally(mechanism, answers.values))
-    heard = Heard(mechanism, test.total, test.count, 1.0 - scenario.beta, rounds, scenario.agents.liars)
+    heard = Heard(mechanism, test.total, test.count, 1.0 - scenario.beta, rounds, scenario.agents.liars, asked)
     return Finding(test.verdict, heard.estimate(), asked, heard, reached_numbers(test.reached()))
 
 
@@ -186,5 +186,6 @@ def estimate_mean(query: Query, scenario: ResolvedScenario, count: int, among: i
     """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
     answers = yield AskAgents(query, count)
     mechanism = scenario.agents.value_mechanism
-    heard = Heard(mechanism, *tally(mechanism, answers.values), 1.0 - scenario.beta, among, scenario.agents.liars)
+    told, miss, lying = tally(mechanism, answers.values), scenario.beta, scenario.agents.liars
+    heard = Heard(mechanism, *told, 1.0 - miss, among, lying, answers.asked)
     return Finding(None, heard.estimate(), answers.asked, heard)

@@ -18,7 +18,9 @@ from common.core.values import Value
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.means.intervals import Estimate
-from common.statistics.means.liars import robust
+from common.statistics.means.liars import liars, robust
+from common.statistics.means.silence import Silence, unseen
+from common.vocabulary.demands.base import demands_of
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.patterns import Pattern
@@ -56,6 +58,11 @@ class Outcome:
     heard
         What the estimate is made of, where that is counted: no result holds it, an audit sees from it what liars could
         have moved.
+    formerly
+        The reason as earlier versions worded it, where it was another: an audit of their run folders finds it there.
+    silent
+        What those who were asked and did not answer could change; None where all answered. Every run and every audit
+        take it from the same answers (:func:`referee.protocols.quorum.begun`).
     """
 
     status: Literal["done", "exhausted"]
@@ -67,6 +74,8 @@ class Outcome:
     judged: tuple[Judged, ...] = ()
     gap: float | None = None
     heard: Heard | None = None
+    formerly: str = ""
+    silent: Silent | None = None
 
     @property
     def hypothesis(self) -> Hypothesis:
@@ -88,7 +97,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Heard:
-    """What an estimate is made of, as :func:`common.statistics.means.liars.robust` takes it."""
+    """What an estimate is made of, as :func:`common.statistics.means.liars.robust` takes it.
+
+    ``asked`` agents were asked for these answers.
+    """
 
     mechanism: Mechanism
     total: float
@@ -96,11 +108,47 @@ class Heard:
     confidence: float
     among: int
     liars: float
+    asked: int
 
-    def estimate(self, liars: float = 0.0) -> Estimate:
+    def estimate(self, share: float = 0.0) -> Estimate:
         """Return the estimate for the share of liars that the scenario assumes, or a larger one."""
-        share = max(self.liars, liars)
+        share = max(self.liars, share)
         return robust(self.mechanism, self.total, self.count, self.confidence, self.among, share=share)
+
+    def left_out(self) -> Estimate:
+        """Return what is known if the answers that are not there were left out because of what they say."""
+        lies = liars(self.count, self.liars)
+        return unseen(self.mechanism, self.total, self.count, self.asked, self.confidence, self.among, lies=lies)
+
+
+@dataclass(frozen=True)
+class Silent:
+    """What those who did not answer could change about an outcome, were they to differ from those who did.
+
+    Attributes
+    ----------
+    silence
+        How many they are.
+    estimate, gap
+        What is known of all people in the place of the outcome's own; None where it has none.
+    matters
+        Whether what the run has shown about those who answer may be false of all people.
+    """
+
+    silence: Silence
+    estimate: Estimate | None
+    gap: float | None
+    matters: bool
+
+
+def halts(scenario: Scenario) -> bool:
+    """Tell whether a run of the scenario halts where the loss on T is shown to be below a level."""
+    return scenario.mode == "realizable" and scenario.problem is None and demands_of(scenario.protocol).reweighs
+
+
+def level_of(scenario: Scenario) -> float | None:
+    """Return the level below which the loss is to be shown; None where a run has no such level."""
+    return scenario.accuracy.halt_below * scenario.alpha if halts(scenario) else None
 
 
 Step = AskCurator | AskAgents | Together | Progress
@@ -112,8 +160,13 @@ class Protocol(ABC):
 
     title: ClassVar[str]
     pattern: ClassVar[Pattern]
+    done: ClassVar[str] = "it ended with its answer; nothing is stated about that but the interval of its estimate"
+    """What is shown where a run ends ``done``, and with which probability: no more than its theorem.
+
+    Filled in by :func:`shown_by`: ``level``, ``alpha``, ``beta``, and ``sure``, which is 1 - beta.
+    """
     bears_liars: ClassVar[bool] = False
-    """Whether its tests and intervals heed ``agents.liars``."""
+    """Whether its tests and intervals hold for the lies that ``agents.liars`` allows among the first n answers."""
     problem: ClassVar[str | None] = None
     """Name of the problem that its scenarios have; None: a hypothesis with a small loss."""
 
@@ -141,6 +194,26 @@ ABLATIONS: Registry[type[Protocol]] = Registry("ablation", __name__, optional=Tr
 """What remains of a protocol whose other side is left out, each under ``protocol/side``."""
 
 
+def _class_of(scenario: Scenario) -> type[Protocol]:
+    alone = scenario.alone
+    return PROTOCOLS[scenario.protocol] if alone is None else ABLATIONS[f"{scenario.protocol}/{alone}"]
+
+
+def shown_by(scenario: Scenario) -> str:
+    """Say what is shown where a run of the scenario ends ``done`` (:attr:`Protocol.done`), in its own numbers.
+
+    Raises
+    ------
+    BadInput
+        If there is no protocol of that name.
+    """
+    alpha, beta = f"{scenario.alpha:g}", f"{scenario.beta:g}"
+    level = f"{scenario.accuracy.halt_below * scenario.alpha:g}"
+    lies = f"; if of the first n answers, for every n, at most {scenario.agents.liars:g} n are lies"
+    shown = _class_of(scenario).done.format(alpha=alpha, beta=beta, sure=f"{1.0 - scenario.beta:.4g}", level=level)
+    return shown + (lies if scenario.agents.liars else "")
+
+
 def protocol_of(scenario: ResolvedScenario) -> Protocol:
     """Return the protocol that a scenario runs: the one it names, or what remains of it for a side that is alone.
 
@@ -151,8 +224,7 @@ def protocol_of(scenario: ResolvedScenario) -> Protocol:
     BadScenario
         If the scenario assumes liars, of which this protocol's intervals know nothing.
     """
-    alone = scenario.alone
-    found = PROTOCOLS[scenario.protocol] if alone is None else ABLATIONS[f"{scenario.protocol}/{alone}"]
+    found = _class_of(scenario)
     if scenario.agents.liars and not found.bears_liars:
         raise BadScenario(f"agents.liars: {scenario.protocol} has no intervals that bear liars: leave it out")
     return found()

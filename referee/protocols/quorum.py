@@ -14,11 +14,13 @@ from common.planning.problems.base import planned_values
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.means.liars import liars
 from common.statistics.means.plausible import implausible
+from common.statistics.means.silence import silence
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.mechanisms.base import BitMechanism, LocalRandomizer
 from common.vocabulary.operations.learn import Learn
-from common.vocabulary.steps import Answers, AskCurator, Together
-from referee.protocols.base import Outcome, Protocol, Script, Step
+from common.vocabulary.queries.base import Query
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Together
+from referee.protocols.base import Outcome, Protocol, Script, Silent, Step, level_of
 from referee.protocols.learned import check_learned
 
 _SIGMAS = 5.0
@@ -36,13 +38,20 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
 
     A search that ends early asks fewer than were planned: then those count whom it asked, less the scenario's dropout.
 
+    Where people were asked and did not answer, the outcome says what they could change (:func:`_with_silent`).
+
     Parameters
     ----------
     public
         As of :meth:`~referee.protocols.base.Protocol.script`.
     """
-    script = protocol.script(scenario, public)
     heard = _Heard(scenario.agents.mechanism, scenario.agents.liars)
+    outcome = yield from _judged(protocol, scenario, public, heard)
+    return _with_silent(outcome, heard.questions, scenario)
+
+
+def _judged(protocol: Protocol, scenario: ResolvedScenario, public: int, heard: _Heard) -> Script:
+    script = protocol.script(scenario, public)
     outcome = yield from _counted(script, heard, scenario)
     asked, answered = heard.asked, heard.answered
     if heard.wrong is not None:
@@ -50,11 +59,16 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
     least = min(needed(scenario), _expected(asked, scenario)) if outcome.status == "done" else 0
     if answered >= least:
         return outcome
-    reason = (
-        f"{outcome.reason}; but {answered:,} of {asked:,} agents answered, and the guarantee takes {least:,}: "
-        "enrol more agents, or give them a longer agents.deadline"
+    return _but(
+        outcome,
+        f"{answered:,} of {asked:,} agents answered, and the guarantee takes {least:,}: enrol more agents, or give "
+        "them a longer agents.deadline",
     )
-    return replace(outcome, status="exhausted", reason=reason)
+
+
+def _but(outcome: Outcome, why: str) -> Outcome:
+    formerly = f"{outcome.formerly}; but {why}" if outcome.formerly else ""
+    return replace(outcome, status="exhausted", reason=f"{outcome.reason}; but {why}", formerly=formerly)
 
 
 class _Heard:
@@ -64,13 +78,22 @@ class _Heard:
         self._liars = liars
         self._mechanism = mechanism if isinstance(mechanism, BitMechanism) else None
         self._questions = self._ones = self._bits = 0
+        self._about: list[tuple[Query, int, int]] = []
         self.asked = self.answered = 0
         self.wrong: str | None = None
 
-    def take(self, answers: Answers) -> None:
+    @property
+    def questions(self) -> list[tuple[int, int]]:
+        """How many were asked and how many answered, for each query, in the order of the first question about it."""
+        return [(asked, answered) for _, asked, answered in self._about]
+
+    def take(self, query: Query, answers: Answers) -> None:
         """Count answers, and keep what is wrong with the first ones that no honest agents gave."""
         self.asked += answers.asked
         self.answered += len(answers.values)
+        place = next((k for k, (about, _, _) in enumerate(self._about) if about == query), len(self._about))
+        _, asked, answered = self._about[place] if place < len(self._about) else (query, 0, 0)
+        self._about[place : place + 1] = [(query, asked + answers.asked, answered + len(answers.values))]
         self._questions += 1
         if self._mechanism is None or answers.values.dtype != np.uint8:
             return
@@ -94,10 +117,8 @@ def _unknown(outcome: Outcome, wrong: str) -> Outcome:
     """Return an outcome whose estimates say nothing."""
     vague = None if outcome.estimate is None else outcome.estimate.model_copy(update={"low": 0.0, "high": 1.0})
     return replace(
-        outcome,
-        status="exhausted",
+        _but(outcome, wrong),
         estimate=vague,
-        reason=f"{outcome.reason}; but {wrong}",
         tasks=tuple(_unknown(task, wrong) for task in outcome.tasks),
         judged=tuple(
             replace(one, estimate=one.estimate.model_copy(update={"low": 0.0, "high": 1.0})) for one in outcome.judged
@@ -118,10 +139,36 @@ def _counted(script: Script, counted: _Heard, scenario: ResolvedScenario) -> Gen
         reply = yield step
         steps = step.steps if isinstance(step, Together) else (step,)
         for single, heard in zip(steps, reply if isinstance(reply, list) else [reply], strict=True):
-            if isinstance(heard, Answers):
-                counted.take(heard)
+            if isinstance(heard, Answers) and isinstance(single, AskAgents):
+                counted.take(single.query, heard)
             elif isinstance(single, AskCurator) and isinstance(single.operation, Learn):
                 check_learned(scenario, single.operation, heard)
+
+
+def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: ResolvedScenario) -> Outcome:
+    """Return the outcome with what those who were asked and did not answer could change (:class:`Silent`).
+
+    Every interval, test and gap is about those who answer. Where it is known which answers the estimate is made of,
+    those who are missing among them count, else those of the question that fewest answered; of several tasks the one
+    with the most. Whether that matters depends on what the run states: a level stays shown only if it is above all that
+    the loss could be; an interval, a gap or the answer to a problem is another one.
+    """
+    tasks = tuple(_with_silent(task, questions, scenario) for task in outcome.tasks)
+    confidence, heard = 1.0 - scenario.beta, outcome.heard
+    if heard is not None:
+        found = silence([(heard.asked, heard.count)], confidence, heard.among)
+    else:
+        found = silence(questions, confidence)
+    if tasks:
+        found = max((t.silent.silence for t in tasks if t.silent), key=lambda s: s.most, default=None)
+    if found is None:
+        return replace(outcome, tasks=tasks)
+    estimate = None if outcome.estimate is None else found.widened(outcome.estimate)
+    gap = None if outcome.gap is None else found.exceeded(outcome.gap)
+    level = level_of(scenario)
+    kept = outcome.status == "done" and level is not None and estimate is not None and estimate.high < level
+    matters = any(t.silent.matters for t in tasks if t.silent) if tasks else not kept
+    return replace(outcome, tasks=tasks, silent=Silent(found, estimate, gap, matters))
 
 
 def needed(scenario: ResolvedScenario) -> int:

@@ -9,7 +9,7 @@ from common.privacy.guarantee import NOTHING, Guarantee, together
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.wire.messages import Terms
-from referee.protocols.base import Judged, Outcome
+from referee.protocols.base import Judged, Outcome, Silent
 
 TEST = "tested_"
 """Numbers of a note that begin so say how far a test was (:func:`referee.protocols.asking.reached_numbers`)."""
@@ -34,10 +34,13 @@ def result_document(
     who kept silent, and who declined, by reason.
     ``enrolment`` counts participants, beside the referee's caps. ``tasks`` is there only if the protocol learned
     several things: what was found for each, in order. ``candidates`` and ``gap`` are there if it judged several.
+    ``silent`` is there if somebody was asked and did not answer: what they could change.
     """
     several: dict[str, Any] = {"tasks": [_task(ended) for ended in outcome.tasks]} if outcome and outcome.tasks else {}
     if outcome and outcome.judged:
         several |= {"candidates": [_candidate(judged) for judged in outcome.judged], "gap": outcome.gap}
+    if outcome and outcome.silent:
+        several["silent"] = _silent(outcome.silent)
     return {
         "scenario": scenario.name,
         "status": status,
@@ -87,6 +90,16 @@ def _candidate(judged: Judged) -> dict[str, Any]:
         "hypothesis": judged.hypothesis.wire(),
         "estimate": judged.estimate.wire(),
         "asked": judged.asked,
+    }
+
+
+def _silent(silent: Silent) -> dict[str, Any]:
+    return {
+        "missing": silent.silence.missing,
+        "most": silent.silence.most,
+        "estimate": None if silent.estimate is None else silent.estimate.wire(),
+        "gap": silent.gap,
+        "matters": silent.matters,
     }
 
 

@@ -76,7 +76,8 @@ def page() -> str:
         "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what "
         "the driver enforces, live, in a replay and in an audit. A message that the pattern does not admit raises, and "
         "changes nothing. Names are those of the curator's operations (`common/vocabulary/operations`) and of the "
-        "agents' queries (`common/vocabulary/queries`).",
+        "agents' queries (`common/vocabulary/queries`). In what `done` states, `alpha` and `beta` are the scenario's, "
+        "`sure` is 1 - beta and `level` is accuracy.halt_below times alpha.",
     ]
     for name in PROTOCOLS.shipped():
         parts += [f"## {name}", *_described(name, PROTOCOLS[name])]
@@ -86,6 +87,7 @@ def page() -> str:
 def _described(name: str, protocol: type[Protocol]) -> Iterator[str]:
     yield (inspect.getdoc(protocol) or "").partition("\n\n")[0].replace("\n", " ")
     yield f"```mermaid\n{mermaid(protocol.pattern)}\n```"
+    yield f"Where it ends `done`, it has shown this: {protocol.done}."
     sides = {side: f"{name}/{side}" for side in ("curator", "agents")}
     alone = ", ".join(f"{side}: `{ABLATIONS[of].pattern}`" for side, of in sides.items() if of in ABLATIONS)
     if alone:

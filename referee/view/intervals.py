@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,11 @@ def in_words(found: Mapping[str, float], places: int = 4) -> str:
     if found["high"] - found["low"] > VAGUE:
         return f"somewhere from {low} to {high}: too few agents answered about it to tell"
     return f"{found['value']:.{places}f}, in {low} to {high}"
+
+
+def ends_in_words(low: float, high: float) -> str:
+    """Return an interval with four decimal places, its ends rounded outward."""
+    return f"[{math.floor(low * 1e4 + 1e-9) / 1e4:.4f}, {math.ceil(high * 1e4 - 1e-9) / 1e4:.4f}]"
 
 
 def judged_in_words(judged: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from common.models.outcome import outcome_of
 from common.models.predicting import Predicted, calibration
 from common.models.showing import lines
 from common.scenario.scenario import parse
+from common.statistics.means.intervals import certainty
 from common.wire.state import write_durably
 from referee.state.runfolder import read_file
 from referee.view.intervals import in_words
@@ -70,7 +71,7 @@ def shown(model: Model) -> list[str]:
     said = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
     if model.estimate is not None:
         e = model.estimate
-        said.append(f"Loss on the population: {in_words(e.wire(), 3)} ({e.confidence:.0%}).")
+        said.append(f"Loss on the population: {in_words(e.wire(), 3)} ({certainty(e.confidence)}).")
     return [plain(line) for line in said]
 
 

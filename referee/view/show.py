@@ -21,10 +21,11 @@ from common.planning.plan import plan, rows, rows_of
 from common.planning.problems.base import planned_values
 from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
+from common.statistics.means.intervals import Estimate, certainty
 from referee.audit.audit import Audit
 from referee.view.face.building import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
-from referee.view.face.wording import about_a_loss
-from referee.view.intervals import in_words, judged_in_words
+from referee.view.face.wording import about_a_loss, silent_in_words
+from referee.view.intervals import ends_in_words, in_words, judged_in_words
 from referee.view.pace import Outlook, Pace
 from referee.view.vouching import vouching_document, vouching_lines
 from referee.view.witnessing import history_lines
@@ -94,13 +95,22 @@ def _line(text: str, numbers: dict[str, float]) -> str:
     return f"  {text}: loss on T {in_words(numbers)}, {int(numbers['asked']):,} agents asked"
 
 
-def result(document: dict[str, Any], *, simulated: bool) -> None:
-    """Print the final table of a run, whose people are simulated or real."""
+def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> None:
+    """Print the final table of a run, whose people are simulated or real.
+
+    Parameters
+    ----------
+    shown
+        What it is that a run of the scenario has shown that ended done (:func:`referee.protocols.base.shown_by`).
+    """
     document = {**document, **{name: _shown(str(document[name])) for name in ("scenario", "status", "reason")}}
     table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    table.add_row("status", f"{document['status']}: {document['reason']}")
+    silent = silent_in_words(document)
+    table.add_row("status", f"{document['status']}: {document['reason']}{'; ' if silent else ''}{_shown(silent)}")
+    if shown and document["status"] == "done":
+        table.add_row("what is shown", _shown(shown))
     table.add_row("iterations", str(document["iterations"]))
     if document["truth"] and "correct" in document["truth"]:
         table.add_row("answer", escape(json.dumps(document["answer"])))
@@ -111,7 +121,7 @@ def result(document: dict[str, Any], *, simulated: bool) -> None:
         e = document["estimate"]
         table.add_row(
             "loss on T, estimated" if about_a_loss(document) else "estimate of the agents",
-            f"{in_words(e)}, at {e['confidence']:.0%}",
+            f"{in_words(e)}, at {certainty(e['confidence'])}",
         )
     for judged in document.get("candidates", []):
         table.add_row(f"  {_shown(judged['name'])}", judged_in_words(judged))
@@ -261,7 +271,12 @@ def figure(value: float | None) -> str:
 
 
 def audit_document(found: Audit) -> dict[str, Any]:
-    """Return what an audit found as JSON."""
+    """Return what an audit found as JSON.
+
+    ``worst_case`` is what is known of the loss of all people, however those who did not answer differ from those who
+    did; ``left_out``, if answers were left out because of what they say.
+    """
+    could = None if found.silent is None else found.silent.estimate
     return {
         "verified": True,
         "status": found.status,
@@ -290,14 +305,15 @@ def audit_document(found: Audit) -> dict[str, Any]:
         "order_chosen_by": list(found.choosers),
         "missing": found.missing,
         "misbehaved": found.misbehaved,
-        "worst_case": None if found.worst_case is None else found.worst_case.wire(),
+        "worst_case": None if could is None else could.wire(),
+        "left_out": None if found.left_out is None else found.left_out.wire(),
         "not_covered": list(UNSIGNED),
     }
 
 
 def _remaining(found: Audit) -> Iterator[str]:
     """Yield what the signatures do not show: whether participants are people, and what those who kept silent think."""
-    people = sum(found.hosts) + found.individuals
+    people, what = sum(found.hosts) + found.individuals, "loss" if found.about_a_loss else "estimate"
     parts, vouching = [], found.vouching
     if found.hosts:
         most = found.hosts[0] / people
@@ -317,15 +333,20 @@ def _remaining(found: Audit) -> Iterator[str]:
         yield f"the run ended by the curator, which signed what this run does not take: {found.misbehaved}"
     if found.missing > 0.0:
         line = f"answers of up to {found.missing:.1%} of those whom a question asked are not there"
-        if found.worst_case is not None:
-            line += (
-                f": were they left out, or silent, because they disagree, the loss is in [{found.worst_case.low:.4f}, "
-                f"{found.worst_case.high:.4f}]"
-            )
+        could = None if found.silent is None else found.silent.estimate
+        if could is not None:
+            line += f": however those people differ from the others, the {what} is in {_sure(could)}"
+        if found.left_out is not None:
+            line += f"; were their answers left out because of what they say, in {_sure(found.left_out)}"
         yield line
     if found.liars:
-        told = [f"{share:.0%}: [{could.low:.4f}, {could.high:.4f}]" for share, could in found.liars.items()]
-        yield f"were a share of the answers lies, whatever they say, the loss is in {', '.join(told)}"
+        told = [f"{share:.0%}: {ends_in_words(could.low, could.high)}" for share, could in found.liars.items()]
+        sure = certainty(min(could.confidence for could in found.liars.values()))
+        yield f"{what} interval if so large a share of the answers counted are lies ({sure}): {', '.join(told)}"
+
+
+def _sure(found: Estimate) -> str:
+    return f"{ends_in_words(found.low, found.high)} ({certainty(found.confidence)})"
 
 
 def audit_lines(found: Audit) -> Iterator[str]:

@@ -28,8 +28,9 @@ _EXPLAINED = {
     "data": "The directory of the two files, from where the command runs.",
     "protocol": "What happens. portfolio: agents judge the curator's model and what competes with it. learn-and-test: "
     "the curator's model is the answer, and agents estimate how often it errs.",
-    "alpha": "The accuracy that is aimed at, as a share of people: .01 is one in a hundred. Agents are asked until the "
-    "answer is shown to be so good, or all were asked: then the run ends as exhausted, and states what they told.",
+    "alpha": "The accuracy that is aimed at, as a share of people: .01 is one in a hundred. portfolio: agents are "
+    "asked until the answer is shown, with probability 1 - beta, to be so near the best candidate; if all were asked "
+    "before, the run ends as exhausted, and states what they told.",
     "people": "real: all noise comes from a cryptographic generator, and every run is charged to these people.",
     "portfolio": "repair: the share of agents who say how to mend the model instead of judging. 0: all of them judge.",
     "source": "S: the people who trust the curator with their records.",
@@ -45,7 +46,7 @@ _EXPLAINED = {
     "curator.n": "Rows of its file: this number is public.",
     "curator.epsilon": "The privacy of the people in S, for the whole run: whatever is released, an observer's odds "
     "about any one person change by a factor of e^epsilon at most, but for delta.",
-    "curator.delta": "The probability with which that may fail: well below 1/n.",
+    "curator.delta": "By so much a probability may exceed what that factor allows: well below 1/n.",
     "curator.rounds": "How often it learns. Each time has a part of the budget only.",
     "curator.learner": "A logistic model by noisy gradient steps.",
     "curator.learner.steps": "Many noisy steps beat few quiet ones.",

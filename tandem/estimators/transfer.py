@@ -55,8 +55,9 @@ class TransferClassifier(BinaryClassifier):
     eta
         Step of the reweighing. None: ln 64, as portfolios rake, or .3 where rounds reweigh.
     alpha, beta
-        Accuracy in (0, 1/2), failure probability of the estimate's interval. A portfolio's judges go on until the
-        answer is shown to be within alpha of the best candidate. None: .01 there, else .1.
+        Accuracy in (0, 1/2), failure probability of the estimate's interval and of the gap. A portfolio's judges go on
+        until the answer is shown, with probability 1 - beta, to be within alpha of the best candidate, or all were
+        asked. None: .01 there, else .1.
     mode
         Where rounds reweigh, ``"agnostic"``: use all of them, keep the best. ``"realizable"``: stop at the first model
         whose loss on the population is shown to be below ``4 alpha``.

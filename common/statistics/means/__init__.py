@@ -1,1 +1,1 @@
-"""What randomized answers show about a mean: intervals and tests that may look at any time, and what liars can move."""
+"""What randomized answers show about a mean: intervals, tests that look at any time; what lies and silence can move."""

@@ -25,7 +25,8 @@ class Estimate(Value):
     Attributes
     ----------
     value
-        Unbiased mean of the answers, clipped to [0, 1].
+        Mean of the answers, each of them unbiased, clipped to [0, 1]. After a stop or a choice that depends on the
+        answers it is biased towards what was looked for (``docs/statistics.md``); the interval holds all the same.
     low, high
         The interval, inside [0, 1].
     confidence
@@ -36,6 +37,11 @@ class Estimate(Value):
     low: float = Field(ge=0, le=1)
     high: float = Field(ge=0, le=1)
     confidence: float = Field(gt=0, lt=1)
+
+
+def certainty(confidence: float) -> str:
+    """Return a confidence in per cent, never rounded up: .95 is 95%, .9999 is 99.99%, and nothing below 1 is 100%."""
+    return f"{math.floor(confidence * 1e4 + 1e-9) / 100:g}%"
 
 
 def tally(mechanism: Mechanism, answers: AnyArray) -> tuple[float, int]:

@@ -26,7 +26,8 @@ class Difference(Value):
     Attributes
     ----------
     value
-        Unbiased mean of the answers, clipped to [-1, 1].
+        Mean of the answers, each of them unbiased, clipped to [-1, 1]: biased after a stop or a choice that depends on
+        the answers.
     low, high
         The interval, inside [-1, 1].
     confidence

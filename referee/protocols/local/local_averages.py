@@ -47,6 +47,7 @@ class LocalAverages(Protocol):
     """
 
     title = "Local averages"
+    done = "nothing: it has no level and no gap to stop at, and ends exhausted"
     pattern = pattern_of("local-averages")
     bears_liars = True
 

@@ -40,6 +40,7 @@ class LocalGradientDescent(Protocol):
     """
 
     title = "Local gradient descent"
+    done = "nothing: it has no level and no gap to stop at, and ends exhausted"
     pattern = pattern_of("local-gradient-descent")
     bears_liars = True
 

@@ -36,6 +36,11 @@ class BlenderProtocol(Protocol):
     """
 
     title = "Blender"
+    done = (
+        "a list; by the normal law, which is no bound, it holds every item as frequent as problem.heavy, with "
+        "shares that are off by problem.precise at most, with a probability of about {sure} at the sizes of the "
+        "tight plan, for people as the problem describes them and if those who answer are like all"
+    )
     problem = "blender"
     pattern = pattern_of("blender")
 

@@ -29,6 +29,10 @@ class HypothesisTestingProtocol(Protocol):
     """
 
     title = "Hypothesis testing"
+    done = (
+        "a decision; by the normal law, which is no bound, it is wrong with a probability of about {beta} at the "
+        "sizes of the tight plan, for people as the problem describes them and if those who answer are like all"
+    )
     problem = "hypothesis-testing"
     pattern = pattern_of("hypothesis-testing")
 

@@ -29,6 +29,11 @@ class OneOfManyParitiesProtocol(Protocol):
     """
 
     title = "One of many parities"
+    done = (
+        "a parity; by the normal law, which is no bound, it is the wanted one with a probability of about {sure} "
+        "at the sizes of the tight plan, for people as the problem describes them and if those who answer are "
+        "like all"
+    )
     problem = "one-of-many-parities"
     pattern = pattern_of("one-of-many-parities")
 

@@ -43,6 +43,11 @@ class ParityAndThresholdProtocol(Protocol):
     """
 
     title = "Parity and threshold"
+    done = (
+        "a parity and a threshold; with probability {sure} at least the parity is right and the threshold is off "
+        "by a share of {alpha} at most, at the sizes of the tight plan, for people as the problem describes them "
+        "and if those who answer are like all"
+    )
     problem = "parity-and-threshold"
     pattern = pattern_of("parity-and-threshold")
 

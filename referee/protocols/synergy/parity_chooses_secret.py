@@ -31,6 +31,10 @@ class ParityChoosesSecretProtocol(Protocol):
     """
 
     title = "Parity chooses secret"
+    done = (
+        "a secret; by the normal law, which is no bound, it is right with a probability of about {sure} at the "
+        "sizes of the tight plan, for people as the problem describes them and if those who answer are like all"
+    )
     problem = "parity-chooses-secret"
     pattern = pattern_of("parity-chooses-secret")
 

@@ -38,6 +38,11 @@ class ParityXorThresholdProtocol(Protocol):
     """
 
     title = "Parity XOR threshold"
+    done = (
+        "parities between thresholds; with probability {sure} at least they err on a share of {alpha} at most, at"
+        " the sizes of the tight plan, for people as the problem describes them and if those who answer are like "
+        "all"
+    )
     problem = "parity-xor-threshold"
     pattern = pattern_of("parity-xor-threshold")
 

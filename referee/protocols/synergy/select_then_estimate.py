@@ -28,6 +28,11 @@ class SelectThenEstimateProtocol(Protocol):
     """
 
     title = "Select then estimate"
+    done = (
+        "a feature and its mean; with probability {sure} at least the mean is within {alpha} of the largest one, "
+        "and estimated within problem.precise, at the sizes of the tight plan, for people as the problem "
+        "describes them and if those who answer are like all"
+    )
     problem = "select-then-estimate"
     pattern = pattern_of("select-then-estimate")
 

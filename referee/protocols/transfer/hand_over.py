@@ -41,6 +41,10 @@ class HandOver(Protocol):
     """
 
     title = "Hand-over"
+    done = (
+        "for each task the agents' test has rejected that the loss on T is {level} or more among those who answer; "
+        "with probability {beta} at most a run rejects this although it is true, over all its tasks and rounds"
+    )
     pattern = pattern_of("hand-over")
 
     @classmethod

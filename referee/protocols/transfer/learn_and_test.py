@@ -26,6 +26,10 @@ class LearnAndTest(Protocol):
     """
 
     title = "Learn and test"
+    done = (
+        "all agents that the scenario wants were asked about one model; no level is tested, and its loss on T may be "
+        "large: with probability {sure} at least the stated interval holds that loss among those who answer"
+    )
     pattern = pattern_of("learn-and-test")
     bears_liars = True
 

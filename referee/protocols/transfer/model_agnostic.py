@@ -30,6 +30,10 @@ class ModelAgnosticProtocol(Protocol):
     """
 
     title = "Model-agnostic private learning"
+    done = (
+        "all agents that the scenario wants were asked about one model; no level is tested, and its loss on T may be "
+        "large: with probability {sure} at least the stated interval holds that loss among those who answer"
+    )
     pattern = pattern_of("model-agnostic")
     bears_liars = True
 

@@ -20,7 +20,7 @@ from common.scenario.scenario import Scenario
 from common.statistics import bins, raking
 from common.statistics.calibration import Calibration, Prior, Shares, Told, believed, calibrate, forecast
 from common.statistics.items.codes import signed_shares
-from common.statistics.means.intervals import tally
+from common.statistics.means.intervals import certainty, tally
 from common.statistics.means.race import Race
 from common.vocabulary.cells import TILT_PARTS, ScoreCells, Tilt
 from common.vocabulary.demands.base import pattern_of
@@ -71,6 +71,11 @@ class PortfolioProtocol(Protocol):
     """
 
     title = "Portfolio"
+    done = (
+        "with probability {sure} at least, over which agents judge and over their noise, the answer's loss on T "
+        "exceeds that of the best candidate by {alpha} at most, among those who answer; no level is tested, and both "
+        "losses may be large"
+    )
     pattern = pattern_of("portfolio")
 
     @classmethod
@@ -325,10 +330,14 @@ def _ended(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]],
     )
     name, answer = candidates[race.winner]
     sure = race.gap <= scenario.alpha
-    how = f"shown to be within {race.gap:.4f} of the best" if race.gap else "shown to be the best"
-    reason = f"{name!r} is {how} of {len(candidates)} candidates"
-    if not sure:
-        reason += f"; {race.answers:,} judges tell no finer, alpha is {scenario.alpha:g}: enlarge agents.count"
+    most = f"within {math.ceil(race.gap * 1e4) / 1e4:.4f} of the best" if race.gap else "the best"
+    shown, formerly = f"shown with {certainty(1.0 - scenario.beta)} confidence to be {most}", "shown to be the best"
+    if race.gap:
+        formerly = f"shown to be within {race.gap:.4f} of the best"
+    least = f"; {race.answers:,} judges tell no finer, alpha is {scenario.alpha:g}: enlarge agents.count"
+    reason, formerly = (
+        f"{name!r} is {how} of {len(candidates)} candidates{'' if sure else least}" for how in (shown, formerly)
+    )
     rounds = scenario.curator.rounds
     return Outcome(
         "done" if sure else "exhausted",
@@ -338,4 +347,5 @@ def _ended(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]],
         reason,
         judged=judged,
         gap=race.gap,
+        formerly=formerly,
     )

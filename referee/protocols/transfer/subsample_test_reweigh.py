@@ -35,6 +35,10 @@ class SubsampleTestReweigh(Protocol):
     """
 
     title = "Subsample-Test-Reweigh"
+    done = (
+        "the agents' test has rejected that the loss on T is {level} or more among those who answer; with probability "
+        "{beta} at most a run rejects this although it is true, over all its rounds"
+    )
     pattern = pattern_of("subsample-test-reweigh")
     bears_liars = True
 

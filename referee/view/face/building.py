@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,11 @@ from common.models.model import released
 from common.models.showing import lines as model_lines
 from common.planning.fitting import advice_of
 from common.scenario.resolved import ResolvedScenario
+from common.statistics.means.intervals import certainty
 from common.wire.messages import Spent
+from referee.protocols.base import halts, level_of, shown_by
 from referee.view.face.values import Entry, Gauge, Interval, Promise, Round, RunView
-from referee.view.face.wording import LOSSES, about_a_loss, against, halts, level_of, promise, verdict
+from referee.view.face.wording import LOSSES, about_a_loss, against, promise, verdict
 from referee.view.intervals import in_words, judged_in_words
 
 PROMISED = {
@@ -139,6 +142,8 @@ def _gauges(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[G
 def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     agents, truth = result["agents"], result.get("truth") or {}
     yield "status", f"{result['status']} after {result['iterations']} rounds"
+    if result["status"] == "done":
+        yield "what is shown", shown_by(scenario)
     yield "protocol", scenario.protocol
     counts = f"{agents['asked']:,} asked, {agents['answered']:,} answered, {agents['enrolled']:,} enrolled"
     yield "agents", counts
@@ -154,7 +159,9 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     for number, value in enumerate(truth.get("tasks", []), start=1):
         yield f"task {number}", f"true loss {value:.4f} after {result['tasks'][number - 1]['iterations']} rounds"
     if "gap" in result:
-        yield "gap", f"{result['gap']:.4g}: the answer is within it of the best candidate"
+        sure = f"with {certainty(result['estimate']['confidence'])} confidence"
+        most = math.ceil(result["gap"] * 1e4) / 1e4
+        yield "gap", f"{most:.4f}: {sure} the answer's loss exceeds that of the best candidate by no more"
     if truth.get("note"):
         yield "true losses", f"are {truth['note']}"
     yield "seconds", f"{result['seconds'].get('total', 0.0):g}"

@@ -8,9 +8,9 @@ from typing import Any
 
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import ResolvedScenario
+from referee.protocols.base import halts
 from referee.view.face.building import run_view
 from referee.view.face.values import RunView, Verdict
-from referee.view.face.wording import halts
 
 
 def view_so_far(

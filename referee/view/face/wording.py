@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from common.privacy.guarantee import Guarantee
 from common.privacy.wording import formula, in_words
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.demands.base import demands_of
+from common.statistics.means.intervals import certainty
 from common.vocabulary.hypotheses.base import HYPOTHESES
+from referee.protocols.base import level_of
 from referee.view.face.values import Interval, Promise, Verdict
-from referee.view.intervals import VAGUE
+from referee.view.intervals import VAGUE, ends_in_words
 
 LOSSES = {"zero-one": "share of the population that the answer labels wrongly"}
 """How the axis of a loss is called; another loss goes by its name."""
@@ -21,16 +23,6 @@ _NO_ANSWER = {
     "failed": "No answer: the run failed",
     "cancelled": "No answer: the run was cancelled",
 }
-
-
-def halts(scenario: ResolvedScenario) -> bool:
-    """Tell whether a run of the scenario halts where the loss on T is shown to be below a level."""
-    return scenario.mode == "realizable" and scenario.problem is None and demands_of(scenario.protocol).reweighs
-
-
-def level_of(scenario: ResolvedScenario) -> float | None:
-    """Return the level below which the loss is to be shown; None where a run has no such level."""
-    return scenario.accuracy.halt_below * scenario.alpha if halts(scenario) else None
 
 
 def about_a_loss(result: Mapping[str, Any]) -> bool:
@@ -55,9 +47,42 @@ def share(value: float, *, up: bool | None = None) -> str:
     return f"{near / 10:g}%"
 
 
+def silent_in_words(result: Mapping[str, Any]) -> str:
+    """Say what those who were asked and did not answer could change; empty where everybody answered.
+
+    The numbers are the run's own, which an audit works out again (:class:`referee.protocols.base.Silent`). A result of
+    an earlier version has none: then it is said that they are missing.
+    """
+    found, agents = result.get("silent"), result.get("agents") or {"asked": 0, "answered": 0}
+    if found is None:
+        count = agents["asked"] - agents["answered"]
+        if count <= 0 or result["answer"] is None:
+            return ""
+        return (
+            f"{count:,} of {agents['asked']:,} agents asked did not answer: `referee audit` says what they could change"
+        )
+    words = f"up to {found['missing']:.1%} of the agents asked about it did not answer"
+    could = found["estimate"]
+    if could is None:
+        return f"{words}: the answer is about those who did, and may be another one for all"
+    what = "loss" if about_a_loss(result) else "estimate"
+    where, sure = ends_in_words(could["low"], could["high"]), f"with {certainty(could['confidence'])} confidence"
+    if not found["matters"]:
+        return f"{words}: however they differ from those who did, the {what} is in {where} {sure}"
+    gap = "" if found["gap"] is None else f", and exceed the best candidate's by up to {found['gap']:.4f}"
+    return f"{words}: were they to differ from those who did, the {what} could be anywhere in {where} {sure}{gap}"
+
+
 def verdict(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Verdict:
-    """Say what a run has shown. Only what its intervals carry is stated as a fact."""
-    detail = str(result["reason"])
+    """Say what a run has shown. Only what its intervals carry is stated as a fact, and about whom they are."""
+    silent = silent_in_words(result)
+    detail = str(result["reason"]) + (f"; {silent}" if silent else "")
+    found = _verdict(scenario, result, detail)
+    open_to_doubt = silent and (result.get("silent") or {"matters": True})["matters"]
+    return replace(found, tone="open") if open_to_doubt and found.tone == "good" else found
+
+
+def _verdict(scenario: ResolvedScenario, result: Mapping[str, Any], detail: str) -> Verdict:
     if result["answer"] is None:
         return Verdict(_NO_ANSWER.get(result["status"], f"No answer: {result['status']}"), detail, "bad")
     if result.get("tasks"):
@@ -68,7 +93,9 @@ def verdict(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Verdict:
         return Verdict("The run has an answer", detail, "good" if result["status"] == "done" else "open")
     level, per_cent = level_of(scenario), scenario.agents.loss in LOSSES
     what = "Error" if per_cent else f"{scenario.agents.loss} loss".capitalize()
-    sure = f"with {found['confidence']:.0%} confidence"
+    sure = f"with {certainty(found['confidence'])} confidence"
+    if silent_in_words(result):
+        sure += " among those who answer"
     if level is not None and result["status"] == "done":
         return Verdict(f"{what} below {_number(level, per_cent, True)} {sure}", detail, "good")
     low, high = _number(found["low"], per_cent, False), _number(found["high"], per_cent, True)

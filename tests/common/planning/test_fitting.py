@@ -58,6 +58,8 @@ def test_617_people_tell_15_points_apart_and_not_5():
     assert (found.protocol, found.repair, found.rounds) == ("portfolio", 0.0, 1)
     assert found.candidates == ("constant -1", "constant +1", "model")
     assert found.sentences[0].startswith("617 agents tell 15 points of loss apart, not 5 points")
+    assert "sure" not in found.sentences[0]
+    assert found.sentences[0].endswith("points at most if all of them answer, and holds with 95% confidence")
     assert found.sure == told_apart(WARNER, 617 - 617 // 8, 3, 0.05, 1 / 7)  # an eighth tells labels
     assert found.warnings == ()
 

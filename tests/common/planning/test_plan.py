@@ -220,7 +220,10 @@ def test_what_breaks_a_bound_is_named(changes: dict[str, Any], said: str) -> Non
     [
         ({"mode": "agnostic", "curator__kappa": 0.5}, "tell every round's loss to within alpha/2"),
         ({"protocol": "learn-and-test", "curator__rounds": 1}, "tell a loss to within alpha"),
-        ({"protocol": "portfolio", "curator__rounds": 1}, "are sure to tell alpha apart: the run may end exhausted"),
+        (
+            {"protocol": "portfolio", "curator__rounds": 1},
+            "bring the stated gap to alpha whatever the losses are: the run may end exhausted",
+        ),
     ],
     ids=str,
 )

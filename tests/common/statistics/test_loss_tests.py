@@ -16,9 +16,10 @@ from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.statistics.means import evidence
 from common.statistics.means.fixed import FixedTest
-from common.statistics.means.intervals import tally
+from common.statistics.means.intervals import estimate, tally
 from common.statistics.means.sequential import SequentialTest
 from common.vocabulary.mechanisms.base import BitMechanism, Mechanism, parse_mechanism
+from common.vocabulary.mechanisms.warner import Warner
 from tests.tiers import thinned
 
 WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})
@@ -303,3 +304,22 @@ def test_what_the_test_says_of_itself_is_what_it_decides_by() -> None:
     assert ended.above >= ended.needed
     assert ended.answers == test.count
     assert FixedTest(WARNER, 0.16, 0.32, 0.001).reached().needed is None
+
+
+@pytest.mark.parametrize(("loss", "least"), [(0.08, 0.01), (0.12, 0.017)])
+def test_the_middle_of_an_interval_is_biased_after_a_stop_and_its_ends_hold(loss: float, least: float) -> None:
+    """Of tests of .08 against .16 that ended below: the middle is too low by more than four standard errors."""
+    mechanism, generator = Warner(epsilon=0.5), np.random.default_rng(1)
+    chance = (1.0 - mechanism.truth) + (2.0 * mechanism.truth - 1.0) * loss
+    found = []
+    for _ in range(400):
+        test = SequentialTest(mechanism, 0.08, 0.16, 0.05 / 3.0)
+        while test.verdict is None:
+            batch = test.next_batch(1_000)
+            test.update(float(generator.binomial(batch, chance)), batch)
+        if test.verdict == "below":
+            found.append(estimate(mechanism, test.total, test.count, 0.95))
+    errors = [one.value - loss for one in found]
+    assert np.mean(errors) < -least
+    assert np.mean(errors) < -4.0 * np.std(errors) / len(errors) ** 0.5
+    assert sum(not one.low <= loss <= one.high for one in found) <= 0.05 * 400

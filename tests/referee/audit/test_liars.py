@@ -14,6 +14,7 @@ from common.statistics.means.intervals import Estimate
 from local_agent.hosted.asking import answer_together
 from referee.audit.audit import audit
 from referee.protocols.base import protocol_of
+from referee.view.intervals import ends_in_words
 from tests.referee.audit.test_what_remains import said
 from tests.support import Bench, leave_folder, small, tiny
 
@@ -63,8 +64,8 @@ def test_what_liars_could_have_moved_is_printed(tmp_path, monkeypatch):
     found = audit(run).liars[0.05]
     code, output = said(run)
     assert code == 0
-    assert "were a share of the answers lies, whatever they say, the loss is in 1%: [" in output
-    assert f"5%: [{found.low:.4f}, {found.high:.4f}]" in output
+    assert "loss interval if so large a share of the answers counted are lies (95%): 1%: [" in output
+    assert f"5%: {ends_in_words(found.low, found.high)}" in output
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadData
+from common.statistics.means.intervals import certainty
 from referee.view.face.building import run_view
 from referee.view.face.values import Interval
 from referee.view.face.wording import against, promise, share, verdict
@@ -46,6 +47,49 @@ def result(**given: Any) -> dict[str, Any]:
 def test_the_verdict(scenario, document, title, tone):
     found = verdict(tiny(*scenario), result(**document))
     assert (found.title, found.tone, found.detail) == (title, tone, "why")
+
+
+SILENT = {"missing": 0.71, "most": 0.73, "gap": None, "matters": True,
+          "estimate": {"value": 0.12, "low": 0.0216, "high": 0.77317, "confidence": 0.9}}  # fmt: skip
+HALTED = ("mode=realizable", "alpha=0.08", "accuracy.halt_below=2")
+
+
+def test_a_verdict_that_the_silent_could_change_is_about_those_who_answer_and_names_the_others():
+    words = "up to 71.0% of the agents asked about it did not answer"
+    could = f"{words}: were they to differ from those who did, the loss could be anywhere in [0.0216, 0.7732] with 90%"
+    for scenario in (HALTED, ("mode=agnostic",)):
+        found = verdict(tiny(*scenario), result(silent=SILENT))
+        assert found.tone == "open"
+        assert found.title.endswith("with 95% confidence among those who answer")
+        assert found.detail.startswith(f"why; {could} confidence")
+    judged = verdict(tiny("mode=agnostic"), result(silent={**SILENT, "gap": 0.8}))
+    assert judged.detail.endswith("confidence, and exceed the best candidate's by up to 0.8000")
+    few = {**SILENT, "matters": False, "estimate": {**SILENT["estimate"], "high": 0.155}}
+    kept = verdict(tiny(*HALTED), result(silent=few))
+    assert kept.tone == "good"
+    assert "however they differ from those who did, the loss is in [0.0216, 0.1550] with 90% confidence" in kept.detail
+    problem = verdict(tiny(), result(estimate=None, silent={**SILENT, "estimate": None}))
+    assert problem.detail == f"why; {words}: the answer is about those who did, and may be another one for all"
+    assert problem.tone == "open"
+
+
+def test_a_result_without_a_word_of_the_silent_is_not_taken_for_one_without_silent():
+    agents = {"enrolled": 600, "asked": 600, "answered": 540}
+    found = verdict(tiny(*HALTED), result(agents=agents))
+    assert found.detail == "why; 60 of 600 agents asked did not answer: `referee audit` says what they could change"
+    assert found.tone == "open"
+    assert verdict(tiny(*HALTED), result(agents={**agents, "answered": 600})).detail == "why"
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"), [(0.95, "95%"), (0.999, "99.9%"), (0.9999999, "99.99%"), (0.5, "50%"), (0.99996, "99.99%")]
+)
+def test_no_confidence_is_rounded_up(confidence, words):
+    assert certainty(confidence) == words
+    assert (
+        f"with {words} confidence"
+        in verdict(tiny("mode=agnostic"), result(estimate={**FOUND, "confidence": confidence})).title
+    )
 
 
 @pytest.mark.parametrize("value", [0.0, 0.16, 0.07, 0.29, 0.1601, 1 / 3, 1.0])
