@@ -59,7 +59,7 @@ class Sizes:
     mechanism
         How agents randomize.
     beta
-        Failure probability of what agents are sure to tell.
+        Failure probability of the gap that is stated.
     reach
         L D/2 of the learner: the Lipschitz constant of its loss times the radius of the ball of its models. 1 where it
         is not known.

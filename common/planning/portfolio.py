@@ -62,7 +62,7 @@ def compares(mechanism: BitMechanism, portfolio: Portfolio) -> bool:
 
 @lru_cache(maxsize=1 << 10)  # a plan is made several times over for one command, each time by a search
 def told_apart(mechanism: Mechanism, agents: int, rivals: int, beta: float, labels: float = 0.0) -> float:
-    """Return the gap that so many agents are sure to tell, if all of ``rivals`` candidates stay to the end.
+    """Return the widest gap that so many judges can leave if all answer and all of ``rivals`` candidates stay.
 
     One question serves both constants, so each of ``rivals - 1`` questions goes to m = agents/(rivals - 1) agents, and
     answers about two candidates are matched (:class:`common.statistics.means.race.Race`). Let w have the least mean of
@@ -132,7 +132,7 @@ def stated(told: float, aim: float, *, recalibrates: bool) -> float:
 
 
 def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float, labels: float = 0.0) -> int:
-    """Return how many agents are sure to tell a gap; the parameters are those of :func:`told_apart`.
+    """Return with how many answers no wider gap can be stated; the parameters are those of :func:`told_apart`.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def answers(scenario: Scenario, calls: int) -> PlannedValue:
     settings = scenario.portfolio or Portfolio()
     rivals, labels = candidates(calls, settings), labels_for_each_judge(settings)
     needed = judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta, labels)
-    return fixed(needed, f"sure to tell alpha, {rivals} candidates", SOURCE)
+    return fixed(needed, f"no gap above alpha, {rivals} candidates, if all answer", SOURCE)
 
 
 def agents(scenario: Scenario, judging: int) -> PlannedValue:
@@ -240,11 +240,11 @@ def agents(scenario: Scenario, judging: int) -> PlannedValue:
 
 
 def gap(scenario: Scenario, calls: int, enrolled: int) -> PlannedValue:
-    """Plan the gap that the enrolled agents are sure to tell."""
+    """Plan the widest gap that a run can state if all enrolled agents answer."""
     count = enrolled if scenario.agents.count == PLAN else int(scenario.agents.count)
     settings = scenario.portfolio or Portfolio()
     heard = math.floor(judges(count, settings) * (1.0 - scenario.agents.dropout))
     rivals, labels = candidates(calls, settings), labels_for_each_judge(settings)
     told = told_apart(scenario.agents.value_mechanism, heard, rivals, scenario.beta, labels)
     told = stated(told, scenario.alpha, recalibrates=settings.recalibrates)
-    return fixed(told, "what these agents are sure to tell apart, in loss", SOURCE)
+    return fixed(told, "the widest gap that can be stated if all answer", SOURCE)

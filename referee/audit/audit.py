@@ -1,4 +1,4 @@
-"""Audit a run folder offline: everything that can be recomputed is recomputed, nobody has to be trusted.
+"""Audit a run folder offline: what can be recomputed is recomputed, no party's word is taken for it.
 
 Checked: the hash chain and the referee's signature of every entry; the committed order and who was asked; each report's
 signature, its assignment and that nobody answered twice; the counts and roots of every batch; the curator's signature
@@ -33,7 +33,7 @@ from referee.audit.history import History, check_history
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.audit.vouching import Vouchers, Vouching
-from referee.protocols.base import Silent
+from referee.protocols.base import Silent, shown_by
 from referee.runs.beacon import check_beacon
 from referee.runs.operations import check_terms
 from referee.runs.ordering import ALL, BOTH, Given
@@ -70,6 +70,8 @@ class Audit:
         Whether nobody was to know them before: people are real, or the curator has given a share.
     missing
         Of the question that fewest answered, the share of those who were asked whose answers are not there.
+    shown
+        What is shown where it ended done (:func:`referee.protocols.base.shown_by`).
     about_a_loss
         Whether the estimate is of a loss, and not of something else about a problem.
     silent, left_out
@@ -103,6 +105,7 @@ class Audit:
     secret_order: bool = False
     missing: float = 0.0
     misbehaved: str = ""
+    shown: str = ""
     about_a_loss: bool = True
     silent: Silent | None = None
     left_out: Estimate | None = None
@@ -240,6 +243,7 @@ def _audit(
         secret_order=given.text is not None or chosen.people == "real",
         missing=replay.missing,
         misbehaved=replay.misbehaved,
+        shown=shown_by(chosen) if published["status"] == "done" else "",
         about_a_loss=chosen.problem is None,
         silent=None if outcome is None else outcome.silent,
         left_out=None if outcome is None or outcome.heard is None else outcome.heard.left_out(),

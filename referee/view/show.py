@@ -357,6 +357,8 @@ def audit_lines(found: Audit) -> Iterator[str]:
     for other, agents in found.others.items():
         yield f"{agents:,} agents between were asked by run {other}, whose audit shows it"
     yield "the protocol, replayed on these answers, asks the same questions and ends with the same result"
+    if found.shown:
+        yield f"what that shows: {found.shown}"
     yield from _remaining(found)
     if found.certificate is not None:
         yield "what the curator's declared events cost is within what it promised"

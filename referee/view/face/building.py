@@ -177,7 +177,9 @@ def _round(numbers: Mapping[str, float], level: float | None, result: Mapping[st
 
 
 def _rounds_note(scenario: ResolvedScenario) -> str:
-    note = "Intervals are two-sided and hold for all rounds together."
+    note = (
+        f"Intervals are two-sided and hold for all rounds together, with {certainty(1.0 - scenario.beta)} confidence."
+    )
     if halts(scenario) and scenario.agents.test == "sequential":
         note += " The run halts by a one-sided sequential test, which needs fewer answers."
     return note
