@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.core.errors import BadData, BadInput, ConsentWithheld, Forged, TandemError
+from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, Forged, TandemError
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa
 from local_agent import cli_relay
 
 if TYPE_CHECKING:
+    from common.vocabulary.naming import Names
     from common.vocabulary.records import Records
     from local_agent.client import RefereeClient
     from local_agent.host import Host
@@ -50,6 +51,14 @@ KeyOption = Annotated[
     typer.Option("--referee-key", help="The referee's public key (default: pin the one met first)."),
 ]
 
+AcceptOption = Annotated[
+    list[str] | None,
+    typer.Option("--accept", metavar="KIND", help="Accept this kind of question, and no other; may be repeated."),
+]
+RefuseOption = Annotated[
+    list[str] | None,
+    typer.Option("--refuse", metavar="KIND", help="Do not accept this kind of question; may be repeated."),
+]
 RelayOption = Annotated[
     str | None,
     typer.Option(
@@ -79,6 +88,8 @@ def host_command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of simulated people.", min=0)] = None,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
+    accept: AcceptOption = None,
+    refuse: RefuseOption = None,
     grant: Annotated[
         Path | None,
         typer.Option(help="An issuer's grant for this host (issuer grant); it is kept in the state directory."),
@@ -110,14 +121,16 @@ def host_command(
     from local_agent.hosted.setup import open_population
     from local_agent.metrics import exposed
     from local_agent.person.credential import keep_grant
+    from local_agent.policy import ALL_QUERIES, chosen_queries
 
     end_with_stdin()
     state = (state or user_state() / "agents").absolute()
     chosen = resolve(loading.load(scenario, sets))
+    queries = chosen_queries(accept or (), refuse or (), ALL_QUERIES)
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)
         charging = Charging(ledger, ephemeral, tuple(ledger_witness or ()))
-        population = open_population(chosen, state, seed, key, agents, workers, charging)
+        population = open_population(chosen, state, seed, key, agents, workers, charging, queries)
         if grant is not None:
             keep_grant(state, population.identity, grant, len(population))
         with closing(Host(population, client, key)) as connection:
@@ -152,10 +165,15 @@ def answer_command(
     yes: Annotated[
         bool, typer.Option("--yes", help="Agree beforehand, for scripts: to one question of at most --epsilon.")
     ] = False,
+    accept: AcceptOption = None,
+    refuse: RefuseOption = None,
     relay: RelayOption = None,
     tls_ca: TlsCa = None,
 ) -> None:
     """Show what a referee asks about one person, ask for consent, and answer at most one question; then stop.
+
+    Every kind of question that comes with Tandem is accepted; --accept and --refuse narrow that (referee list queries
+    names the kinds). A referee learns at enrolment what is refused, and asks nobody where all refuse what a run needs.
 
     Example: local-agent answer me.json --epsilon 0.5 --referee http://127.0.0.1:8000
     """
@@ -164,11 +182,12 @@ def answer_command(
     from local_agent.person.agent import ANSWERED, Agent
     from local_agent.person.consent import Consent, check_terminal
     from local_agent.person.journal import Journal
-    from local_agent.policy import Policy
+    from local_agent.policy import Policy, chosen_queries
 
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"--epsilon must be positive and finite, found {epsilon}")
-    person = read_record(record)
+    queries = chosen_queries(accept or (), refuse or ())
+    person, names = read_record(record), read_names(record)
     state = (state or user_state() / "agent").absolute()
     # What has been agreed to and answered may be sent again.
     check_terminal(yes or (state / ANSWERED).exists())
@@ -178,8 +197,8 @@ def answer_command(
 
     asked = referee if relay is None else f"{relay} (a relay stands there)"
     with closing(_reached(referee, relay, referee_key or _written(state), patience)) as client:
-        policy = Policy(_pin(state, referee_key, client), epsilon)
-        agent, journal = Agent(person, policy, state), Journal(state)
+        policy = Policy(_pin(state, referee_key, client), epsilon, queries=queries)
+        agent, journal = Agent(person, policy, state, names), Journal(state)
         consent = Consent(asked, policy, journal, typer.echo, lambda: yes or typer.confirm("Answer this question?"))
         with closing(Host(agent, client, policy.referee, delay, consent=consent)) as connection:
             connection.enrol(token)
@@ -361,16 +380,20 @@ def record_command(
 ) -> None:
     """Make one person's record from the fields that the person knows, as a row of the scenario's table would become.
 
-    It is what "local-agent answer" takes. Nothing is sent, and no table is read.
+    It is what "local-agent answer" takes. The record names the columns that it was made of: a run about others is
+    refused. Nothing is sent, and no table is read.
 
     Example: local-agent record examples/own_data/scenario.yaml my-fields.json --output me.json
     """
     from common.people.tables.record import record_of
     from common.scenario import loading
+    from common.vocabulary.naming import Names
     from common.wire.state import write_durably
 
-    record = record_of(_read_fields(fields), loading.target_table(scenario, sets))
-    text = json.dumps({"features": record.features[0].tolist(), "label": int(record.labels[0])})
+    table = loading.target_table(scenario, sets)
+    record, names = record_of(_read_fields(fields), table), Names.of_table(table.wire())
+    values = {"features": record.features[0].tolist(), "label": int(record.labels[0])}
+    text = json.dumps({**values, "names": names.wire()})
     if output is None:
         typer.echo(text)
     else:
@@ -409,7 +432,27 @@ def read_record(path: Path) -> Records:
     except (OSError, UnicodeDecodeError):
         raise BadData(f"{path} cannot be read as a JSON record") from None
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
-        raise BadData(f'{path} must hold {{"features": [numbers], "label": 1 or -1}}') from None
+        raise BadData(
+            f'{path} must hold {{"features": [numbers], "label": 1 or -1}}: "local-agent record SCENARIO {path.name}" '
+            "makes that of fields by the names of columns"
+        ) from None
+
+
+def read_names(path: Path) -> Names | None:
+    """Read what the numbers of a record are, as "local-agent record" has written it; None where the file says nothing.
+
+    Raises
+    ------
+    BadData
+        If what it says cannot be read.
+    """
+    from common.vocabulary.naming import Names
+
+    try:
+        tree = json.loads(path.read_bytes())
+        return Names.parse(tree["names"]) if "names" in tree else None
+    except (OSError, ValueError, TypeError, RecursionError, BadMessage):
+        raise BadData(f'{path}: "names" cannot be read: make the record again with "local-agent record"') from None
 
 
 def _reached(referee: str, relay: str | None, key: str | None, patience: float) -> RefereeClient:

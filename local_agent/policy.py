@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
-from common.core.errors import ConfigurationMismatch, PolicyRefused
+from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, PolicyRefused
+from common.core.nearest import nearest
 from common.vocabulary.hypotheses.base import HYPOTHESES, hypothesis_kinds, ordinary_kinds
 from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
+from common.vocabulary.naming import UNNAMED, Names
 from common.vocabulary.queries.base import QUERIES, Query
 from common.wire import messages
 from common.wire.identity import Signed, verify
@@ -20,12 +24,53 @@ PINNED = (
 
 @dataclass(frozen=True)
 class Question:
-    """A question that passed every check: safe to evaluate on the record."""
+    """A question that passed every check: safe to evaluate on the record.
+
+    ``names`` are those that the run's scenario gives; ``own_names``: those of the record, too, which were compared.
+    ``purpose`` is the scenario's title.
+    """
 
     assignment: messages.AnyAssignment
     query: Query
     mechanism: LocalRandomizer
     fingerprint: str
+    names: Names = UNNAMED
+    own_names: bool = False
+    purpose: str = ""
+
+
+def shipped_queries() -> frozenset[str]:
+    """Return the kinds of queries that come with Tandem: each is plain data. Those of plug-ins are not among them."""
+    return frozenset(QUERIES.shipped())
+
+
+def chosen_queries(
+    accept: Collection[str], refuse: Collection[str], usual: frozenset[str] | None = None
+) -> frozenset[str]:
+    """Return the kinds of queries that remain of the usual ones.
+
+    Parameters
+    ----------
+    accept
+        If any, these alone.
+    refuse
+        Not these.
+    usual
+        By default :func:`shipped_queries`.
+
+    Raises
+    ------
+    BadInput
+        If a kind is unknown, or none remains.
+    """
+    known = QUERIES.names()
+    for kind in (*accept, *refuse):
+        if kind not in known:
+            raise BadInput(f"no question is of kind {kind!r}{nearest(kind, known)}; known: {', '.join(known)}")
+    left = (frozenset(accept) or (shipped_queries() if usual is None else usual)) - frozenset(refuse)
+    if not left:
+        raise BadInput("--accept and --refuse leave no kind of question that is accepted: leave one of them out")
+    return left
 
 
 @dataclass(frozen=True)
@@ -39,7 +84,7 @@ class Policy:
     epsilon, delta
         Lifetime budget; one answer may use all of it, and there is one answer. Infinite epsilon: simulated people.
     queries
-        Query kinds that are accepted.
+        Query kinds that are accepted: by default all that come with Tandem.
     hypotheses
         Kinds of hypotheses that are accepted: by default all but those that a foreign library would have to read.
     """
@@ -47,10 +92,26 @@ class Policy:
     referee: str
     epsilon: float
     delta: float = 0.0
-    queries: frozenset[str] = frozenset({"loss"})
+    queries: frozenset[str] = field(default_factory=shipped_queries)
     hypotheses: frozenset[str] = field(default_factory=ordinary_kinds)
 
-    def check(self, assignment: Signed, configuration: Signed, dimension: int) -> Question:
+    def announced(self, dimension: int) -> messages.AgentPolicy:
+        """Return what a referee is told of these rules when the agent enrols; nothing in it depends on the record.
+
+        Parameters
+        ----------
+        dimension
+            Number of features that this agent's record has (public).
+        """
+        private = math.isfinite(self.epsilon)
+        return messages.AgentPolicy(
+            refuses=tuple(sorted(shipped_queries() - self.queries)),
+            epsilon=self.epsilon if private else None,
+            delta=self.delta if private else None,
+            features=dimension,
+        )
+
+    def check(self, assignment: Signed, configuration: Signed, dimension: int, names: Names | None = None) -> Question:
         """Check a question in full, before the record is touched.
 
         Parameters
@@ -59,6 +120,8 @@ class Policy:
             As received from the referee.
         dimension
             Number of features that this agent's record has (public).
+        names
+            What these features are, where the record says it.
 
         Raises
         ------
@@ -70,7 +133,8 @@ class Policy:
             If either is malformed: unknown kind or field, non-finite number, too large.
         PolicyRefused
             If the kind of query or hypothesis or the mechanism's cost is not accepted, the query needs features that
-            the record lacks, or the mechanism cannot randomize what the query says.
+            the record lacks, the run is about other columns than the record's, or the mechanism cannot randomize what
+            the query says.
         """
         agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee, PINNED))
         form = messages.assignment_of(assignment.kind)
@@ -86,10 +150,17 @@ class Policy:
         query = asked.query
         if query.kind not in self.queries:
             raise PolicyRefused(
-                f"query kind {query.kind!r} is not accepted; accepted: {', '.join(sorted(self.queries))}"
+                f"questions of kind {query.kind!r} are not accepted; accepted: {', '.join(sorted(self.queries))} "
+                "(--accept and --refuse choose them)"
             )
         if query.min_features > dimension:
             raise PolicyRefused(f"the query needs {query.min_features} features, the record has {dimension}")
+        stated = names_in(agreed.scenario)
+        if names is not None and names != stated:
+            raise PolicyRefused(
+                "the run is about other columns than this record was made for: make the record for the scenario of "
+                "this run (local-agent record)"
+            )
         agents = agreed.scenario.get("agents")
         mechanism = parse_mechanism(agents.get("mechanism") if isinstance(agents, dict) else None)
         mechanism.answer_kind(query.domain)
@@ -99,7 +170,19 @@ class Policy:
                 f"an answer would cost (epsilon, delta) = ({epsilon:g}, {delta:g}), "
                 f"the lifetime budget is ({self.epsilon:g}, {self.delta:g})"
             )
-        return Question(asked, query, mechanism, assignment.fingerprint())
+        purpose = agreed.scenario.get("title")
+        purpose = purpose if isinstance(purpose, str) else ""
+        return Question(asked, query, mechanism, assignment.fingerprint(), stated, names is not None, purpose)
+
+
+def names_in(scenario: dict[str, Any]) -> Names:
+    """Return the names that a scenario gives its people's records; none where they are no rows of a table."""
+    target = scenario.get("target")
+    table = target.get("table") if isinstance(target, dict) else None
+    try:
+        return UNNAMED if table is None else Names.of_table(table)
+    except BadMessage:
+        return UNNAMED
 
 
 ALL_QUERIES = frozenset(QUERIES.names())

@@ -179,17 +179,43 @@ class Acknowledgement(Value):
     seen: Head
 
 
+QueryKind = Annotated[str, Field(pattern=r"^[a-z-]{1,40}$")]
+
+
+class AgentPolicy(Value):
+    """What each agent of a participant will not do, by its own rules: so that a run which all refuse costs nobody.
+
+    It says nothing of a record but how many features it has, and gives no permission: an agent checks each question by
+    its own rules.
+
+    Attributes
+    ----------
+    refuses
+        Kinds of queries, of those that come with Tandem.
+    epsilon, delta
+        The lifetime budget; null where there is no limit, for simulated people.
+    features
+        Of each record.
+    """
+
+    refuses: Annotated[tuple[QueryKind, ...], Field(max_length=64)] = ()
+    epsilon: float | None = Field(default=None, ge=0)
+    delta: float | None = Field(default=None, ge=0)
+    features: int = Field(ge=0, lt=1 << 31)
+
+
 class Enrolment(Value):
     """An agent (``agents`` = 1) or a hosted population presents itself; the key that signs is its name.
 
-    ``credential`` is an issuer's for a person, ``grant`` one for a host (:mod:`common.wire.vouching`): the JSON form
-    has either only where there is one.
+    ``credential`` is an issuer's for a person, ``grant`` one for a host (:mod:`common.wire.vouching`), ``policy`` what
+    its agents will not do: the JSON form has each only where there is one.
     """
 
     KIND: ClassVar[str] = "enrolment"
     agents: int = Field(ge=1, le=MAX_AGENTS)
     credential: Credential | None = Field(default=None, exclude_if=lambda credential: credential is None)
     grant: Signed | None = Field(default=None, exclude_if=lambda grant: grant is None)
+    policy: AgentPolicy | None = Field(default=None, exclude_if=lambda policy: policy is None)
 
 
 class Enrolled(Value):

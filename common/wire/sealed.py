@@ -137,7 +137,8 @@ def report_payload(report_id: str, run: str, digest: str, question: int, assignm
 
 def _enrolment(payload: bytes) -> Enrolment | None:
     found = _ENROLMENT.fullmatch(payload)
-    return None if found is None else _made(Enrolment, {"agents": int(found[1]), "credential": None, "grant": None})
+    left_out = {"credential": None, "grant": None, "policy": None}
+    return None if found is None else _made(Enrolment, {"agents": int(found[1]), **left_out})
 
 
 def _poll(payload: bytes) -> Poll | None:

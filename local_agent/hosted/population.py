@@ -130,7 +130,8 @@ class Population:
 
     def enrolment(self) -> Signed:
         """Return the signed request to be enrolled."""
-        message = messages.Enrolment(agents=len(self), grant=held_grant(self._folder.parent))
+        policy = self._policy.announced(self._population.dimension)
+        message = messages.Enrolment(agents=len(self), grant=held_grant(self._folder.parent), policy=policy)
         return self.identity.sign(message.KIND, message.wire())
 
     def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:

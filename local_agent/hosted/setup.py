@@ -30,6 +30,7 @@ def open_population(
     agents: int | None,
     workers: int = 0,
     charging: Charging = USERS_OWN,
+    queries: frozenset[str] = ALL_QUERIES,
 ) -> Population:
     """Return the hosted population of a resolved scenario.
 
@@ -50,6 +51,8 @@ def open_population(
         Workers of a Ray cluster that draw simulated people and evaluate questions on them; 0: this process does.
     charging
         Where the people of a table are charged, before the first of them is asked.
+    queries
+        Kinds of queries that they accept.
 
     Raises
     ------
@@ -88,7 +91,7 @@ def open_population(
 
         account = Account(charging, scenario, "target")
         account.identify(population)
-    policy = Policy(referee, epsilon, delta, ALL_QUERIES, ALL_HYPOTHESES if simulated else ordinary_kinds())
+    policy = Policy(referee, epsilon, delta, queries, ALL_HYPOTHESES if simulated else ordinary_kinds())
     values: Values = evaluated
     if workers:
         from local_agent.hosted.cluster import over_workers

@@ -10,6 +10,7 @@ from typing import Any
 
 from common.core.errors import AlreadyAnswered, BadData, BadMessage
 from common.numerics.kernels import interpreted
+from common.vocabulary.naming import Names
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity, Signed
@@ -39,6 +40,8 @@ class Agent:
         Its own rules.
     folder
         State directory: key, secret, and the answered flag.
+    names
+        What the record's features and label are, where its file says it: a run about other columns is refused.
 
     Raises
     ------
@@ -48,12 +51,13 @@ class Agent:
         If another process works on the same folder.
     """
 
-    def __init__(self, record: Records, policy: Policy, folder: Path) -> None:
+    def __init__(self, record: Records, policy: Policy, folder: Path, names: Names | None = None) -> None:
         if len(record) != 1:
             raise BadData(f"an individual agent has exactly one record, found {len(record)}")
         record.check()
         self._record = record
         self._policy = policy
+        self._names = names
         self._lock = hold(folder)
         try:
             self.identity = Identity.load_or_create(folder / "identity.key")
@@ -69,8 +73,9 @@ class Agent:
         self._lock.close()
 
     def enrolment(self) -> Signed:
-        """Return the signed request to be enrolled, with the credential if there is one."""
-        message = messages.Enrolment(agents=1, credential=held_credential(self._folder))
+        """Return the signed request to be enrolled, with the credential if there is one, and what is refused."""
+        policy = self._policy.announced(self._record.dimension)
+        message = messages.Enrolment(agents=1, credential=held_credential(self._folder), policy=policy)
         return self.identity.sign(message.KIND, message.wire())
 
     @property
@@ -116,7 +121,7 @@ class Agent:
         Forged, BadMessage, ConfigurationMismatch, PolicyRefused
             As :meth:`local_agent.policy.Policy.check`.
         """
-        return self._policy.check(assignment, configuration, self._record.dimension)
+        return self._policy.check(assignment, configuration, self._record.dimension, self._names)
 
     def answer(self, assignment: Signed, configuration: Signed) -> Signed:
         """Answer a question, once; the same question again gets the same stored report.

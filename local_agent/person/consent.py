@@ -12,8 +12,13 @@ from common.core.plain import in_columns
 from common.privacy.guarantee import of_agent
 from common.privacy.wording import best_guess, formula, in_words
 from common.service.cli import has_terminal
+from common.vocabulary.naming import quoted
+from common.wire.messages import MassAssignment, unpack_indices
 from local_agent.person.journal import Journal
 from local_agent.policy import Policy, Question
+
+PURPOSE = 200
+"""Characters that are shown of a run's title."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +69,29 @@ def facts(question: Question, address: str, policy: Policy) -> dict[str, Any]:
         "question": question.assignment.question,
         "referee": address,
         "key": policy.referee,
-        "what": question.query.asks,
+        "what": asked_of(question),
+        "purpose": question.purpose,
         "what_could_leave": question.mechanism.leaves(question.query.domain),
         "epsilon": epsilon,
         "delta": delta,
         "lifetime_epsilon": policy.epsilon,
     }
+
+
+def asked_of(question: Question) -> str:
+    """Return what a question asks of an individual, whose slot is the only one that it names."""
+    asked = question.assignment
+    slot = asked.slot if isinstance(asked, MassAssignment) else int(unpack_indices(asked.slots)[0])
+    return question.query.asks(question.names, slot)
+
+
+def _origin(question: Question) -> str:
+    """Say where the names of columns come from: only those of the person's own file are more than the referee's."""
+    if question.own_names:
+        return "These are the columns that your record was made for."
+    if question.names.features:
+        return "The columns are named as the referee names them: see that your record was made for this scenario."
+    return "The scenario of the run names no columns."
 
 
 def described(question: Question, address: str, policy: Policy) -> str:
@@ -87,7 +109,8 @@ def described(question: Question, address: str, policy: Policy) -> str:
     parts = {
         "Who asks": f"the referee at {address}, in run {asked.run!r}, question {asked.question}; its key is "
         f"{policy.referee}, and this agent listens to no other",
-        "What is asked": question.query.asks,
+        "Purpose": f"{quoted(question.purpose, PURPOSE)}, in the words of the referee",
+        "What is asked": f"{asked_of(question)}. {_origin(question)}",
         "What could leave": f"{mechanism.leaves(question.query.domain)} Nothing else about your record leaves.",
         "What it costs": f"{formula(promise)}. {in_words(promise)}{guess}",
         "Lifetime budget": f"epsilon {policy.epsilon:g}, of which nothing is spent so far. This answer spends "

@@ -68,8 +68,8 @@ def test_what_a_mechanism_cannot_randomize_is_refused_before_anybody_is_looked_a
 
 def test_an_agent_that_accepts_losses_alone_is_not_asked_for_its_item(tmp_path):
     agreed = configuration("agents.mechanism.name=krr")
-    agent = Agent(people([5]), Policy(REFEREE.public, 2.0), tmp_path)
-    with pytest.raises(PolicyRefused, match="query kind 'item' is not accepted; accepted: loss"):
+    agent = Agent(people([5]), Policy(REFEREE.public, 2.0, queries=frozenset({"loss"})), tmp_path)
+    with pytest.raises(PolicyRefused, match="questions of kind 'item' are not accepted; accepted: loss "):
         agent.answer(assignment(agreed, query=ITEM), seal(REFEREE, agreed))
     assert not agent.answered
     agent.close()

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
+from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
+from common.vocabulary.demands.base import DEMANDS, Demands
+from common.vocabulary.naming import Names
+from common.vocabulary.queries.base import QUERIES
 from common.wire import messages
 from common.wire.identity import Identity, Signed
-from local_agent.policy import ALL_QUERIES, Policy
+from local_agent.policy import ALL_QUERIES, Policy, chosen_queries
 from tests.support import seal, tiny
 
 REFEREE = Identity.create()
@@ -53,10 +56,7 @@ def test_an_acceptable_question_passes():
 
 
 LATER: dict[str, tuple[type[TandemError], dict[str, Any]]] = {
-    "a kind that is not accepted": (
-        PolicyRefused,
-        {"query": {"kind": "gradient", "hypothesis": LOSS["hypothesis"], "bound": 1.0}},
-    ),
+    "a graph": (PolicyRefused, {"query": {"kind": "loss", "hypothesis": {"kind": "onnx", "graph": "AAAA"}}}),
     "a kind that nobody knows": (BadMessage, {"query": {"kind": "exec", "code": "import os"}}),
     "a query that is no query": (BadMessage, {"query": "loss"}),
     "a hypothesis that is too large": (
@@ -126,6 +126,90 @@ def test_only_the_pinned_referee_asks():
     ]:
         with pytest.raises(Forged):
             POLICY.check(asked, about, 8)
+
+
+GRADIENT: dict[str, Any] = {"kind": "gradient", "hypothesis": LOSS["hypothesis"], "bound": 1.0}
+
+
+def test_every_shipped_kind_is_accepted_unless_the_person_narrows_it():
+    agreed = configuration()
+    its = seal(REFEREE, agreed)
+    assert POLICY.queries == frozenset(QUERIES.shipped())
+    asked_by_protocols = {
+        kind for name in DEMANDS.names() if not name.startswith("example-") for kind in _asked(DEMANDS[name])
+    }
+    assert asked_by_protocols <= POLICY.queries
+    assert {"loss", "score", "sole-error", "moment", "gradient"} <= asked_by_protocols
+    for accept, refuse, accepts in (
+        ((), (), ("loss", "gradient")),
+        (("loss",), (), ("loss",)),
+        (("loss", "gradient"), ("gradient",), ("loss",)),
+        ((), ("loss",), ("gradient",)),
+        (("item",), (), ()),
+    ):
+        policy = Policy(REFEREE.public, 2.0, queries=chosen_queries(accept, refuse))
+        for kind, query in {"loss": LOSS, "gradient": GRADIENT}.items():
+            if kind in accepts:
+                assert policy.check(assignment(agreed, query=query), its, 8).query.kind == kind
+            else:
+                with pytest.raises(PolicyRefused, match=f"questions of kind '{kind}' are not accepted"):
+                    policy.check(assignment(agreed, query=query), its, 8)
+        assert set(policy.announced(8).refuses) == POLICY.queries - policy.queries
+
+
+def _asked(demands: Demands) -> set[str]:
+    patterns = (demands.pattern, *demands.alone.values())
+    return {kind for pattern in patterns for kind in pattern.kinds("agents")}
+
+
+@pytest.mark.parametrize(("accept", "refuse", "why"), [
+    (["los"], [], "no question is of kind 'los'.*loss"),
+    ([], ["scores"], "no question is of kind 'scores'.*score"),
+    (["loss"], ["loss"], "leave no kind"),
+    ([], QUERIES.shipped(), "leave no kind"),
+])  # fmt: skip
+def test_what_narrows_nothing_sensible_is_refused(accept, refuse, why):
+    with pytest.raises(BadInput, match=why):
+        chosen_queries(accept, refuse)
+
+
+def test_what_is_announced_is_the_policy_and_nothing_of_a_record():
+    assert POLICY.announced(8).wire() == {"refuses": [], "epsilon": 2.0, "delta": 0.0, "features": 8}
+    assert Policy(REFEREE.public, math.inf).announced(3).wire() == {
+        "refuses": [],
+        "epsilon": None,
+        "delta": None,
+        "features": 3,
+    }
+
+
+def test_a_run_about_other_columns_than_the_records_is_refused():
+    wire = tiny().wire()
+    table: dict[str, Any] = {
+        "files": ["t.csv"],
+        "label": {"column": "insured", "positive": ["yes"], "negative": ["no"]},
+        "features": [{"kind": "number", "column": f"c{j}", "low": 0.0, "high": 9.0} for j in range(8)],
+    }
+    agreed = configuration(scenario={**wire, "target": {"table": table}})
+    its, own = seal(REFEREE, agreed), Names.of_table(table)
+    asked = POLICY.check(assignment(agreed), its, 8, own)
+    assert (asked.names, asked.own_names, asked.purpose) == (own, True, tiny().title)
+    asked = POLICY.check(assignment(agreed), its, 8)
+    assert (asked.names, asked.own_names) == (own, False)
+    others: list[dict[str, Any]] = [
+        {**table, "features": [*reversed(table["features"])]},
+        {**table, "label": {**table["label"], "positive": ["no"], "negative": ["yes"]}},
+    ]
+    for other in others:
+        with pytest.raises(PolicyRefused, match="about other columns than this record was made for"):
+            POLICY.check(assignment(agreed), its, 8, Names.of_table(other))
+    nameless = configuration()
+    with pytest.raises(PolicyRefused, match="other columns"):
+        POLICY.check(assignment(nameless), seal(REFEREE, nameless), 8, own)
+    nothing: list[Any] = [7, {"table": 7}, {"table": {"features": [{}], "label": {}}}, {"table": {"label": 3}}]
+    for broken in nothing:
+        strange = configuration(scenario={**wire, "target": broken})
+        assert POLICY.check(assignment(strange), seal(REFEREE, strange), 8).names == Names()
 
 
 def test_a_hosted_population_accepts_every_registered_kind():

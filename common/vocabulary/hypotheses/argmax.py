@@ -11,6 +11,7 @@ from common.core.arrays import AnyArray, Indices, Labels
 from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis, PlainHypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.trees import MAX_NODES, Trees
+from common.vocabulary.naming import Names
 from common.vocabulary.records import Records
 
 MAX_CLASSES = 64
@@ -69,6 +70,11 @@ class Argmax(Hypothesis):
     def inputs(self) -> tuple[int, ...]:
         """What the hypotheses look at: the record's own class is not among them."""
         return tuple(sorted({feature for hypothesis in self.hypotheses for feature in hypothesis.inputs}))
+
+    def target(self, names: Names) -> str:
+        """Return the classes."""
+        classes = range(self.first, self.first + len(self.hypotheses))
+        return f"which one of these is true ({names.conditions(classes)})"
 
     def classes(self, features: AnyArray) -> Indices:
         """Return the predicted classes, shape (n,), int64; a score that is not a number is below all others."""

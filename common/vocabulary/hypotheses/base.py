@@ -12,6 +12,7 @@ from common.core.arrays import AnyArray, Bits, Floats, Labels, Singles
 from common.core.errors import BadInput
 from common.core.registry import Vocabulary
 from common.core.values import Value
+from common.vocabulary.naming import Names
 from common.vocabulary.records import Records
 
 _CELLS = 1 << 20
@@ -57,10 +58,13 @@ class Hypothesis(Value):
     def min_features(self) -> int:
         """Smallest number of features on which it is defined."""
 
-    @property
-    def in_words(self) -> str:
-        """Its kind and how many features it may look at, for a person who is asked about it."""
-        return f"{self.kind}, over {self.min_features} feature{'' if self.min_features == 1 else 's'}"
+    def rule(self, names: Names, article: str = "a") -> str:
+        """Return what it predicts from what, for a person who is asked about it."""
+        return f"{article} rule that predicts {self.target(names)} from {names.among(self.inputs)}"
+
+    def target(self, names: Names) -> str:
+        """Return what it predicts, which :meth:`labels` are: here the label of a record."""
+        return names.of_label
 
     @property
     def inputs(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis
+from common.vocabulary.naming import Names
 
 
 @HYPOTHESES.register("constant")
@@ -32,6 +33,10 @@ class Constant(Hypothesis):
     def min_features(self) -> int:
         """It looks at no feature."""
         return 0
+
+    def rule(self, names: Names, article: str = "a") -> str:
+        """Return what it says of everybody."""
+        return f"the rule that {names.labelled(self.label)} for everybody"
 
     def positive(self, features: AnyArray) -> AnyArray:
         """Predict the label, whatever the features."""

@@ -12,6 +12,7 @@ from common.core.arrays import AnyArray, Floats, Labels, Singles
 from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis
 from common.vocabulary.hypotheses.linear import MAX_WEIGHTS, Linear, Weight
 from common.vocabulary.hypotheses.relabelled import column_labels
+from common.vocabulary.naming import Names
 from common.vocabulary.records import Records
 
 
@@ -63,6 +64,10 @@ class Regressor(Hypothesis):
     def inputs(self) -> tuple[int, ...]:
         """The features that have a weight."""
         return tuple(range(len(self.weights)))
+
+    def target(self, names: Names) -> str:
+        """Return the response's column."""
+        return names.among([self.response])
 
     def values(self, features: AnyArray) -> Floats:
         """Return the clipped predictions, shape (n,); 1/2 where there is none."""

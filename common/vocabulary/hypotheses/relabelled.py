@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from common.core.arrays import AnyArray, Floats, Labels, Singles
 from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis, PlainHypothesis
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.naming import Names
 from common.vocabulary.records import Records
 
 
@@ -56,6 +57,10 @@ class Relabelled(Hypothesis):
     def inputs(self) -> tuple[int, ...]:
         """What the hypothesis looks at, the label not among them."""
         return self.hypothesis.inputs
+
+    def target(self, names: Names) -> str:
+        """Return the column."""
+        return f"whether {names.true(self.column, 0.5)}"
 
     def labels(self, records: Records) -> Labels:
         """Return the labels in the column, shape (n,), int8."""

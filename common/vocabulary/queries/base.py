@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from common.core.arrays import Floats, Indices, Words
 from common.core.registry import Vocabulary
 from common.core.values import Value
+from common.vocabulary.naming import Names
 from common.vocabulary.records import Records
 
 
@@ -28,11 +29,16 @@ class Query(Value):
         """Number of items, of a query that says an item; None of one that says a value in [0, 1]."""
         return None
 
-    @property
-    def asks(self) -> str:
-        """What is asked about a person's record, in plain words."""
-        what = "a value from 0 to 1" if self.domain is None else f"one of {self.domain} items"
-        return f"{what}, which the query {self.kind!r} computes from your record"
+    def asks(self, names: Names, slot: int) -> str:
+        """Return what is asked about the record of a person who is at a slot, in plain words: a clause.
+
+        Parameters
+        ----------
+        names
+            What the person calls the numbers of the record.
+        """
+        what = "a number from 0 to 1" if self.domain is None else f"one of {self.domain:,} values"
+        return f"{what}, computed from {'your record' if self.columns is None else names.among(self.columns.tolist())}"
 
     @property
     @abstractmethod

@@ -13,6 +13,7 @@ from common.numerics.bits import pack
 from common.numerics.kernels import njit
 from common.vocabulary.mechanisms.frequency import public_words
 from common.vocabulary.mechanisms.hadamard import parity
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, Query
 from common.vocabulary.records import Records
 
@@ -71,6 +72,19 @@ class CodeQuery(CodedQuery):
             cls(first=1, bits=5, sign=7, present=0, public=11),
             cls(first=0, bits=3, sign="label", public=3),
         )
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Name the conditions that the row of the slot chooses."""
+        row = int(self.rows(np.array([slot], dtype=np.int64))[0])
+        chosen = [self.first + i for i in range(self.bits) if row >> (self.bits - 1 - i) & 1]
+        signs = [self.sign] if isinstance(self.sign, int) else []
+        label = [names.labelled(1)] if self.sign == "label" else []
+        if not (chosen or signs or label):
+            asked = "nothing about you, the value is 0 for everybody"
+        else:
+            told = names.conditions([*chosen, *signs], *label)
+            asked = f"whether an odd number of these are true of you: {told}. The value is 1 if so, else 0"
+        return asked if self.present is None else f"{asked}, but 1/2 unless {names.true(self.present)}"
 
     @property
     def min_features(self) -> int:

@@ -11,6 +11,7 @@ from common.vocabulary.hypotheses.base import AnyHypothesis
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.losses import evaluate
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, FrequencyQuery
 from common.vocabulary.records import Records
 
@@ -48,6 +49,11 @@ class CompareQuery(FrequencyQuery):
     def domain(self) -> int:
         """Three."""
         return OUTCOMES
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Name both rules."""
+        first, second = self.first.rule(names), self.second.rule(names, "another")
+        return f"which of two rules is wrong about you, if only one is: {first}, or {second}"
 
     @property
     def min_features(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, Query
 from common.vocabulary.records import Records
 
@@ -32,6 +33,10 @@ class CoordinateQuery(Query):
     def example(cls) -> tuple[Self, ...]:
         """Return one about two features, and one about the first."""
         return (cls(first=1, count=2), cls(first=0))
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Name the condition."""
+        return f"whether {names.true(self.first + slot % self.count)}: the value is 1 if so, else 0"
 
     @property
     def min_features(self) -> int:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from common.core.arrays import Floats, Indices
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, Query
 from common.vocabulary.records import Records
 
@@ -38,6 +39,16 @@ class GradientQuery(Query):
     def example(cls) -> tuple[Self, ...]:
         """Return the gradient at a half-space of three features."""
         return (cls(hypothesis=Linear(weights=(0.5, -1.0, 2.0), threshold=0.1), bound=1.0),)
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Say what is to be changed of the rule."""
+        d = self.hypothesis.min_features
+        place = slot % (d + 1)
+        what = "its threshold" if place == d else f"its weight of {names.among([place])}"
+        return (
+            f"how {self.hypothesis.rule(names)} should change {what} to fit you better: a number from 0 to 1, computed "
+            f"from all of these"
+        )
 
     @property
     def min_features(self) -> int:

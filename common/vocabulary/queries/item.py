@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Indices, Words
 from common.numerics.bits import pack
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, FrequencyQuery
 from common.vocabulary.records import Records
 
@@ -51,6 +52,12 @@ class ItemQuery(FrequencyQuery):
     def lengths(self) -> tuple[int, ...]:
         """Prefix length of each group."""
         return self.prefixes or (self.bits,)
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Name the bits."""
+        length = self.lengths[slot % len(self.lengths)]
+        told = names.conditions(range(self.first, self.first + length))
+        return f"which of these are true of you, as one of {1 << length:,} combinations: {told}"
 
     @property
     def domain(self) -> int:

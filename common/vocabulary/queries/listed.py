@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Indices, Words
 from common.numerics.bits import pack
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, FrequencyQuery
 from common.vocabulary.records import Records
 
@@ -41,6 +42,11 @@ class ListedQuery(FrequencyQuery):
         if len(set(self.items)) != len(self.items):
             raise ValueError("the same item is listed twice")
         return self
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Name the bits."""
+        told = names.conditions(range(self.first, self.first + self.bits))
+        return f"which of {len(self.items):,} listed combinations is yours, or none of them, of: {told}"
 
     @property
     def domain(self) -> int:

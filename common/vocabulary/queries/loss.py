@@ -6,8 +6,10 @@ from typing import Literal, Self
 
 from common.core.arrays import Floats, Indices
 from common.vocabulary.hypotheses.base import AnyHypothesis
+from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.losses import Loss, evaluate
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, AlikeQuery
 from common.vocabulary.records import Records
 
@@ -34,13 +36,14 @@ class LossQuery(AlikeQuery):
         plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
         return (cls(hypothesis=plane), cls(hypothesis=plane, loss="hinge"))
 
-    @property
-    def asks(self) -> str:
-        """Say whether a rule labels the record wrongly, or how large its loss is."""
-        rule = f"a given rule ({self.hypothesis.in_words})"
+    def asks(self, names: Names, slot: int) -> str:
+        """Say whether a rule is wrong, or how wrong it is; where it says the same of everybody, what the label is."""
+        if isinstance(self.hypothesis, Constant):  # each of the losses is then 0 or 1
+            return f"whether {names.labelled(-self.hypothesis.label)}: the value is 1 if so, else 0"
+        rule = self.hypothesis.rule(names)
         if self.loss == "zero-one":
-            return f"whether {rule} labels your record wrongly: the value is 1 if it does, 0 if it does not"
-        return f"the {self.loss} loss of {rule} on your record: a value from 0 to 1"
+            return f"whether {rule} is wrong about you: the value is 1 if so, else 0"
+        return f"how far {rule} is from right about you: a number from 0 to 1 ({self.loss} loss)"
 
     @property
     def min_features(self) -> int:

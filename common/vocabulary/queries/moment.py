@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, Query
 from common.vocabulary.records import Records
 
@@ -45,6 +46,17 @@ class MomentQuery(Query):
     def moments(self) -> int:
         """Number of different moments, 2 d + 2."""
         return 2 * self.dimension + 2
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Name the moment."""
+        d, moment = self.dimension, slot % self.moments
+        if moment < d:
+            return f"{names.among([moment])}, as a number from 0 to 1"
+        if moment < 2 * d:
+            return f"the product of {names.among([moment - d])} and {names.of_label}, as a number from 0 to 1"
+        if moment == 2 * d:
+            return f"whether {names.labelled(1)}: the value is 1 if so, else 0"
+        return f"the sum of the squares of {names.among(range(d))}, as a number from 0 to 1"
 
     @property
     def min_features(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from common.core.arrays import Floats, Indices
 from common.vocabulary.cells import ScoreCells
 from common.vocabulary.hypotheses.linear import Linear
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES
 from common.vocabulary.queries.code import CodedQuery, code_bits
 from common.vocabulary.records import Records
@@ -43,6 +44,15 @@ class ScoreQuery(CodedQuery):
     def code_bits(self) -> int:
         """As many as number the items."""
         return (self.cells.items - 1).bit_length()
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Say what the item is made of."""
+        cells = self.cells
+        model = cells.hypothesis
+        parts = [f"in which of {cells.bins} ranges the score of {model.rule(names)} is for you"]
+        if cells.groups:
+            parts.append(f"which of these is true first ({names.conditions(cells.groups)})")
+        return f"one binary digit that is made of {', '.join(parts)}, and {model.target(names)}: the value is 0 or 1"
 
     @property
     def min_features(self) -> int:

@@ -11,6 +11,7 @@ from common.vocabulary.hypotheses.base import AnyHypothesis
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.losses import evaluate
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, AlikeQuery
 from common.vocabulary.records import Records
 
@@ -46,12 +47,11 @@ class SoleErrorQuery(AlikeQuery):
         other = Linear(weights=(0.5, 1.0, 2.0), threshold=-0.1)
         return (cls(hypothesis=plane, other=Constant(label=1)), cls(hypothesis=other, other=plane))
 
-    @property
-    def asks(self) -> str:
+    def asks(self, names: Names, slot: int) -> str:
         """Say that one rule is wrong where another one is right."""
         return (
-            f"whether a given rule ({self.hypothesis.in_words}) labels your record wrongly and another one "
-            f"({self.other.in_words}) labels it rightly: the value is 1 if so, else 0"
+            f"whether {self.hypothesis.rule(names)} is wrong about you where {self.other.rule(names, 'another')} is "
+            f"right: the value is 1 if so, else 0"
         )
 
     @property

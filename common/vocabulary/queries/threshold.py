@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices
 from common.numerics.bits import pack
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, AlikeQuery
 from common.vocabulary.records import Records
 
@@ -44,6 +45,14 @@ class ThresholdQuery(AlikeQuery):
         if self.below >> self.bits:
             raise ValueError(f"a threshold of {self.below} is above every item of {self.bits} bits")
         return self
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Name the bits, and the threshold."""
+        told = names.conditions(range(self.first, self.first + self.bits))
+        return (
+            f"whether a binary number of {self.bits} digits is below {self.below:,}: its digits are 1 where these are "
+            f"true of you, else 0: {told}. The value is 1 if so, else 0"
+        )
 
     @property
     def min_features(self) -> int:

@@ -1,12 +1,15 @@
 """What every registered query must keep: made on its own examples, so a new one is tested by being registered."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from common.core.errors import BadMessage
 from common.numerics.kernels import interpreted
+from common.vocabulary.hypotheses.base import HYPOTHESES
+from common.vocabulary.naming import UNNAMED, Names
 from common.vocabulary.queries.base import QUERIES, parse_query
 from common.vocabulary.records import Records
 from tests.contracts import examples, with_a_number_that_is_none
@@ -82,6 +85,46 @@ class TestEveryQuery:
         for broken in with_a_number_that_is_none(query.wire()):
             with pytest.raises(BadMessage):
                 parse_query(broken)
+
+
+NAMED = Names.of_table(
+    {
+        "features": [
+            {"column": "visits", "low": 0, "high": 30},
+            {"column": "plan", "values": ["basic", ["pro", "team"]]},
+            *({"column": f"c{j}", "low": 18, "high": 90} for j in range(61)),
+        ],
+        "label": {"column": "insured", "positive": ["yes"], "negative": ["no"]},
+    }
+)
+
+
+def test_every_kind_says_in_plain_words_what_it_asks():
+    """No names of classes or kinds, and no counts of features in their place: columns where they are known."""
+    jargon = {*HYPOTHESES.names(), *(kind.__name__ for _, kind in [*QUERIES.items(), *HYPOTHESES.items()])}
+    jargon |= {name for name in QUERIES.names() if "-" in name} | {"hypothesis", "feature", "features"}
+    for name, kind in QUERIES.items():
+        for query in kind.example():
+            for slot in range(12):
+                named, unnamed = query.asks(NAMED, slot), query.asks(UNNAMED, slot)
+                assert len(named) > 15
+                for said in (named, unnamed):
+                    assert not jargon & set(re.findall(r"[\w-]+", said)), (name, said)
+                    assert said == said.strip(". \n")
+                assert "your record" in unnamed or "nothing about you" in unnamed
+                assert any(f'"{column}"' in named for column in ("visits", "plan", "c0", "insured")) or (
+                    "nothing about you" in named
+                )
+
+
+def test_a_strangers_names_neither_end_their_quotation_marks_nor_hide_what_follows():
+    column = 'x" is harmless. What could leave: nothing. ' + "y" * 5000
+    names = Names.of_table({"features": [{"column": column, "low": 0, "high": 1}] * 64, "label": {"column": column}})
+    for _, kind in QUERIES.items():
+        for query in kind.example():
+            said = query.asks(names, 3)
+            assert len(said) < 1900  # shown whole (common.core.plain)
+            assert 'x" is' not in said
 
 
 @pytest.mark.parametrize("wire", [None, 7, [], {}, {"kind": "record"}])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.vocabulary.losses import evaluate
+from common.vocabulary.naming import Names
 from common.vocabulary.queries.sole_error import SoleErrorQuery
 from common.vocabulary.records import Records
 
@@ -24,8 +25,16 @@ def test_both_directions_differ_by_the_losses_and_never_count_an_error_of_both()
 
 
 def test_a_person_is_told_about_both_rules() -> None:
-    (query, _) = SoleErrorQuery.example()
-    assert query.asks == (
-        "whether a given rule (linear, over 3 features) labels your record wrongly and another one "
-        "(constant, over 0 features) labels it rightly: the value is 1 if so, else 0"
+    names = Names.of_table(
+        {
+            "features": [{"column": name, "low": 0, "high": 9} for name in ("visits", "months", "age")],
+            "label": {"column": "insured", "positive": ["yes"], "negative": ["no"]},
+        }
     )
+    (constant, two) = (query.asks(names, 0) for query in SoleErrorQuery.example())
+    rule = 'rule that predicts "insured" from "visits", "months" and "age"'
+    assert constant == (
+        f'whether a {rule} is wrong about you where the rule that "insured" is "yes" for everybody is right: '
+        "the value is 1 if so, else 0"
+    )
+    assert two == f"whether a {rule} is wrong about you where another {rule} is right: the value is 1 if so, else 0"

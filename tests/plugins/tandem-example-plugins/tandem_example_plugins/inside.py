@@ -7,7 +7,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field
 
-from tandem.extend.queries import QUERIES, Floats, Indices, Query, Records
+from tandem.extend.queries import QUERIES, Floats, Indices, Names, Query, Records
 
 
 @QUERIES.register("example-inside")
@@ -31,6 +31,10 @@ class InsideQuery(Query):
     def example(cls) -> tuple[Self, ...]:
         """Return one about the second feature."""
         return (cls(feature=1, low=0.25, high=0.75),)
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Say it to the person whose record it is about."""
+        return f"whether {names.among([self.feature])} is in an interval: the value is 1 if so, else 0"
 
     @property
     def min_features(self) -> int:

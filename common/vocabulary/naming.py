@@ -1,0 +1,174 @@
+"""What a person calls the numbers of their record: columns, categories and the label, for a text that they can judge.
+
+A record is numbers. A person who is asked about one has to read what the numbers are: the columns of the table that the
+record is a row of. Names come from the file of the record where its maker wrote them down, else from the scenario of
+the run. Then they are a stranger's text: they are cut to a length, and stand in quotation marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Self
+
+from pydantic import Field
+
+from common.core.errors import BadMessage
+from common.core.values import Value
+
+LISTED = 6
+"""Columns, or conditions, that one sentence names; of more it says how many they are."""
+LONGEST = 40
+"""Characters that are shown of one name."""
+
+Texts = Annotated[tuple[str, ...], Field(max_length=1 << 12)]
+
+
+class Column(Value):
+    """Where one feature comes from: a number, clipped to its bounds and scaled to [0, 1], or a category as 0 or 1.
+
+    Attributes
+    ----------
+    column
+        The column's name.
+    values
+        Of a category: the texts of which each makes the feature 1. A number has none.
+    low, high
+        Of a number: its bounds.
+    """
+
+    column: str
+    values: Texts = ()
+    low: float = 0.0
+    high: float = 1.0
+
+
+class Names(Value):
+    """The names of a record's features, in order, and of its label. Without any names, features have their numbers.
+
+    Attributes
+    ----------
+    features
+        One for each feature.
+    label
+        The column of the label; empty where nothing is known of it.
+    positive, negative
+        The texts that are the label +1, and those that are -1.
+    above
+        In their place: numbers above this one are the label +1.
+    shortened
+        Whether longer records were shortened to a norm: a number is then no share of its bounds any more.
+    """
+
+    features: Annotated[tuple[Column, ...], Field(max_length=1 << 16)] = ()
+    label: str = ""
+    positive: Texts = ()
+    negative: Texts = ()
+    above: float | None = None
+    shortened: bool = False
+
+    @classmethod
+    def of_table(cls, table: Any) -> Self:
+        """Return the names that the JSON form of a table gives (:class:`common.people.tables.source.TableSource`).
+
+        It is read here without the code for tables, which an individual's agent does not load.
+
+        Raises
+        ------
+        BadMessage
+            If it is no description of a table.
+        """
+        try:
+            label = table["label"]
+            return cls.parse(
+                {
+                    "features": [column for feature in table["features"] for column in _columns(feature)],
+                    "label": label["column"],
+                    "positive": label.get("positive", ()),
+                    "negative": label.get("negative", ()),
+                    "above": label.get("above"),
+                    "shortened": table.get("norm") is not None,
+                }
+            )
+        except (TypeError, KeyError, AttributeError):
+            raise BadMessage("this describes no table of people") from None
+
+    # Features -------------------------------------------------------------------------------------------------------
+
+    def among(self, features: Iterable[int]) -> str:
+        """Return the columns that some features come from, each once."""
+        wanted = list(features)
+        if self.features or len(wanted) < 2:
+            return _listed(dict.fromkeys(self._column(feature) for feature in wanted))
+        if wanted == list(range(wanted[0], wanted[-1] + 1)):
+            return f"numbers {wanted[0] + 1} to {wanted[-1] + 1} of your record"
+        return f"numbers {_listed(str(feature + 1) for feature in wanted)} of your record"
+
+    def true(self, feature: int, share: float = 0.0) -> str:
+        """Return what it means that a feature is above a share of 1, as a condition: ``"plan" is "pro"``.
+
+        Parameters
+        ----------
+        share
+            In [0, 1).
+        """
+        named = self._named(feature)
+        if named is None or (self.shortened and share > 0.0):
+            return f"{self._column(feature)} is above {share:g}"
+        if named.values:
+            return _is(named.column, named.values)
+        return f"{quoted(named.column)} is above {named.low + share * (named.high - named.low):g}"
+
+    def conditions(self, features: Iterable[int], *more: str) -> str:
+        """Return what :meth:`true` says of some features, and further conditions, as a list."""
+        return _listed([*(self.true(feature) for feature in features), *more])
+
+    def _named(self, feature: int) -> Column | None:
+        return self.features[feature] if feature < len(self.features) else None
+
+    def _column(self, feature: int) -> str:
+        named = self._named(feature)
+        return f"number {feature + 1} of your record" if named is None else quoted(named.column)
+
+    # Label ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def of_label(self) -> str:
+        """The label's column."""
+        return quoted(self.label) if self.label else "the label of your record"
+
+    def labelled(self, label: int) -> str:
+        """Return what a label of -1 or +1 means, as a condition: ``"renews" is "yes"``."""
+        if self.above is not None:
+            return f"{self.of_label} is {'above ' if label > 0 else ''}{self.above:g}{'' if label > 0 else ' or less'}"
+        texts = self.positive if label > 0 else self.negative
+        return _is(self.label, texts) if texts else f"{self.of_label} is {'+1' if label > 0 else '-1'}"
+
+
+UNNAMED = Names()
+"""The names of a record of which no columns are known."""
+
+
+def quoted(text: str, most: int = LONGEST) -> str:
+    """Return a stranger's name in quotation marks that it cannot end itself, and not longer than is read."""
+    shown = text if len(text) <= most else text[:most] + "..."
+    return '"' + shown.replace('"', "'") + '"'
+
+
+def _is(column: str, texts: tuple[str, ...]) -> str:
+    return f"{quoted(column)} is {_listed([quoted(text) for text in texts], 'or')}"
+
+
+def _listed(parts: Iterable[str], word: str = "and") -> str:
+    found = list(parts)
+    if not found:
+        return "nothing"
+    if len(found) > LISTED:
+        return f"{', '.join(found[: LISTED - 1])} {word} {len(found) - LISTED + 1:,} others"
+    return f" {word} ".join(filter(None, (", ".join(found[:-1]), found[-1])))
+
+
+def _columns(feature: Any) -> list[dict[str, Any]]:
+    if "values" not in feature:
+        return [{name: feature[name] for name in ("column", "low", "high")}]
+    groups = ([value] if isinstance(value, str) else value for value in feature["values"])
+    return [{"column": feature["column"], "values": group} for group in groups]
