@@ -22,7 +22,6 @@ from common.core.errors import (
     Forged,
     NotFound,
     PeerUnavailable,
-    PolicyRefused,
     TandemError,
 )
 from common.vocabulary.packing import packed_bytes
@@ -130,7 +129,6 @@ class Collection:
         ------
         PolicyRefused
             If the run's mechanism cannot randomize what the query says; nobody is asked then.
-            Also if everybody who was asked declines.
         PeerUnavailable
             If not one report came within ``PATIENCE`` deadlines.
         Superseded
@@ -154,12 +152,6 @@ class Collection:
                 break
             wait(left)
             self._store.check_driving()
-        if taking.declined and sum(agents for _, agents in taking.declined.values()) == taking.question.asked:
-            declined = ", ".join(f"{reason} {agents:,}" for reason, agents in sorted(by_reason(taking).items()))
-            raise PolicyRefused(
-                f"all {taking.question.asked:,} agents that were asked question {number} decline to answer: "
-                f"{declined}; their own rules, or their lifetime budgets, do not allow what the scenario asks"
-            )
         self._close(taking)
         return add_up(taking.asked, self._store.reports(taking.question))
 

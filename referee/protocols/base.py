@@ -178,6 +178,10 @@ class Protocol(ABC):
         They may leave numbers at ``plan``.
         """
 
+    def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
+        """Return the kinds of queries that a run of a scenario may ask agents; by default all of the pattern."""
+        return self.pattern.kinds("agents")
+
     @abstractmethod
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Start the protocol for a resolved scenario (no value is left at ``plan``).

@@ -18,6 +18,7 @@ from common.core.errors import (
     PeerError,
     PeerMisbehaved,
     PeerUnavailable,
+    PolicyRefused,
     Refused,
     RunCancelled,
     Superseded,
@@ -35,9 +36,10 @@ from referee.collection.enrolment.registrar import Registrar
 from referee.collection.ordering.order import public_randomness
 from referee.collection.ordering.roster import participants_root
 from referee.collection.room import check_room
-from referee.protocols.base import Outcome, protocol_of
+from referee.protocols.base import Outcome, Protocol, protocol_of
 from referee.protocols.driver import drive
 from referee.protocols.quorum import begun
+from referee.runs.accepted import check_accepted
 from referee.runs.beacon import check_beacon, draw
 from referee.runs.checkpoints import Checkpoints
 from referee.runs.operations import check_release, check_terms, operation_request
@@ -132,12 +134,14 @@ class Execution:
         try:
             self._configuration = self.begin(on_progress)
             self._until_witnessed(lambda: self._checkpoints.make(self._run, self._fingerprint))
-            terms, self._curator_key = self._agree()
             protocol = protocol_of(self._scenario)
+            self._check_accepted(protocol)
+            terms, self._curator_key = self._agree()
             public = public_randomness(self._configuration.scenario, self._configuration.order)
             script, pattern = begun(protocol, self._scenario, public), protocol.pattern
-            outcome = drive(script, pattern, self._exchange, noticed)
-            status, reason = outcome.status, outcome.reason
+            ended = drive(script, pattern, self._exchange, noticed)
+            self._check_answered()
+            outcome, status, reason = ended, ended.status, ended.reason
         except RunCancelled:
             status, reason = "cancelled", self._left_behind()
         except Superseded:
@@ -223,6 +227,26 @@ class Execution:
         entry = append(None, "configuration", body, self._identity)
         self._store.configure(self._run, configuration.wire(), orders.fresh, entry, orders.seeds)
         return configuration
+
+    def _check_accepted(self, protocol: Protocol) -> None:
+        """Refuse a run whose questions no agent accepts, before the curator's terms charge anything."""
+        if self._store.reply_entry(self._run, _TERMS) is not None:
+            return
+        self._registrar.refresh()
+        asks, policies = protocol.asks(self._scenario), self._registrar.policies()
+        note = check_accepted(asks, self._scenario, policies, self._roster.agents)
+        if note is not None:
+            self._on_progress(Progress(note, {}))
+
+    def _check_answered(self) -> None:
+        """Refuse a run of which everybody who was asked has declined: some who decline leave it to the others."""
+        asked, declined = self._store.asked(self._run), self._collection.declined(self._run)
+        if 0 < asked <= sum(declined.values()):
+            reasons = ", ".join(f"{reason} {agents:,}" for reason, agents in declined.items())
+            raise PolicyRefused(
+                f"all {asked:,} agents that were asked decline to answer: {reasons}; their own rules, or their "
+                "lifetime budgets, do not allow what the scenario asks"
+            )
 
     def _until_witnessed(self, ask: Callable[[], T]) -> T:
         """Ask witnesses, again and again while one is away: before anybody is asked, all of them know of the run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from referee.state.tables import ENROLLING, Tables
 from referee.state.values import Cohort, Participant
@@ -38,6 +38,7 @@ class AgentQueries(Tables):
         begin: int,
         choose: Callable[[Iterable[Participant]], Sequence[Participant]],
         vouchers: Mapping[str, bytes] = MappingProxyType({}),
+        policies: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Record participants, in one transaction that no other process has at the same time.
 
@@ -50,6 +51,8 @@ class AgentQueries(Tables):
             Whoever has not seen all others cannot record anybody: the first number would be taken.
         vouchers
             What those who show something of an issuer have shown, by their keys.
+        policies
+            What those who say so will not do, in JSON, by their keys.
         """
         with self._alone(ENROLLING) as connection:
             chosen = choose(self._participants(connection, begin))
@@ -57,6 +60,29 @@ class AgentQueries(Tables):
             self._insert_all(connection, "participants", ("first", "key", "agents"), rows)
             shown = [(p.first, vouchers[p.key]) for p in chosen if p.key in vouchers]
             self._insert_all(connection, "vouchers", ("first", "voucher"), shown)
+            said = [(p.first, policies[p.key]) for p in chosen if p.key in policies]
+            self._insert_all(connection, "policies", ("first", "policy"), said)
+
+    def renew_policies(self, policies: Mapping[int, str]) -> None:
+        """Replace what participants, by their first agents, will not do, where it has changed."""
+        table = self._table("policies")
+        for first, policy in policies.items():
+            known = select(table.c.policy).where(table.c.first == first)
+            with self._engine.connect() as connection:
+                if connection.execute(known).scalar() == policy:
+                    continue
+            with self._alone(ENROLLING) as connection:
+                connection.execute(delete(table).where(table.c.first == first))
+                connection.execute(insert(table).values(first=first, policy=policy))
+
+    def policies(self) -> list[tuple[str, int]]:
+        """Return what participants will not do, each with the number of all agents of whom the same is true."""
+        policies, participants = self._table("policies"), self._table("participants")
+        said = select(policies.c.policy, func.sum(participants.c.agents)).join(
+            participants, participants.c.first == policies.c.first
+        )
+        with self._engine.connect() as connection:
+            return [(text, int(agents)) for text, agents in connection.execute(said.group_by(policies.c.policy))]
 
     def participants(self, begin: int = 0) -> Iterator[Participant]:
         """Go through those from an agent number on, in the order of their numbers."""

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from common.core.errors import PeerUnavailable, Refused
+from common.core.errors import BadData, PeerUnavailable, PolicyRefused, Refused
+from common.planning.plan import resolve
+from common.scenario import loading
+from common.vocabulary.naming import Names
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Signed
+from curator.service.startup import open_curator
 from deploy.remote import Remote
 from local_agent.cli import app as agent_command
+from local_agent.cli import read_names, read_record
 from local_agent.client import RefereeClient
 from local_agent.host import Host
 from local_agent.hosted.setup import open_population
 from local_agent.person.agent import Agent
-from local_agent.policy import Policy
+from local_agent.person.consent import Consent
+from local_agent.person.journal import Journal
+from local_agent.policy import Policy, chosen_queries
 from referee.audit.audit import audit
 from referee.service.app import referee_app
 from referee.service.referee import Referee
@@ -88,6 +98,145 @@ def test_a_population_and_a_few_individuals_answer_the_same_question(tmp_path):
                 closing.close()  # type: ignore[attr-defined]
         runner.stop()
         referee.close()
+
+
+TABLE: dict[str, Any] = {
+    "label": {"column": "insured", "positive": ["yes"], "negative": ["no"]},
+    "features": [
+        {"kind": "number", "column": "visits", "low": 0.0, "high": 30.0},
+        {"kind": "category", "column": "plan", "values": ["basic", "pro"]},
+    ],
+}
+PEOPLE, REFUSING = 16, 2
+
+
+def portfolio_of_a_table(folder: Path) -> Path:
+    """Write two tables of invented people and a scenario about them, of the protocol that ``referee init`` writes."""
+    rows = [f"{i % 30},{'basic' if i % 3 else 'pro'},{'yes' if i % 30 > 14 else 'no'}" for i in range(400)]
+    for name in ("s.csv", "t.csv"):
+        (folder / name).write_text("\n".join(["visits,plan,insured", *rows]) + "\n")
+    learner = {"name": "sgd", "loss": "logistic", "steps": 40, "clip": 1.0, "noise": "plan", "diameter": 8.0}
+    scenario = {
+        "name": "insured",
+        "title": "Who is insured",
+        "protocol": "portfolio",
+        "people": "simulated",
+        "alpha": 0.1,
+        "data": str(folder),
+        "source": {"table": {"files": ["s.csv"], **TABLE}},
+        "target": {"table": {"files": ["t.csv"], **TABLE}},
+        "curator": {"n": 400, "epsilon": 2.0, "delta": 1e-5, "rounds": 1, "learner": learner},
+        "agents": {"count": PEOPLE, "deadline": 600, "mechanism": {"name": "warner", "epsilon": 2.0}},
+    }
+    path = folder / "scenario.yaml"
+    path.write_text(json.dumps(scenario))  # JSON is YAML, too
+    return path
+
+
+@pytest.mark.slow
+def test_a_portfolio_of_individuals_from_fields_by_column_to_an_audited_answer(tmp_path):
+    """Nobody but individuals, over HTTP, each with a record made of its own fields; some refuse one kind."""
+    path = portfolio_of_a_table(tmp_path)
+    chosen = resolve(loading.load(str(path)))
+    shown: dict[int, list[str]] = {i: [] for i in range(PEOPLE)}
+    refused: list[tuple[int, str]] = []
+    with (
+        closing(open_curator(chosen, tmp_path / "curator", 1, None)) as curator,
+        closing(Referee(tmp_path / "referee", curator)) as referee,
+        ExitStack() as stack,
+    ):
+        referee.allow("enrolment", TOKEN)
+        referee.allow("operator", TOKEN)
+        driving, over, key = Runner(referee), threading.Event(), referee.identity.public
+        driving.start()
+        stack.callback(driving.stop)
+        address = stack.enter_context(served(referee_app(referee, driving)))
+
+        def enrolled(i: int) -> Host:
+            fields, me, state = (tmp_path / f"{what}-{i}" for what in ("fields", "me", "agent"))
+            fields.write_text(json.dumps({"visits": i, "plan": "pro", "insured": "yes" if i % 2 else "no"}))
+            made = CliRunner().invoke(agent_command, ["record", str(path), str(fields), "--output", str(me)])
+            assert made.exit_code == 0, made.output
+            policy = Policy(key, 2.0, queries=chosen_queries((), ("score",) if i < REFUSING else ()))
+            agent = Agent(read_record(me), policy, state, read_names(me))
+            consent = Consent(address, policy, Journal(state), shown[i].append, lambda: True)
+            client = stack.enter_context(closing(RefereeClient(address, patience=600)))
+            host = stack.enter_context(closing(Host(agent, client, key, consent=consent)))
+            host.enrol(TOKEN)
+            return host
+
+        def take_part(i: int, host: Host) -> None:
+            while not (over.is_set() or host.finished):
+                try:
+                    host.step()
+                except PolicyRefused as error:
+                    refused.append((i, error.detail))
+                    return
+                over.wait(0.05)
+
+        with ThreadPoolExecutor(PEOPLE) as pool:
+            taking = [pool.submit(take_part, i, enrolled(i)) for i in range(PEOPLE)]
+            with closing(Remote(address, TOKEN, patience=600)) as remote:
+                finished = remote.run(chosen, 1, "run", lambda text, numbers: None)
+            over.set()
+            for one in taking:
+                one.result()
+    result = finished.result
+    assert result["status"] in ("done", "exhausted"), result["reason"]
+    assert all(i < REFUSING and "questions of kind 'score' are not accepted" in why for i, why in refused)
+    assert result["lost"] == {"silent": 0, "declined": {"policy": len(refused)} if refused else {}}
+    assert result["agents"]["answered"] == result["agents"]["asked"] - len(refused)
+    assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).status == result["status"]
+    texts = [" ".join(text.split()) for each in shown.values() for text in each]
+    assert len(texts) == result["agents"]["answered"]
+    for text in texts:
+        assert '"Who is insured", in the words of the referee' in text
+        assert '"insured"' in text
+        assert "These are the columns that your record was made for." in text
+    assert sum('whether "insured" is "no": the value is 1 if so' in text for text in texts) > 0
+    assert sum("in which of" in text and '"visits" and "plan"' in text for text in texts) > 0
+
+
+def test_what_a_record_says_of_its_columns_is_read_or_refused(tmp_path):
+    path = tmp_path / "me.json"
+    path.write_text(json.dumps(PERSON))
+    assert read_names(path) is None
+    names = Names.of_table({**TABLE})
+    path.write_text(json.dumps({**PERSON, "names": names.wire()}))
+    assert read_names(path) == names
+    nothing: list[Any] = [None, 7, [], {"features": 7}, {"columns": []}]
+    for wrong in nothing:
+        path.write_text(json.dumps({**PERSON, "names": wrong}))
+        with pytest.raises(BadData, match="make the record again"):
+            read_names(path)
+    path.write_text(json.dumps({"visits": 3, "plan": "pro", "insured": "yes"}))
+    with pytest.raises(BadData, match=r'local-agent record SCENARIO me\.json" makes that of fields'):
+        read_record(path)
+
+
+@pytest.mark.parametrize(("more", "why"), [
+    (["--accept", "los"], "no question is of kind 'los'"),
+    (["--refuse", "scores"], "no question is of kind 'scores'"),
+    (["--accept", "loss", "--refuse", "loss"], "leave no kind of question"),
+])  # fmt: skip
+def test_kinds_that_do_not_exist_are_refused_before_anything_is_sent(tmp_path, more, why):
+    (tmp_path / "me.json").write_text(json.dumps(PERSON))
+    for command in (["answer", str(tmp_path / "me.json"), "--yes"], ["host", "ball"]):
+        given = [
+            *command,
+            "--token",
+            TOKEN,
+            "--referee",
+            "http://127.0.0.1:9",
+            "--state",
+            str(tmp_path / "state"),
+            *more,
+        ]
+        ended = CliRunner().invoke(agent_command, given)
+        assert ended.exit_code == 1
+        assert why in ended.stderr
+        assert ended.stderr.count("\n") == 1
+        assert not (tmp_path / "state").exists()
 
 
 def _restart(tmp_path: Path, agent: Agent, client: RefereeClient, key: str, host: Host) -> None:

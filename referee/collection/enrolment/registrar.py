@@ -6,6 +6,7 @@ numbered; so every process has the same list, if perhaps not yet its end.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from common.core import canonical
 from common.core.errors import CannotWrite, Conflict, Forged, Refused, TandemError, Unauthorized
 from common.service.web.tokens import token_hash
 from common.wire import messages
@@ -119,6 +121,8 @@ class Registrar:
     def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | TandemError]:
         """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
 
+        What a participant says of its policy is kept; what it says later takes the place of that.
+
         Returns
         -------
         For each the signed answer, in JSON, or the problem:
@@ -139,6 +143,7 @@ class Registrar:
         """
         outcomes: list[messages.Enrolment | TandemError] = []
         vouchers: dict[str, bytes] = {}
+        policies: dict[str, str] = {}
         for (signed, token), checked in zip(
             requests, payloads([signed for signed, _ in requests], messages.Enrolment.KIND), strict=True
         ):
@@ -149,16 +154,24 @@ class Registrar:
                 self._admit(wanted.agents, token)
                 if self.issuers and self.roster.position(signed.key) is None:
                     vouchers.setdefault(signed.key, shown(wanted, signed.key, self.issuers))
+                if wanted.policy is not None:
+                    policies[signed.key] = canonical.encode(wanted.policy.wire()).decode()
                 outcomes.append(wanted)
             except TandemError as error:
                 outcomes.append(error)
         keys = [signed.key for signed, _ in requests]
         wishes: dict[str, int] = {}
+        renewed: dict[int, str] = {}
         for key, wish in zip(keys, outcomes, strict=True):
-            if isinstance(wish, messages.Enrolment) and self.roster.position(key) is None:
-                wishes.setdefault(key, wish.agents)
+            if isinstance(wish, messages.Enrolment):
+                known = self.roster.find(key)
+                if known is None:
+                    wishes.setdefault(key, wish.agents)
+                elif known.agents == wish.agents and key in policies:
+                    renewed[known.first] = policies[key]
         try:
-            self._number(wishes, vouchers)
+            self._number(wishes, vouchers, policies)
+            self._store.renew_policies(renewed)
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in requests]
         found = [
@@ -180,7 +193,7 @@ class Registrar:
         with self._lock:
             self._enter(self._store.participants(self.roster.agents))
 
-    def _number(self, wishes: dict[str, int], vouchers: dict[str, bytes]) -> None:
+    def _number(self, wishes: dict[str, int], vouchers: dict[str, bytes], policies: dict[str, str]) -> None:
         """Enrol whom nobody has enrolled yet, given how many agents each key brings; leaves out who finds no number."""
         fresh: list[Participant] = []
 
@@ -198,7 +211,7 @@ class Registrar:
 
         if wishes:
             with self._lock:
-                self._store.add_participants(self.roster.agents, choose, vouchers)
+                self._store.add_participants(self.roster.agents, choose, vouchers, policies)
                 self._enter(fresh)
 
     def _enter(self, participants: Iterable[Participant]) -> None:
@@ -221,6 +234,10 @@ class Registrar:
         if agents == 1 and individuals >= self.caps.individuals:
             return f"at most {self.caps.individuals:,} individuals may enrol here (referee serve --max-individuals)"
         return None
+
+    def policies(self) -> list[tuple[messages.AgentPolicy, int]]:
+        """Return what enrolled agents will not do by their own rules, each with how many agents said the same."""
+        return [(messages.AgentPolicy.parse(json.loads(text)), agents) for text, agents in self._store.policies()]
 
     def vouched(self, agents: int) -> dict[str, Any] | None:
         """Return what a run's transcript says of who vouches for its first so many agents; None where nobody does."""

@@ -65,6 +65,12 @@ class ParityAndThresholdProtocol(Protocol):
             ),
         )
 
+    def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
+        """Return what is asked in rounds, or all at once."""
+        return frozenset(
+            {"coordinate", "threshold"} if problem_of(scenario, ParityAndThreshold).interactive else {"item"}
+        )
+
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn the parity, and at the same time how many are below the threshold; then search for it."""
         problem = problem_of(scenario, ParityAndThreshold)

@@ -83,6 +83,12 @@ class PortfolioProtocol(Protocol):
         """Return a small scenario about a ball."""
         return (small_ball("protocol=portfolio", "curator.rounds=2", "portfolio.alone=0.2"),)
 
+    def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
+        """Return what labels and judges are asked, and what the scenario's repairs and comparisons ask besides."""
+        settings = scenario.portfolio or Portfolio()
+        asked = {"loss": True, "moment": settings.alone > 0.0, "score": settings.recalibrates}
+        return frozenset(kind for kind in asked if asked[kind]) | ({"sole-error"} if _pairs(scenario) else set())
+
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn and repair ``curator.rounds`` times, then judge."""
         settings, rounds = scenario.portfolio or Portfolio(), scenario.curator.rounds
@@ -312,9 +318,8 @@ def _questions(
     it may be where only one of them errs, if one loss is not the mirror image of the other: as many questions, each
     about a rarer event (:func:`common.statistics.means.matched.bounds`, :func:`common.planning.portfolio.compares`).
     """
-    running, settings = race.running, scenario.portfolio or Portfolio()
-    pairs = compares(scenario.agents.bit_mechanism, settings) and scenario.agents.loss == "zero-one"
-    if pairs and len(running) == _PAIR and set(running) != {0, 1}:
+    running = race.running
+    if _pairs(scenario) and len(running) == _PAIR and set(running) != {0, 1}:
         (i, first), (j, second) = ((k, candidates[k][1]) for k in running)
         return [
             (SoleErrorQuery(hypothesis=first, other=second), i),
@@ -322,6 +327,12 @@ def _questions(
         ]
     asked = [k for k in running if k > 1] + ([1] if {0, 1} & set(running) else [])
     return [(LossQuery(hypothesis=candidates[k][1], loss=scenario.agents.loss), k) for k in asked]
+
+
+def _pairs(scenario: ResolvedScenario) -> bool:
+    """Tell whether the last two candidates are compared by where only one of them errs."""
+    settings = scenario.portfolio or Portfolio()
+    return compares(scenario.agents.bit_mechanism, settings) and scenario.agents.loss == "zero-one"
 
 
 def _ended(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], race: Race) -> Outcome:

@@ -3,7 +3,7 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO "alembic_version" VALUES('0006');
+INSERT INTO "alembic_version" VALUES('0007');
 
 CREATE TABLE checkpoints (
 	run VARCHAR(64) NOT NULL,
@@ -48,6 +48,12 @@ CREATE TABLE participants (
 	first BIGINT NOT NULL,
 	"key" BLOB NOT NULL,
 	agents BIGINT NOT NULL,
+	PRIMARY KEY (first)
+);
+
+CREATE TABLE policies (
+	first BIGINT NOT NULL,
+	policy TEXT NOT NULL,
 	PRIMARY KEY (first)
 );
 

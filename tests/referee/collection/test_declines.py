@@ -78,7 +78,7 @@ def test_a_host_that_must_refuse_says_why_and_stays_open_to_other_questions(tmp_
         result = bench.run()
     assert refused == [True]
     assert result["status"] == "refused"
-    assert "all 600 agents that were asked question" in result["reason"]
+    assert "all 600 agents that were asked decline to answer" in result["reason"]
     assert "policy 600" in result["reason"]
     assert result["lost"] == {"silent": 0, "declined": {"policy": 600}}
 

@@ -32,6 +32,7 @@ TABLES = {
         "identity",
         "leases",
         "vouchers",
+        "policies",
         "rejections",
         "checkpoints",
     },
