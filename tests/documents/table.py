@@ -23,6 +23,7 @@ CORRECTIONS = sorted(path.stem for path in (ROOT / "benchmarks" / "corrections")
 QUICK: tuple[Job, ...] = (
     job("make help", *(rf"\b{target}\b" for target in TARGETS)),
     job("referee list", "scenarios: .*ball, .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
+    job("referee list queries", "loss .*score .*sole-error .*threshold "),
     job("referee plan ball", "Where they come from: .* violated accuracy: steps = "),
     job("referee load-test --print-scenario", "protocol: learn-and-test .*agents: .*count: 10000"),
     job("python deploy/packaging/sbom.py", '"bomFormat": "CycloneDX"', "pkg:pypi/numpy@"),
@@ -345,6 +346,23 @@ SLOW: tuple[Job, ...] = (
             ),
             Step("referee budget", (r"2: \(4, 2e-06\)",)),
         )
+    ),
+    Job(
+        (
+            Step("python examples/own_data/make_people.py ."),
+            Step(
+                "referee init testers.csv customers.csv --label renews "
+                "--positive yes --negative no --bounds visits=0:30 --bounds months=0:60 "
+                "--categories plan=basic,family,pro --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml",
+            ),
+            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step("curator serve mine.yaml --set agents.count=12", until="listens on"),
+            Step("referee serve &", until="listens on"),
+            Step("local-agent record mine.yaml my-fields.json --output me.json", check=around.a_record),
+            Step("local-agent answer me.json --epsilon 2 --yes", until="is enrolled and waits for its question"),
+        ),
+        around.new_customers,
+        ports=(8000, 8001),
     ),
     Job(
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from common.core.errors import BadMessage
 from common.people.tables.record import record_of
 from common.people.tables.source import TableSource
+from common.scenario.loading import target_table
+from common.vocabulary.cells import ScoreCells
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.naming import LISTED, UNNAMED, Names
@@ -19,6 +22,7 @@ from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.queries.moment import MomentQuery
 from common.vocabulary.queries.score import ScoreQuery
+from common.vocabulary.queries.sole_error import SoleErrorQuery
 from common.vocabulary.records import Records
 
 TABLE = TableSource.parse(
@@ -116,6 +120,20 @@ def test_what_a_default_run_asks_in_words():
     ]
     for query, slot, said in asked:
         assert query.asks(NAMES, slot) == said
+
+
+def test_the_page_prints_what_a_person_reads():
+    page = (Path(__file__).parents[3] / "docs" / "running.md").read_text("utf-8")
+    names = Names.of_table(target_table(str(Path(__file__).parents[3] / "examples/own_data/scenario.yaml")).wire())
+    rule, constant = Linear(weights=(1.0,) * 5, threshold=0.1), Constant(label=1)
+    cells = ScoreCells(hypothesis=rule, cuts=tuple(range(7)))
+    for query in (
+        LossQuery(hypothesis=constant),
+        LossQuery(hypothesis=rule),
+        ScoreQuery(cells=cells, public=1),
+        SoleErrorQuery(hypothesis=rule, other=constant),
+    ):
+        assert f" | {query.asks(names, 0)} |\n" in page
 
 
 def test_the_digit_of_a_code_is_the_parity_of_the_conditions_that_are_named():

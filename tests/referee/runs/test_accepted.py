@@ -192,4 +192,8 @@ def test_who_refuses_what_is_judged_kind_by_kind():
         ):
             check_accepted({"loss"}, PORTFOLIO, nobody, 3)
     assert check_accepted({"loss"}, PORTFOLIO, [(said(epsilon=None), 3)], 3) is None
+    with pytest.raises(PolicyRefused) as refused:
+        check_accepted({"loss", "score"}, PORTFOLIO, [(said("score"), 12)], 12)
+    page = (Path(__file__).parents[3] / "docs" / "running.md").read_text("utf-8")
+    assert f"    refused: {refused.value.detail}\n" in page
     assert check_accepted((), PORTFOLIO, [(said("loss"), 3)], 3) is None
