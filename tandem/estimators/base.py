@@ -101,6 +101,10 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _given(self, X: Any, y: Any, *, reset: bool) -> Given:
         """Read people and what is to be predicted of them: y an array, or the name of a column of X."""
         with refusing():
+            if self.id_column is not None and not is_file(X) and self.id_column not in getattr(X, "columns", ()):
+                raise BadFit(
+                    f"there is no column {self.id_column!r} in the data, which is named as the id of its people"
+                )
             if self.schema is not None:
                 return self._by_schema(X, y, reset)
             X = self._without_id(X)

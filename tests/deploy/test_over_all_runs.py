@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 
+import numpy as np
+import pandas
 import pytest
+from sklearn.model_selection import GridSearchCV
 from typer.testing import CliRunner
 
 from common.core.errors import BadFit, BadScenario, BrokenLedger, BudgetExceeded
@@ -75,6 +78,44 @@ def test_the_populations_people_are_charged_from_run_to_run(tmp_path):
 
 
 @pytest.mark.slow
+def test_all_rows_that_were_read_are_charged_whatever_where_keeps(tmp_path):
+    """A row's guarantee covers its filtering: two runs on other rows of one file, and of a copy of it."""
+    rows = np.random.default_rng(0).random((120, 1))
+
+    def chosen(side, file):
+        lines = "".join(f"{at % 2},{x:.6f},{'yes' if at % 3 else 'no'}\n" for at, (x,) in enumerate(rows))
+        (tmp_path / file).write_text("half,x,y\n" + lines.replace("0,0.6", "0,0.7", file != "all.csv"))
+        source = {"table": {**TABLE, "files": [file], "where": {"half": [side]}}}
+        return own(tmp_path, source=source, target={"table": {**TABLE, "files": ["others.csv"]}})
+
+    Embedded(tmp_path / "one").run(chosen("0", "all.csv"), None, "run", quiet)
+    for file in ("all.csv", "copy.csv"):
+        with pytest.raises(BudgetExceeded, match="rows of the curator's people look the same"):
+            Embedded(tmp_path / file[:-4]).run(chosen("1", file), None, "run", quiet)
+
+
+@pytest.mark.slow
+def test_a_file_that_both_sides_read_is_charged_what_its_rows_are_promised_together(tmp_path):
+    selection = {"seed": 1, "unasked": 0.5}
+    sides = {
+        side: {"table": {**TABLE, "files": ["all.csv"], "selection": {**selection, "keep": keep}}}
+        for side, keep in (("source", "volunteers"), ("target", "population"))
+    }
+    values = np.random.default_rng(0).random(400) * 7
+    (tmp_path / "all.csv").write_text("x,y\n" + "".join(f"{x:.6f},{'yes' if x > 3 else 'no'}\n" for x in values))
+    limit = {**TREE["curator"], "lifetime": {"epsilon": 90.5, "delta": 0.05}}
+    with pytest.raises(BudgetExceeded, match=r"lifetime budget is \(90.5"):  # one run alone has 90 + 1
+        Embedded(tmp_path / "none").run(own(tmp_path, **sides, curator=limit), None, "run", quiet)
+    assert not PeopleLedger().table()
+    finished = Embedded(tmp_path / "one").run(own(tmp_path, **sides), None, "run", quiet)
+    assert finished.result["privacy"]["together"]["epsilon"] == finished.result["privacy"]["all_runs"]["epsilon"]
+    assert finished.all_runs["curator"]["epsilon"] == pytest.approx(91.0)
+    limit["lifetime"] = {"epsilon": 181.0, "delta": 0.05}
+    with pytest.raises(BudgetExceeded, match=r"would have spent \(182"):
+        Embedded(tmp_path / "two").run(own(tmp_path, **sides, curator=limit), None, "run", quiet)
+
+
+@pytest.mark.slow
 def test_processes_charge_the_same_ledger(tmp_path):
     ran(tmp_path, "one")
     finished = Processes(tmp_path / "two").run(own(tmp_path, curator=LIFETIME), None, "run", quiet)
@@ -94,6 +135,57 @@ def test_estimators_charge_the_same_people_from_fit_to_fit():
     again = quick(random_state=None, lifetime=lifetime).fit(features, y)
     assert again.result_["privacy"]["all_runs"]["runs"] == 2
     quick(random_state=0).fit(features, y)  # a simulation has nothing to protect
+
+
+@pytest.mark.slow
+def test_other_parameters_and_other_forms_make_nobody_new_to_an_estimator():
+    """Neither bounds, norm or schema, nor a column more or less, nor a clone or a grid search, is a fresh budget."""
+    (x, y), (p, q) = square(300, 1), square(200, 2)
+    names = ["a", "b"]
+    model = quick(random_state=None)
+    model.fit(x, y, population=(p, q))
+    assert "OVER ALL RUNS, the population's people: epsilon = 1" in str(model.guarantee_)
+    forms = {
+        "bounds": (quick(random_state=None, bounds=(-2, 2)), x, p),
+        "norm": (quick(random_state=None, norm=1.0), x, p),
+        "swapped": (quick(random_state=None), x[:, ::-1], p),
+        "a column less": (quick(random_state=None), x[:, :1], p[:, :1]),
+        "a constant more": (quick(random_state=None), np.c_[x, np.ones(300)], np.c_[p, np.ones(200)]),
+        "frame": (quick(random_state=None), pandas.DataFrame(x, columns=names), pandas.DataFrame(p, columns=names)),
+        "single": (quick(random_state=None), x.astype(np.float32), p.astype(np.float32)),
+        "sides exchanged": (quick(random_state=None), p, x),
+        "other curators, the same population": (quick(random_state=None), square(300, 5)[0], p),
+    }
+    for other, left, right in forms.values():
+        labels = {300: y, 200: q}
+        with pytest.raises(BadFit, match=r"rows that were charged before: transfer-classifier of .*lifetime="):
+            other.fit(left, labels[len(left)], population=(right, labels[len(right)]))
+    search = GridSearchCV(quick(random_state=None), {"bounds": [(-1, 1), (-2, 2), (-3, 3)]}, cv=2, error_score="raise")
+    with pytest.raises(BadFit, match="rows that were charged before"):
+        search.fit(x, y)
+    assert len(PeopleLedger().table()) == 1
+
+
+@pytest.mark.slow
+def test_an_id_column_tells_other_people_with_the_same_few_features_apart():
+    def cohort(first):
+        r = np.random.default_rng(3)
+        frame = pandas.DataFrame(
+            {"id": range(first, first + 600), "a": r.integers(0, 3, 600), "b": r.integers(0, 2, 600)}
+        )
+        return frame, (frame["a"] > 1).to_numpy()
+
+    def fit(first, **more):
+        (x, y), (p, q) = cohort(first), cohort(first + 10_000)
+        bounds = {"a": (0, 2), "b": (0, 1)}
+        return quick(random_state=None, bounds=bounds, **more).fit(x, y, population=(p, q))
+
+    assert "for who is on both sides" not in str(fit(0, id_column="id").guarantee_)
+    fit(1000, id_column="id")
+    with pytest.raises(BadFit, match="300 of 600 rows of the curator's people have the id of"):
+        fit(1300, id_column="id")
+    with pytest.raises(BadFit, match="is named as the id"):
+        fit(0, id_column="nobody")
 
 
 def test_simulated_people_are_charged_nowhere(tmp_path):
