@@ -105,7 +105,7 @@ def onnx_inputs(model: Model, data: Any) -> dict[str, AnyArray]:
             if info.type.tensor_type.elem_type == TEXT:
                 values = np.array(piece.frame[column].to_list(), dtype=object)
             else:
-                values = numbers_of(piece, column, model.table.layout.missing)
+                values = numbers_of(piece, column, model.table.layout)
             parts[name].append(values[:, None])
     return {name: np.concatenate(found) if found else np.zeros((0, 1)) for name, found in parts.items()}
 

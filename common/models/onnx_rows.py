@@ -154,7 +154,12 @@ class RowsWriter:
         return self("Where", there, clipped, np.float64(fill))
 
     def _category(self, model: Model, feature: Category) -> str:
-        texts = [(text, place) for place, group in enumerate(feature.groups) for text in group]
+        means = feature.texts(model.table.layout)
+        texts = [
+            (text, place)
+            for place, group in enumerate(feature.groups)
+            for text in dict.fromkeys((*group, *means[place]))
+        ]
         place = self(
             "LabelEncoder",
             self._input(feature.column, TEXT),

@@ -14,6 +14,7 @@ from typing import Any
 
 from common.core import canonical
 from common.core.errors import BadData, BadMessage
+from common.people.tables import spelling
 from common.people.tables.record import record_of, text_of
 from common.people.tables.source import Category, Feature, Number, TableSource
 
@@ -27,6 +28,8 @@ Fields = dict[str, str]
 
 def checked(fields: Mapping[str, Any], table: TableSource) -> Fields:
     """Return a person's fields as the texts that they would be in a file: those that the table describes, no others.
+
+    A field that means a listed value is written as it is listed, so that its length is one of the offer's.
 
     Parameters
     ----------
@@ -42,10 +45,10 @@ def checked(fields: Mapping[str, Any], table: TableSource) -> Fields:
         Messages name columns, never what a field holds.
     """
     record_of(fields, table)
-    texts = {name: text_of(name, fields[name]) for name in sorted(table.columns)}
+    texts = {name: _as_listed(name, text_of(name, fields[name]), table) for name in sorted(table.columns)}
     for feature in table.features:
         text = texts[feature.column]
-        if text not in table.layout.missing:
+        if spelling.canonical(text) not in table.layout.missing_texts:
             _check(feature, text, table)
     if table.label.above is not None and len(texts[table.label.column]) > MAX_NUMBER:
         raise BadData(f"field {table.label.column!r}: a number has at most {MAX_NUMBER} characters")
@@ -91,16 +94,27 @@ def _room(text: str) -> int:
 
 def _texts(column: str, table: TableSource) -> Iterator[str]:
     """Yield texts that a column may hold, among them the longest."""
-    yield from ("", *table.layout.missing, *table.where.get(column, ()))
+    yield from ("", *table.layout.missing, *_listed(column, table))
+    numbers = any(isinstance(feature, Number) and feature.column == column for feature in table.features)
+    if numbers or table.label.column == column:
+        yield "0" * MAX_NUMBER
+
+
+def _listed(column: str, table: TableSource) -> tuple[str, ...]:
+    """Return the texts that a table lists of a column."""
+    listed = [*table.where.get(column, ())]
     for feature in table.features:
-        if feature.column != column:
-            continue
-        if isinstance(feature, Category):
-            yield from (text for group in feature.groups for text in group)
-        else:
-            yield "0" * MAX_NUMBER
+        if isinstance(feature, Category) and feature.column == column:
+            listed += [text for group in feature.groups for text in group]
     if table.label.column == column:
-        yield from (*table.label.positive, *table.label.negative, "0" * MAX_NUMBER)
+        listed += [*table.label.positive, *table.label.negative]
+    return tuple(dict.fromkeys(listed))
+
+
+def _as_listed(column: str, text: str, table: TableSource) -> str:
+    missing = table.layout.missing
+    known = spelling.as_listed(text, _listed(column, table), missing)
+    return next((one for one in missing if spelling.canonical(one) == spelling.canonical(known)), known)
 
 
 def _check(feature: Feature, text: str, table: TableSource) -> None:

@@ -56,10 +56,10 @@ class Adapter(HybridEstimator):
         self._open = public[0] if isinstance(public, tuple) else public
         people = self._people(X, y)
         del self._open
-        others = self._others(public, y)
+        others = self._others(public, y, "public")
         self._settle(others)
         self._warn(others)
-        asked = None if population is None else self._others(population, y)
+        asked = None if population is None else self._others(population, y, "population")
         sides = self._sides(people, asked, seed, X, y, population)
         self._carry_out(self._tree(sides), sides, seed, others)
 

@@ -31,7 +31,15 @@ from common.wire.messages import Spent
 from referee.service.referee import public
 from referee.state.runfolder import write_run
 from referee.view.face.building import OVER_ALL_RUNS
-from tandem.estimators.shared.frames import chosen_columns, handed_over, numeric_frame
+from tandem.estimators.shared.frames import (
+    check_once,
+    chosen_columns,
+    doubles,
+    handed_over,
+    known_target,
+    numeric_frame,
+    text_frame,
+)
 from tandem.estimators.shared.guarantee import Guarantee, Spending
 from tandem.estimators.shared.running import PUBLIC, SOURCE, TARGET, refusing, run, settled
 from tandem.estimators.shared.schema import described, numeric_schema, public_schema
@@ -112,14 +120,14 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 raise BadFit("records in a file need schema=, which says what its columns are; found none")
             if isinstance(y, str) and is_frame(X):
                 X, y = _apart(X, y)
-            matrix, target = self._validated(X, reset, y=y, y_numeric=self._numeric)
+            matrix, target = self._validated(X, reset, y=known_target(y), y_numeric=self._numeric)
             return Given(self._framed(matrix, reset), target)
 
     def _features(self, X: Any) -> polars.DataFrame:
         """Read people to predict for, by the rules of the fit."""
         with refusing():
             if self.schema is not None:
-                return chosen_columns(X, self._schema.columns, self._schema.layout)
+                return text_frame(chosen_columns(X, self._schema.columns, self._schema.layout))
             return self._framed(self._validated(self._without_id(X), False), False)
 
     def _without_id(self, X: Any) -> Any:
@@ -129,13 +137,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return _apart(X, self.id_column)[0]
 
     def _validated(self, X: Any, reset: bool, **target: Any) -> Any:
-        try:
-            return validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", **target)
-        except ValueError as error:
-            if "could not convert" not in str(error):
-                raise
-        # scikit-learn would say what the field holds.
-        raise BadFit("X must hold numbers only, found a text that is none: leave the column out, or give schema=")
+        return validate_data(self, doubles(X), reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", **target)
 
     def _framed(self, matrix: AnyArray, reset: bool) -> polars.DataFrame:
         names = getattr(self, "feature_names_in_", None)
@@ -166,18 +168,19 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         named = isinstance(y, str)
         wanted = (*columns, y) if named and y not in columns else columns
         table = chosen_columns(X, wanted, self._schema.layout)
-        target = table[y].to_numpy() if named else column_or_1d(y)
-        if len(target) != len(table):
-            raise BadFit(f"X has {len(table)} people and y {len(target)} values: give one for each person")
-        return Given(table.select(columns), target)
+        frame = text_frame({name: table[name] for name in columns})
+        target = np.asarray(table[y]) if named else column_or_1d(known_target(y))
+        if len(target) != len(frame):
+            raise BadFit(f"X has {len(frame)} people and y {len(target)} values: give one for each person")
+        return Given(frame, target)
 
     @abstractmethod
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
         """Read the curator's people, and settle how what is to be predicted travels; return them as parties do."""
 
     @abstractmethod
-    def _others(self, others: Any, y: Any) -> polars.DataFrame:
-        """Read other people by the rules of the curator's: (X, y), or X alone where y is a column's name or None."""
+    def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
+        """Read the people of parameter ``name`` by the rules of the curator's: :func:`.frames.labelled`."""
 
     @abstractmethod
     def _described(self, file: str) -> TableSource:
@@ -387,9 +390,10 @@ def _all(before: tuple[str, ...], now: tuple[str, ...], protects: Protected) -> 
     return tuple(dict.fromkeys((*before, *now, *features)))
 
 
-def _apart(X: Any, name: str) -> tuple[Any, AnyArray]:
+def _apart(X: Any, name: str) -> tuple[Any, Any]:
     """Return a frame without the named column, and the column."""
     if name not in X.columns:
         raise BadFit(f"y names the column {name!r}, which X does not have")
+    check_once(X, [name])
     rest = X.drop(name) if isinstance(X, polars.DataFrame) else X.drop(columns=name)
-    return rest, X[name].to_numpy()
+    return rest, X[name]

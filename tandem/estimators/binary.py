@@ -13,6 +13,7 @@ from common.models.model import Model
 from common.people.tables import Label, TableSource
 from tandem.estimators.base import HybridEstimator
 from tandem.estimators.classes import Classes, public_classes
+from tandem.estimators.shared.frames import labelled
 from tandem.estimators.shared.schema import described
 
 
@@ -47,14 +48,13 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         """Read the curator's people, and settle the classes."""
         given = self._given(X, y, reset=True)
         label = self._schema.label if y is None else None
-        self._classes = public_classes(given.target, self.classes, label)
+        self._classes = public_classes(given.target, self.classes, label, self._schema.layout)
         self._read_off = self.classes is None and label is None
         return self._classes.marked(given)
 
-    def _others(self, others: Any, y: Any) -> polars.DataFrame:
+    def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
         """Read other people, (X, y) or X alone where y names a column or the schema a label."""
-        data, labels = others if isinstance(others, tuple) else (others, y)
-        return self._classes.marked(self._given(data, labels, reset=False))
+        return self._classes.marked(self._given(*labelled(others, y, name), reset=False))
 
     def _described(self, file: str) -> TableSource:
         """Return the description of a file of people with their classes."""

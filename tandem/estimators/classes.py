@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 import polars
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from common.core.arrays import AnyArray, Floats
+from common.core.arrays import AnyArray
 from common.core.errors import BadFit
-from common.people.tables import Label
+from common.people.tables import Label, Layout
+from common.people.tables.input.texts import canonical_texts
+from common.people.tables.spelling import NoText, canonical_text, look_alikes, matching, plain_text
 from tandem.estimators.base import Given
 from tandem.estimators.shared.schema import LABEL
 
@@ -25,14 +28,14 @@ class Classes:
     names
         Shape (2,): the negative and the positive one.
     negative, positive
-        The values that mean each.
+        The canonical texts that mean each (:mod:`common.people.tables.spelling`).
     above
         In their place: numbers above this one mean the positive class, all others the negative.
     """
 
     names: AnyArray
-    negative: AnyArray
-    positive: AnyArray
+    negative: Sequence[str]
+    positive: Sequence[str]
     above: float | None = None
 
     def marked(self, given: Given) -> polars.DataFrame:
@@ -45,19 +48,20 @@ class Classes:
         """
         if LABEL in given.frame.columns:
             raise BadFit(f"a column is called {LABEL!r}, the name under which the classes travel: rename it")
+        texts = canonical_texts(given.target, "y").fill_null("")
         if self.above is None:
-            positive = np.isin(given.target, self.positive)
-            strange = ~positive & ~np.isin(given.target, self.negative)
+            positive = texts.is_in(self.positive).to_numpy()
+            strange = ~positive & ~texts.is_in(self.negative).to_numpy()
         else:
-            numbers = _numbers(given.target)
-            positive, strange = numbers > self.above, np.isnan(numbers)
+            numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy()
+            positive, strange = numbers > self.above, ~np.isfinite(numbers)
         if strange.any():
             raise BadFit(
                 f"{np.count_nonzero(strange)} of {len(positive)} people have none of the two classes: leave them out, "
                 "or declare others"
             )
-        texts = np.where(positive, "positive", "negative").tolist()
-        return given.frame.with_columns(polars.Series(LABEL, texts, polars.String))
+        marks = np.where(positive, "positive", "negative").tolist()
+        return given.frame.with_columns(polars.Series(LABEL, marks, polars.String))
 
     @staticmethod
     def unmarked(frame: polars.DataFrame) -> polars.DataFrame:
@@ -65,7 +69,7 @@ class Classes:
         return frame.with_columns(polars.lit("positive").alias(LABEL))
 
 
-def public_classes(target: AnyArray, classes: Any, label: Label | None) -> Classes:
+def public_classes(target: AnyArray, classes: Any, label: Label | None, layout: Layout) -> Classes:
     """Return the classes as declared; where nothing declares them, the two values that ``target`` has.
 
     Parameters
@@ -76,6 +80,8 @@ def public_classes(target: AnyArray, classes: Any, label: Label | None) -> Class
         Two names, the second of the positive class; or None.
     label
         Which values mean which, and then ``classes`` are names for them; or None.
+    layout
+        Which texts are missing.
 
     Raises
     ------
@@ -86,38 +92,40 @@ def public_classes(target: AnyArray, classes: Any, label: Label | None) -> Class
     """
     names = None if classes is None else _declared(classes)
     if label is not None and label.above is not None:
-        return Classes(np.array([False, True]) if names is None else names, np.array([]), np.array([]), label.above)
+        return Classes(np.array([False, True]) if names is None else names, (), (), label.above)
     if label is not None:
         own = np.asarray([label.negative[0], label.positive[0]])
-        return Classes(own if names is None else names, np.asarray(label.negative), np.asarray(label.positive))
+        positive, negative = label.texts(layout)
+        return Classes(own if names is None else names, negative, positive)
     if names is None:
         names = _found(target)
-    return Classes(names, names[:1], names[1:])
+    negative, positive = matching([[canonical_text(name)] for name in names])
+    return Classes(names, negative, positive)
 
 
 def _declared(classes: Any) -> AnyArray:
-    declared = np.asarray(classes)
-    if declared.shape != (2,) or declared[0] == declared[1]:
+    try:
+        declared = np.asarray(classes)
+        alike = declared.shape != (2,) or look_alikes([[plain_text(name)] for name in declared]) is not None
+    except (NoText, ValueError):
+        alike = True
+    if alike:
         raise BadFit(f"classes must be two different values, found {classes!r}")
     return declared
 
 
 def _found(target: AnyArray) -> AnyArray:
-    if target.dtype == object and any(value is None for value in target):
+    texts = canonical_texts(target, "y")
+    if texts.null_count():
         raise BadFit("y has missing values: leave these people out")
-    check_classification_targets(target)
-    found = np.unique(target)
+    values = np.array(target.tolist()) if target.dtype == object else target
+    check_classification_targets(values)
+    # Of the spellings of one value, the first in order is its name.
+    first = {canonical_text(value): value for value in reversed(np.unique(values).tolist())}
+    found = np.array(list(reversed(first.values())), dtype=values.dtype)
     if len(found) == 1:
         raise BadFit(f"y has one class only: two are needed (n_samples={len(target)}); give classes= to name both")
     if len(found) > 2:
-        kind = type_of_target(target)
+        kind = type_of_target(values)
         raise BadFit(f"Only binary classification is supported. The type of the target is {kind}.")
     return found
-
-
-def _numbers(target: AnyArray) -> Floats:
-    """Return numbers, NaN where a text is none."""
-    if target.dtype.kind in "biuf":
-        return target.astype(np.float64)
-    texts = polars.Series([None if value is None else str(value) for value in target], dtype=polars.String)
-    return np.asarray(texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy())

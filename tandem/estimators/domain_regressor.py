@@ -10,11 +10,12 @@ import polars
 from sklearn.base import RegressorMixin
 
 from common.core.arrays import Floats
-from common.core.errors import BadFit
+from common.core.errors import BadFit, BadInput
 from common.people.tables import Number, TableSource
 from tandem.estimators.adaptation import Adapter
 from tandem.estimators.base import Given
 from tandem.estimators.shared.clipping import RESPONSE, response_cost, widened
+from tandem.estimators.shared.frames import labelled, numbers
 from tandem.estimators.shared.schema import LABEL, bounded, described
 
 
@@ -144,9 +145,8 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
         return _marked(self._given(X, y, reset=True))
 
-    def _others(self, others: Any, y: Any) -> polars.DataFrame:
-        data, responses = others if isinstance(others, tuple) else (others, y)
-        return _marked(self._given(data, responses, reset=False))
+    def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
+        return _marked(self._given(*labelled(others, y, name), reset=False))
 
     def _settle(self, others: polars.DataFrame) -> None:
         if isinstance(self.response_bounds, str) and self.response_bounds == "public":
@@ -171,8 +171,8 @@ def _marked(given: Given) -> polars.DataFrame:
     if taken:
         raise BadFit(f"a column is called {taken.pop()!r}, which is needed for the responses: rename it")
     try:
-        responses = np.asarray(given.target, dtype=np.float64)
-    except (TypeError, ValueError):
+        responses = numbers(given.target, "y", "y")
+    except BadInput:
         raise BadFit("y must hold numbers only: leave out people without one") from None
     if not np.isfinite(responses).all():
         raise BadFit("y must hold finite numbers only: leave out people without one")

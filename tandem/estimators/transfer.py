@@ -200,8 +200,10 @@ class TransferClassifier(BinaryClassifier):
         """
         seed = self._seed()
         people = self._people(X, y)
-        asked = None if population is None else self._others(population, y)
+        asked = None if population is None else self._others(population, y, "population")
         sides = self._sides(people, asked, seed, X, y, population)
+        if isinstance(public, tuple):
+            raise BadFit("public records have no labels here: give public=X alone, found a tuple")
         points = None if public is None else self._classes.unmarked(self._features(public))
         tree, found = self._tree(sides, 0 if points is None else len(points))
         if self.protocol == FIT:

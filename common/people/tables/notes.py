@@ -41,16 +41,18 @@ class Notes:
             if feature.column not in columns:
                 continue
             if isinstance(feature, Number):
-                numbers = numbers_of(piece, feature.column, schema.layout.missing)
+                numbers = numbers_of(piece, feature.column, schema.layout)
                 outside = (numbers < feature.low) | (numbers > feature.high)
                 beyond[feature.column] = outside | beyond.get(feature.column, False)
             else:
-                listed.setdefault(feature.column, []).extend(text for group in feature.groups for text in group)
+                listed.setdefault(feature.column, []).extend(
+                    text for means in feature.texts(schema.layout) for text in means
+                )
         for column, outside in beyond.items():
             self.clipped[column] += int(np.count_nonzero(outside))
         for column in columns:
             texts = piece.frame[column]
-            absent = texts.is_in(schema.layout.missing)
+            absent = texts.is_in(schema.layout.missing_texts)
             if column in listed:
                 absent &= ~texts.is_in(listed[column])
                 self.unlisted[column] += int((~absent & ~texts.is_in(listed[column])).sum())

@@ -1,7 +1,7 @@
 """One person's record from the fields that the person knows, by the rules that a table's rows are read by.
 
 An individual's agent takes a record as numbers; this makes it, on the individual's own device, without a library for
-tables: fields become texts as in a file, texts become numbers, and the arithmetic is that of
+tables: fields become canonical texts, texts become numbers, and the arithmetic is that of
 :mod:`common.people.tables.rules`, which tables use as well. So the record is, to the bit, the one that the same fields
 would have in a table.
 """
@@ -9,7 +9,7 @@ would have in a table.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ import numpy as np
 from common.core.arrays import Singles
 from common.core.errors import BadData
 from common.people.tables.rules import scaled, shortened
-from common.people.tables.source import Category, Feature, Label, Number, TableSource, Tokens
-from common.people.tables.spelling import NUMBER, REMEDY, Respelled
+from common.people.tables.source import Feature, Label, Layout, Number, TableSource
+from common.people.tables.spelling import NUMBER, NoText, canonical, plain_text
 from common.vocabulary.records import Records
 
 
@@ -28,8 +28,8 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
     Parameters
     ----------
     fields
-        By the names of the table's columns: numbers, texts, booleans; None, NaN, or a text that the layout takes for
-        missing, where a value is not known. Fields that the table does not describe are left alone.
+        By the names of the table's columns: numbers, texts, booleans, dates; None, NaN, or a text that the layout takes
+        for missing, where a value is not known. Fields that the table does not describe are left alone.
     source
         The table that the person would be a row of. ``selection`` is not looked at: it chooses among rows of a file.
 
@@ -40,22 +40,20 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
     Raises
     ------
     BadData
-        If a field is missing altogether, a number is none or not finite, a category is a listed number in another
-        spelling (``1.0`` for ``1``), the label is missing or not one of the two,
-        or the person is none of those that ``where`` keeps. Messages name columns, never what a field holds.
+        If a field is missing altogether, a number is none or not finite, the label is missing or not one of the two, or
+        the person is none of those that ``where`` keeps. Messages name columns, never what a field holds.
     """
     absent = sorted(_wanted(source) - fields.keys())
     if absent:
         raise BadData(f"the record has no field {absent[0]!r}; it needs {', '.join(sorted(_wanted(source)))}")
-    texts = {name: text_of(name, fields[name]) for name in _wanted(source)}
+    texts = {name: canonical(text_of(name, fields[name])) for name in _wanted(source)}
     for name, values in source.where.items():
-        _spelled_as_listed(name, texts[name], values, source.layout.missing)
-        if texts[name] not in values:
+        if texts[name] not in source.where_texts(name):
             raise BadData(f"field {name!r}: the scenario asks people only with one of {', '.join(values)}")
-    missing = source.layout.missing
-    numbers = [number for feature in source.features for number in _numbers(feature, texts[feature.column], missing)]
+    layout = source.layout
+    numbers = [number for feature in source.features for number in _numbers(feature, texts[feature.column], layout)]
     features: Singles = shortened(np.array([numbers], dtype=np.float64), source.norm)
-    return Records(features, np.array([_label(source.label, texts, missing)], dtype=np.int8)).check()
+    return Records(features, np.array([_label(source.label, texts, layout)], dtype=np.int8)).check()
 
 
 def text_of(name: str, value: Any) -> str:
@@ -64,17 +62,12 @@ def text_of(name: str, value: Any) -> str:
     Raises
     ------
     BadData
-        If the value is neither a number nor a boolean nor a text.
+        If the value is of another type.
     """
-    if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
-        return ""
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, int | float | np.integer | np.floating):
-        return str(value)
-    if isinstance(value, str):
-        return value.strip()
-    raise BadData(f"field {name!r} must be a number, a text, a boolean or null, found {type(value).__name__}")
+    try:
+        return plain_text(value).strip()
+    except NoText as error:
+        raise BadData(f"field {name!r} must be a number, a text, a boolean or null, found {error}") from None
 
 
 def _wanted(source: TableSource) -> set[str]:
@@ -82,25 +75,15 @@ def _wanted(source: TableSource) -> set[str]:
     return {item.column for item in (*source.features, source.label)} | source.where.keys()
 
 
-def _numbers(feature: Feature, text: str, missing: Tokens) -> list[float]:
+def _numbers(feature: Feature, text: str, layout: Layout) -> list[float]:
     if isinstance(feature, Number):
-        return [float(scaled(np.array(_number(feature.column, text, missing)), feature))]
-    return _bits(feature, text, missing)
+        return [float(scaled(np.array(_number(feature.column, text, layout)), feature))]
+    return [float(text in texts) for texts in feature.texts(layout)]
 
 
-def _bits(feature: Category, text: str, missing: Tokens) -> list[float]:
-    _spelled_as_listed(feature.column, text, [one for group in feature.groups for one in group], missing)
-    return [float(text in group) for group in feature.groups]
-
-
-def _spelled_as_listed(column: str, text: str, listed: Collection[str], missing: Tokens) -> None:
-    if text in Respelled(listed, missing):
-        raise BadData(f"field {column!r}: a number of the scenario's list in another spelling: {REMEDY}")
-
-
-def _number(column: str, text: str, missing: Tokens) -> float:
+def _number(column: str, text: str, layout: Layout) -> float:
     """Return a number, NaN where it is missing."""
-    if text in missing:
+    if text in layout.missing_texts:
         return math.nan
     number = float(text) if NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(number):
@@ -108,14 +91,15 @@ def _number(column: str, text: str, missing: Tokens) -> float:
     return number
 
 
-def _label(label: Label, texts: Mapping[str, str], missing: Tokens) -> int:
+def _label(label: Label, texts: Mapping[str, str], layout: Layout) -> int:
     text = texts[label.column]
     if label.above is not None:
-        number = _number(label.column, text, missing)
+        number = _number(label.column, text, layout)
         if math.isnan(number):
             raise BadData(f"field {label.column!r}: the label is missing")
         return 1 if number > label.above else -1
-    if text not in (*label.positive, *label.negative):
+    positive, negative = label.texts(layout)
+    if text not in (*positive, *negative):
         named = ", ".join((*label.positive, *label.negative))
         raise BadData(f"field {label.column!r}: the label must be one of {named}")
-    return 1 if text in label.positive else -1
+    return 1 if text in positive else -1

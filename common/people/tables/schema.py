@@ -16,16 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from common.core import strictyaml
 from common.core.errors import BadMessage, BadScenario
 from common.core.values import Value
 from common.people.tables.rules import longest
-from common.people.tables.source import Feature, Label, Layout, TableSource
+from common.people.tables.source import Feature, Label, Layout, TableSource, check_missing
 
 
 class Schema(Value):
@@ -50,6 +50,11 @@ class Schema(Value):
     norm: float | None = Field(default=None, gt=0)
     layout: Layout = Layout()
     id: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _unambiguous(self) -> Self:
+        check_missing(self.features, self.label, self.layout)
+        return self
 
     @property
     def dimension(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from math import prod
 from posixpath import normpath
 from typing import Annotated, Any, Literal, Self
@@ -9,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from common.core.values import Value
+from common.people.tables.spelling import canonical, look_alikes, matching
 
 Tokens = tuple[str, ...]
 
@@ -28,7 +31,8 @@ class Layout(Value):
     comment
         Lines that begin with this are passed over; blank lines always are.
     missing
-        Fields that mean "not known" (compared after spaces around the field are stripped).
+        Fields that mean "not known", beside empty ones. As all listed texts, they are compared with fields by what
+        they mean (:mod:`common.people.tables.spelling`).
     """
 
     columns: Tokens = ()
@@ -43,6 +47,11 @@ class Layout(Value):
         if len(set(columns)) < len(columns):
             raise ValueError("column names must differ from each other")
         return columns
+
+    @property
+    def missing_texts(self) -> Tokens:
+        """The canonical texts of missing fields."""
+        return tuple(dict.fromkeys(map(canonical, ("", *self.missing))))
 
 
 class Number(Value):
@@ -92,12 +101,17 @@ class Category(Value):
         listed = [text for group in self.groups for text in group]
         if len(set(listed)) < len(listed):
             raise ValueError(f"a value of column {self.column!r} is listed twice")
+        _check_spellings(self.column, self.groups)
         return self
 
     @property
     def groups(self) -> tuple[Tokens, ...]:
         """The values, each as a group of texts."""
         return tuple((value,) if isinstance(value, str) else value for value in self.values)
+
+    def texts(self, layout: Layout) -> tuple[Tokens, ...]:
+        """Return the canonical texts that mean each value."""
+        return matching(self.groups, layout.missing)
 
     @property
     def width(self) -> int:
@@ -132,7 +146,13 @@ class Label(Value):
             raise ValueError("give either positive and negative texts, or a number to be above, not both")
         if set(self.positive) & set(self.negative):
             raise ValueError("a label cannot be both positive and negative")
+        _check_spellings(self.column, (self.positive, self.negative))
         return self
+
+    def texts(self, layout: Layout) -> tuple[Tokens, Tokens]:
+        """Return the canonical texts that mean +1, and those that mean -1."""
+        positive, negative = matching((self.positive, self.negative), layout.missing)
+        return positive, negative
 
 
 class Reluctance(Value):
@@ -147,6 +167,10 @@ class Reluctance(Value):
     above: float | None = None
     below: float | None = None
     factor: float = Field(gt=0, le=1)
+
+    def texts(self, layout: Layout) -> Tokens:
+        """Return the canonical texts of ``values``."""
+        return matching((self.values,), layout.missing)[0]
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -185,6 +209,35 @@ class Selection(Value):
         """Public bound on X = E_T[p] E_T[1/p] <= (r + 1)^2/(4 r), r = p_max/p_min (Kantorovich)."""
         ratio = self.supremum
         return (ratio + 1.0) ** 2 / (4.0 * ratio)
+
+
+def check_missing(
+    features: Sequence[Feature], label: Label | None, layout: Layout, where: Mapping[str, Tokens] | None = None
+) -> None:
+    """Refuse a description in which a listed value is a missing one in another spelling.
+
+    Raises
+    ------
+    ValueError
+        Naming the column and both spellings.
+    """
+    for feature in features:
+        if isinstance(feature, Category):
+            _check_spellings(feature.column, feature.groups, layout.missing)
+    if label is not None:
+        _check_spellings(label.column, (label.positive, label.negative), layout.missing)
+    for column, values in (where or {}).items():
+        _check_spellings(column, (values,), layout.missing)
+
+
+def _check_spellings(column: str, groups: Sequence[Tokens], missing: Tokens = ()) -> None:
+    alike = look_alikes(groups, missing)
+    if alike is not None:
+        one, other = map(json.dumps, alike)
+        raise ValueError(
+            f"column {column!r}: {one} and {other} are one value in two spellings, and cannot have two meanings: list "
+            f"one of them, or both as one value, as in [[{one}, {other}]]"
+        )
 
 
 def plain_name(file: str) -> str:
@@ -256,6 +309,7 @@ class TableSource(Value):
             )
         if self.contributed and self.selection is not None:
             raise ValueError("selection chooses among the rows of files: leave it out where people contribute")
+        check_missing(self.features, self.label, self.layout, self.where)
         return self
 
     @field_validator("files")
@@ -274,6 +328,10 @@ class TableSource(Value):
     def plain_names(self) -> frozenset[str]:
         """The files, each by the name that it has whichever way it is compressed."""
         return frozenset(plain_name(file) for file in self.files)
+
+    def where_texts(self, column: str) -> Tokens:
+        """Return the canonical texts with which rows are kept, of a column of ``where``."""
+        return matching((self.where[column],), self.layout.missing)[0]
 
     @property
     def conditions(self) -> frozenset[str]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Collection, Iterable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -134,6 +134,14 @@ def matching(groups: Iterable[Collection[str]], missing: Collection[str] = ()) -
     return tuple(tuple(group) for group in found)
 
 
+def as_listed(text: str, listed: Collection[str], missing: Collection[str] = ()) -> str:
+    """Return the listed text that means the same value; the text itself where it is listed, or none is."""
+    if text in listed:
+        return text
+    means = zip(listed, matching([(one,) for one in listed], missing), strict=True)
+    return next((one for one, texts in means if canonical(text) in texts), text)
+
+
 def look_alikes(groups: Sequence[Collection[str]], missing: Collection[str] = ()) -> tuple[str, str] | None:
     """Return two texts that are one value in two spellings and are listed as two, or as a value and as missing."""
     before: dict[str, str] = {}
@@ -208,41 +216,3 @@ def _date64(value: np.datetime64) -> str:
 def _of_pandas(value: Any, *names: str) -> bool:
     kind = type(value)
     return kind.__name__ in names and kind.__module__.partition(".")[0] == "pandas"
-
-
-REMEDY = 'write one spelling in the file, or list both as one value, as in [["1", "1.0"]]'
-
-
-class Respelled:
-    """Which texts are the same number as a listed one and are not listed themselves.
-
-    Parameters
-    ----------
-    listed
-        The texts that a description lists.
-    missing
-        Texts that mean "not known": no spelling of anything.
-    """
-
-    def __init__(self, listed: Collection[str], missing: Collection[str]) -> None:
-        self._known = {*listed, *missing}
-        self._numbers = {number for text in listed if (number := _exactly(text)) is not None}
-
-    @property
-    def possible(self) -> bool:
-        """Whether any listed text is a number: if none is, no text is another spelling of it."""
-        return bool(self._numbers)
-
-    def __contains__(self, text: str) -> bool:
-        """Tell whether a text, without spaces around it, is an unlisted spelling of a listed number."""
-        return self.possible and text not in self._known and _exactly(text) in self._numbers
-
-
-def _exactly(text: str) -> Decimal | None:
-    """Return the number that a text writes, exactly; None where it writes none."""
-    if not NUMBER.fullmatch(text):
-        return None
-    try:
-        return Decimal(text)
-    except InvalidOperation:  # an exponent that no number of this machine has
-        return None

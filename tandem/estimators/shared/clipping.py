@@ -16,6 +16,7 @@ from common.core.arrays import AnyArray
 from common.core.errors import BadFit
 from common.people.tables import Number, TableSource
 from common.people.tables.input.frames import is_file, is_frame
+from tandem.estimators.shared.frames import check_once, doubles, numbers
 
 RESPONSE = "__response__"
 """Column in which the number to predict travels to the parties."""
@@ -46,23 +47,22 @@ def public_pairs(X: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
     """
     if is_file(X):
         raise BadFit("records in a file need schema=, which says what its columns are; found none")
+    if is_frame(X):
+        check_once(X, columns)
+        absent = [name for name in columns if name not in X.columns]
+        if absent:
+            raise BadFit(f"the public sample has no column {absent[0]!r}, which X has")
+        return [widened(numbers(X[name], name, "the public sample")) for name in columns]
     try:
-        if is_frame(X):
-            absent = [name for name in columns if name not in X.columns]
-            if absent:
-                raise BadFit(f"the public sample has no column {absent[0]!r}, which X has")
-            values = [np.asarray(X[name], dtype=np.float64) for name in columns]
-        else:
-            matrix = np.asarray(X, dtype=np.float64)
-            if matrix.ndim != 2 or matrix.shape[1] != len(columns):
-                found = f"{matrix.shape[1]} features" if matrix.ndim == 2 else f"the shape {matrix.shape}"
-                raise BadFit(f"the public sample has {found}, and X has {len(columns)} features: give the same")
-            values = list(matrix.T)
+        matrix = np.asarray(doubles(X), dtype=np.float64)
     except (TypeError, ValueError) as error:
         if isinstance(error, BadFit):
             raise
         raise BadFit("the public sample must hold numbers only: leave the column out, or give schema=") from None
-    return [widened(column) for column in values]
+    if matrix.ndim != 2 or matrix.shape[1] != len(columns):
+        found = f"{matrix.shape[1]} features" if matrix.ndim == 2 else f"the shape {matrix.shape}"
+        raise BadFit(f"the public sample has {found}, and X has {len(columns)} features: give the same")
+    return [widened(column) for column in matrix.T]
 
 
 def widened(values: AnyArray) -> tuple[float, float]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars
 
-from common.core.arrays import AnyArray
-from common.core.errors import BadFit
+from common.core.arrays import AnyArray, Floats
+from common.core.errors import BadData, BadFit
 from common.lifetime.charging import Given
 from common.lifetime.rows import rows_of_data
 from common.people.tables import Layout
 from common.people.tables.input.files import pieces
-from common.people.tables.input.frames import is_file, is_frame, series
+from common.people.tables.input.frames import is_file, is_frame
+from common.people.tables.input.loading import numbers_and_wrong
+from common.people.tables.input.texts import canonical_texts
 
 
 def handed_over(data: Any, label: str | None, id_column: str | None, layout: Layout) -> Given:
@@ -50,29 +52,180 @@ def numeric_frame(matrix: AnyArray, columns: Iterable[str]) -> polars.DataFrame:
     return polars.DataFrame({name: np.ascontiguousarray(matrix[:, at]) for at, name in enumerate(columns)})
 
 
-def chosen_columns(data: Any, columns: tuple[str, ...], layout: Layout) -> polars.DataFrame:
-    """Return the named columns of a file, a frame, or an array whose columns are exactly these in this order.
+def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[str, Any]:
+    """Return the named columns of a file, a frame, or an array or list whose columns are exactly these in this order.
 
     Raises
     ------
     BadFit
-        If there is no such column, or an array has another number of them.
+        If there is no such column, it is there twice, or an array has another number of them.
     BadData
         If a file cannot be read.
     """
     if is_file(data):
-        return polars.concat([piece.frame for piece in pieces(Path(data), layout, frozenset(columns))]).select(columns)
+        parts = [piece.frame for piece in pieces(Path(data), layout, frozenset(columns))]
+        if not parts:
+            raise BadFit(f"{Path(data).name}: there is no row below its header")
+        frame = polars.concat(parts)
+        return {name: frame[name] for name in columns}
     if is_frame(data):
+        check_once(data, columns)
         absent = [name for name in columns if name not in data.columns]
         if absent:
             raise BadFit(f"there is no column {absent[0]!r} in the data, which the schema names")
-        if isinstance(data, polars.DataFrame):
-            return data.select(columns)
-        return polars.DataFrame({name: series(name, data[name].to_numpy()) for name in columns})
-    matrix = np.asarray(data)
+        return {name: data[name] for name in columns}
+    matrix = _matrix(data)
     if matrix.ndim != 2 or matrix.shape[1] != len(columns):
         raise BadFit(
             f"the schema names {len(columns)} columns, found an array of shape {matrix.shape}: give a frame with these "
             f"columns, or an array of them in this order: {', '.join(columns)}"
         )
-    return polars.DataFrame({name: series(name, matrix[:, at]) for at, name in enumerate(columns)})
+    return {name: matrix[:, at] for at, name in enumerate(columns)}
+
+
+def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
+    """Return other people and their own labels: the curator's people's labels say nothing of them.
+
+    Parameters
+    ----------
+    others
+        (X, y), or X alone where ``y`` is no array.
+    y
+        The labels of the curator's people: an array, the name of a column, or None, where the schema names it.
+    name
+        Of the parameter.
+
+    Raises
+    ------
+    BadFit
+        If there are no labels.
+    """
+    if isinstance(others, tuple):
+        if len(others) != 2:
+            raise BadFit(f"{name} must be a pair (X, y), found a tuple of {len(others)}")
+        return others[0], others[1]
+    first = others[0] if isinstance(others, list) and len(others) == 2 else None
+    pair = is_frame(first) or getattr(first, "ndim", 1) == 2
+    if pair or not (y is None or isinstance(y, str)):
+        found = "a list" if isinstance(others, list) else "X alone"
+        raise BadFit(f"the {name} needs labels: give (X, y), a tuple, as in {name}=(X, y); found {found}")
+    return others, y
+
+
+def text_frame(columns: Mapping[str, Any]) -> polars.DataFrame:
+    """Return columns as canonical texts, null where missing.
+
+    Raises
+    ------
+    BadData
+        If one of them holds what has no text.
+    """
+    return polars.DataFrame([canonical_texts(column, name) for name, column in columns.items()])
+
+
+def doubles(X: Any) -> Any:
+    """Return people without a schema as doubles, NaN where a value is missing: each field by what it holds alone.
+
+    Parameters
+    ----------
+    X
+        A frame, whose columns keep their names, or an array or list of shape (n, d).
+
+    Returns
+    -------
+    A frame of polars or an array; ``X`` itself where it is neither, or is an array of what has no text, both of which
+    scikit-learn refuses in its own words.
+
+    Raises
+    ------
+    BadFit
+        If a column holds something else than numbers and booleans, or is there twice.
+    BadData
+        If a column of a frame holds what has no text.
+    """
+    if is_frame(X):
+        names = list(X.columns)
+        check_once(X, names)
+        columns = {name: numbers(X[name], str(name)) for name in names}
+        named = bool(columns) and all(isinstance(name, str) for name in names)
+        return polars.DataFrame(columns) if named else np.column_stack(list(columns.values())) if columns else X
+    if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "biuf":
+        return np.ma.filled(X.astype(np.float64), np.nan)
+    if not isinstance(X, list | tuple) and getattr(getattr(X, "dtype", None), "kind", "f") not in "OUSMm":
+        return X
+    matrix = _matrix(X)
+    if matrix.ndim != 2 or not matrix.size:
+        return X
+    try:
+        return np.column_stack([numbers(matrix[:, at], f"x{at}") for at in range(matrix.shape[1])])
+    except BadData:
+        return X
+
+
+def numbers(column: Any, name: str, what: str = "X") -> Floats:
+    """Return a column as doubles, NaN where a value is missing; booleans are 1 and 0.
+
+    Raises
+    ------
+    BadFit
+        If it holds another value; ``what`` is the name of the parameter.
+    BadData
+        If it holds what has no text.
+    """
+    kind = getattr(column, "dtype", None)
+    if isinstance(kind, np.dtype) and kind.kind in "biuf":
+        return np.asarray(column, dtype=np.float64)
+    texts = canonical_texts(column, name).replace(["true", "false"], ["1", "0"]).fill_null("")
+    found, wrong = numbers_and_wrong(texts, Layout())
+    if wrong.any():
+        raise BadFit(
+            f"{what} must hold numbers only, found another value in column {name!r}: leave the column out, or give "
+            f"schema="
+        )
+    return found
+
+
+def known_target(y: Any) -> Any:
+    """Return what is to be predicted, of a type of pandas' own as an array of NumPy.
+
+    Raises
+    ------
+    BadFit
+        If a value is missing.
+    """
+    kind = getattr(y, "dtype", None)
+    if y is None or (isinstance(kind, np.dtype) and kind.kind not in "OM"):
+        return y
+    try:
+        missing = canonical_texts(y, "y").null_count()
+    except BadData:  # neither labels nor numbers, or no column: scikit-learn refuses it
+        return y
+    if missing:
+        raise BadFit("y has missing values: leave these people out")
+    return np.array(y.astype(object).tolist()) if hasattr(y, "iloc") or hasattr(kind, "na_value") else y
+
+
+def check_once(frame: Any, columns: Sequence[Any]) -> None:
+    """Refuse a frame that has one of the columns twice: which of them is meant is for its owner to say.
+
+    Raises
+    ------
+    BadFit
+        If one is there twice.
+    """
+    names = list(frame.columns)
+    twice = [name for name in columns if names.count(name) > 1]
+    if twice:
+        raise BadFit(f"column {twice[0]!r} is there {names.count(twice[0])} times: rename all but the one meant")
+
+
+def _matrix(data: Any) -> AnyArray:
+    """Return an array; the fields of a list of rows stay what they are, where NumPy would give all of them one type."""
+    if not isinstance(data, list | tuple):
+        return np.asarray(data)
+    try:
+        return np.array(data, dtype=object)
+    except ValueError:
+        raise BadFit(
+            f"found a {type(data).__name__} of parts that differ in length: give a row for each person"
+        ) from None

@@ -49,7 +49,7 @@ def _arrays(path: Path) -> dict[str, AnyArray]:
     # NumPy leaves a file open that it opened and cannot read.
     with path.open("rb") as stream:
         found = np.load(stream, allow_pickle=False)
-        return {"": found} if path.suffix == ".npy" and isinstance(found, np.ndarray) else dict(found.items())
+        return {"": found} if path.suffix.lower() == ".npy" and isinstance(found, np.ndarray) else dict(found.items())
 
 
 def _columns(file: str, arrays: Mapping[str, AnyArray], names: Tokens) -> Mapping[str, AnyArray]:

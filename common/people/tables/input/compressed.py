@@ -21,9 +21,9 @@ def found(path: Path) -> Path:
 
 def plain(path: Path) -> BufferedIOBase:
     """Open a file's content as it is before any compression."""
-    if path.suffix == ".xz":
+    if path.suffix.lower() == ".xz":
         return _buffered(lzma.open(path))
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         return _buffered(gzip.open(path))
     return path.open("rb")
 

@@ -19,7 +19,7 @@ import polars
 from common.core.arrays import AnyArray
 from common.core.errors import BadData
 from common.people.tables.input.files import Piece, columns_of, pieces
-from common.people.tables.input.loading import numbers_and_wrong, respelled
+from common.people.tables.input.loading import numbers_and_wrong
 from common.people.tables.source import Category, Label, Number, TableSource
 
 _EXAMPLES = 5
@@ -33,8 +33,8 @@ class Finding:
     Attributes
     ----------
     kind
-        ``unreadable``, ``broken-row``, ``no-column``, ``column-twice``, ``no-number``, ``miscoded``, ``look-alike``,
-        ``label``, ``one-class``, ``too-few``; or, where the public rules say what becomes of it, ``clipped``,
+        ``unreadable``, ``broken-row``, ``no-column``, ``column-twice``, ``no-number``, ``look-alike``, ``label``,
+        ``one-class``, ``too-few``; or, where the public rules say what becomes of it, ``clipped``,
         ``unlisted``, ``missing``, ``left-out``, ``unused-column``.
     severity
         ``stops``: a run refuses the table. ``mistake``: it runs, and probably not on what was meant. ``note``: the
@@ -138,7 +138,7 @@ def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Ta
         for piece in _readable(path, source, present, found):
             found.rows += len(piece.frame)
             tallies.conditions(piece)
-            kept = [polars.col(name).is_in(values) for name, values in source.where.items() if name in present]
+            kept = [polars.col(name).is_in(source.where_texts(name)) for name in source.where if name in present]
             mask = piece.frame.select(polars.all_horizontal(polars.lit(True), *kept)).to_series().to_numpy()
             rows = np.flatnonzero(np.broadcast_to(mask, len(piece.frame)))
             chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
@@ -194,17 +194,16 @@ class _Tallies:
 
     def __init__(self, source: TableSource) -> None:
         self._source = source
-        self._missing = source.layout.missing
+        self._layout = source.layout
         self._counts: Counter[tuple[str, str, str]] = Counter()
         self._lines: dict[tuple[str, str, str], list[int]] = {}
 
     def conditions(self, piece: Piece) -> None:
         """Look at the columns of ``where``, in all rows."""
-        for column, values in self._source.where.items():
+        for column in self._source.where:
             if column in piece.frame.columns:
-                other = respelled(piece.frame[column], values, self._missing)
-                self._add("miscoded", piece, column, other)
-                self._add("left-out", piece, column, ~other & ~piece.frame[column].is_in(values).to_numpy())
+                kept = piece.frame[column].is_in(self._source.where_texts(column)).to_numpy()
+                self._add("left-out", piece, column, ~kept)
 
     def features(self, piece: Piece) -> None:
         """Look at the columns of features, in the rows that are kept."""
@@ -214,13 +213,17 @@ class _Tallies:
 
     def _feature(self, piece: Piece, column: str) -> None:
         texts, features = piece.frame[column], [f for f in self._source.features if f.column == column]
-        absent, ranges = texts.is_in(self._missing).to_numpy(), [f for f in features if isinstance(f, Number)]
+        absent, ranges = (
+            texts.is_in(self._layout.missing_texts).to_numpy(),
+            [f for f in features if isinstance(f, Number)],
+        )
         if ranges:
-            numbers, wrong = numbers_and_wrong(texts, self._missing)
+            numbers, wrong = numbers_and_wrong(texts, self._layout)
             self._add("no-number", piece, column, wrong)
             low, high = max(f.low for f in ranges), min(f.high for f in ranges)
             self._add("clipped", piece, column, (numbers < low) | (numbers > high))
-        listed = [text for f in features if isinstance(f, Category) for group in f.groups for text in group]
+        kinds = [means for f in features if isinstance(f, Category) for means in f.texts(self._layout)]
+        listed = [text for means in kinds for text in means]
         if listed:
             self._listed(piece, column, listed, absent)
             absent = absent & ~texts.is_in(listed).to_numpy()
@@ -228,11 +231,9 @@ class _Tallies:
 
     def _listed(self, piece: Piece, column: str, listed: list[str], absent: AnyArray) -> None:
         texts = piece.frame[column]
-        other = respelled(texts, listed, self._missing)
-        alike = ~other & ~absent & _looks_like(texts, listed)
-        self._add("miscoded", piece, column, other)
+        alike = ~absent & _looks_like(texts, listed)
         self._add("look-alike", piece, column, alike)
-        self._add("unlisted", piece, column, ~absent & ~other & ~alike & ~texts.is_in(listed).to_numpy())
+        self._add("unlisted", piece, column, ~absent & ~alike & ~texts.is_in(listed).to_numpy())
 
     def labels(self, piece: Piece) -> tuple[int, int]:
         """Look at the label, in the rows that are kept; return how many have each."""
@@ -241,10 +242,10 @@ class _Tallies:
             return 0, 0
         texts = piece.frame[label.column]
         if label.above is not None:
-            numbers, _ = numbers_and_wrong(texts, self._missing)
+            numbers, _ = numbers_and_wrong(texts, self._layout)
             positive, negative = numbers > label.above, numbers <= label.above
         else:
-            positive, negative = (texts.is_in(values).to_numpy() for values in (label.positive, label.negative))
+            positive, negative = (texts.is_in(means).to_numpy() for means in label.texts(self._layout))
         self._add("label", piece, label.column, ~positive & ~negative)
         return int(positive.sum()), int(negative.sum())
 
@@ -274,11 +275,6 @@ def _bare(text: str) -> str:
 
 
 _MEANINGS: dict[str, tuple[Literal["stops", "mistake", "note"], str, str]] = {
-    "miscoded": (
-        "stops",
-        "a listed number in another spelling, as 1.0 for 1",
-        'write one spelling in the file, or list both as one value: [["1", "1.0"]]',
-    ),
     "left-out": ("note", "rows that the conditions of where leave out", "nothing, if that is meant"),
     "no-number": (
         "stops",

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import islice
-from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars
-from polars import selectors
 
 from common.core.arrays import Indices
 from common.core.errors import BadData
 from common.people.tables.input.arrays import SUFFIXES, read_arrays
 from common.people.tables.input.compressed import CORRUPT, found, plain
+from common.people.tables.input.texts import canonical_texts
 from common.people.tables.source import Layout
 
 PIECE = 1 << 15
 """Rows held as text at a time."""
+_LONGEST = 1 << 24
+"""Characters of a field: an end of a quote that is not there is not looked for in all of a large file."""
 _SEPARATORS = (";", "\t", "|", ",")
 """What tables are divided by."""
-TYPED = (".parquet", *SUFFIXES)
+_TYPED = (".parquet", *SUFFIXES)
 """Suffixes of files whose fields have types."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Piece:
-    """Some rows of a file as columns of text (stripped of outer spaces), and the line on which each ends."""
+    """Some rows of a file as columns of canonical texts, empty where missing, and the line on which each ends."""
 
     file: str
     frame: polars.DataFrame
@@ -67,7 +69,7 @@ def pieces(
     """
     path = found(path)
     with _said_plainly(path):
-        yield from _text(path, layout, columns, broken) if path.suffix not in TYPED else _typed(path, layout, columns)
+        yield from _typed(path, layout, columns) if is_typed(path) else _text(path, layout, columns, broken)
 
 
 def columns_of(path: Path, layout: Layout) -> list[str]:
@@ -79,10 +81,10 @@ def columns_of(path: Path, layout: Layout) -> list[str]:
         As :func:`pieces`.
     """
     path = found(path)
-    if path.suffix not in TYPED:
+    if not is_typed(path):
         return list(layout.columns) or header_of(path, layout)
     with _said_plainly(path):
-        return _table(path, layout).columns
+        return _names(path, layout)
 
 
 def header_of(path: Path, layout: Layout) -> list[str]:
@@ -120,14 +122,23 @@ def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            wide = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
-            kind = "UTF-16 text, not UTF-8" if wide else "not UTF-8 text"
-            raise BadData(f"{name}: line {number} is {kind}: save the file as CSV in UTF-8") from None
+            raise BadData(f"{name}: {_no_text(number, line)}") from None
         if "\0" in text:
             flaw = "holds a byte that is 0, as damaged files do and text in UTF-16: save the file as CSV in UTF-8"
             raise BadData(f"{name}: line {number} {flaw}")
         comment = layout.comment is not None and text.startswith(layout.comment)
         yield "\n" if comment or number <= layout.skip_lines else text
+
+
+def _no_text(number: int, line: bytes) -> str:
+    """Return what a line is that is not UTF-8 text, and what to do."""
+    if number == 1 and line.startswith(b"PAR1"):
+        return "is a Parquet file by its first bytes: give it a name that ends in .parquet"
+    if number == 1 and line.startswith(b"PK\x03\x04"):
+        return "is a spreadsheet or an archive by its first bytes: save the table as CSV in UTF-8"
+    wide = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
+    kind = "UTF-16 text, not UTF-8" if wide else "not UTF-8 text"
+    return f"line {number} is {kind}: save the file as CSV in UTF-8"
 
 
 def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[[BadData], None]) -> Iterator[Piece]:
@@ -143,9 +154,8 @@ def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[
                     flaw = f"has {len(row)} fields where there are {len(names)} columns"
                     broken(BadData(f"{path.name}: line {line} {flaw}"))
             block = [(line, row) for line, row in block if len(row) == len(names)]
-            fields = [row for _, row in block]
-            texts = {name: list(map(str.strip, map(itemgetter(at), fields))) for name, at in where.items()}
-            yield Piece(path.name, polars.DataFrame(texts), np.array([line for line, _ in block], dtype=np.int64))
+            frame = _canonical({name: [row[at] for _, row in block] for name, at in where.items()})
+            yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
 
 
 def _check_header(name: str, names: list[str], layout: Layout) -> None:
@@ -161,60 +171,99 @@ def _check_header(name: str, names: list[str], layout: Layout) -> None:
 
 
 def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(max(_LONGEST, csv.field_size_limit()))
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     while True:
         begins = reader.line_num + 1
         try:
             row = next(reader, None)
-        except csv.Error:
+        except csv.Error as error:
             many = "" if reader.line_num == begins else f" (its row goes on to line {reader.line_num})"
-            flaw = "is not well-formed CSV: a quote without an end, or text behind one"
-            raise BadData(f"{name}: line {begins} {flaw}{many}; a quote inside a field is written twice") from None
+            raise BadData(f"{name}: line {begins} {_malformed(str(error), many)}") from None
         if row is None:
             return
         if row not in ([], [""]):
             yield reader.line_num, row
 
 
+def _malformed(error: str, many: str) -> str:
+    """Return what is wrong with a row that Python's reader of CSV has refused, and what to do."""
+    if "new-line character" in error:
+        return "has a carriage return inside a row, as files of old Macintosh programs: save it with line feeds"
+    if "field limit" in error:
+        return f"has a field of more than {_LONGEST:,} characters{many}: a quote without an end, or no table"
+    flaw = "is not well-formed CSV: a quote without an end, or text behind one"
+    return f"{flaw}{many}; a quote inside a field is written twice"
+
+
 def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
-    whole = typed(path.name, _table(path, layout), columns)
-    for start in range(0, len(whole.lines), PIECE):
-        rows = slice(start, start + PIECE)
-        yield Piece(path.name, whole.frame[rows], whole.lines[rows])
+    wanted = _present(path.name, columns, _names(path, layout))
+    whole = _parquet(path, wanted) if _is_parquet(path) else read_arrays(path, layout.columns)
+    for start in range(0, whole.height, PIECE):
+        rows = whole[start : start + PIECE]
+        yield Piece(path.name, typed(path.name, rows, columns).frame, np.arange(start + 1, start + 1 + rows.height))
 
 
-def _table(path: Path, layout: Layout) -> polars.DataFrame:
-    return _parquet(path) if path.suffix == ".parquet" else read_arrays(path, layout.columns)
+def _names(path: Path, layout: Layout) -> list[str]:
+    if not _is_parquet(path):
+        return read_arrays(path, layout.columns).columns
+    with _of_parquet(path):
+        return list(polars.read_parquet_schema(path))
 
 
-def _parquet(path: Path) -> polars.DataFrame:
+def _parquet(path: Path, columns: list[str]) -> polars.DataFrame:
+    # A frame without columns has no rows: where none is wanted, their numbers are read.
+    with _of_parquet(path):
+        scan = polars.scan_parquet(path)
+        return scan.select(columns or [polars.int_range(polars.len())]).collect()
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"
+
+
+@contextmanager
+def _of_parquet(path: Path) -> Iterator[None]:
+    if path.is_dir():
+        raise BadData(f"{path.name}: is a folder: name the files in it, or write them as one file")
     try:
-        return polars.read_parquet(path)
+        yield
     except polars.exceptions.PolarsError:
         raise BadData(f"{path.name}: not a readable Parquet file") from None
 
 
-def typed(name: str, table: polars.DataFrame, columns: frozenset[str]) -> Piece:
-    """Return the given columns of a table whose fields have types, as text; an absent field, or NaN, is the empty text.
+def is_typed(path: Path) -> bool:
+    """Tell whether a file's fields have types."""
+    return path.suffix.lower() in _TYPED
+
+
+def typed(name: str, table: Any, columns: frozenset[str]) -> Piece:
+    """Return the given columns of a table whose fields have types: a frame of polars or pandas, or lists by column.
 
     Raises
     ------
     BadData
-        If it lacks a column.
+        If it lacks a column, has it twice, or a column holds what has no text (:func:`.texts.canonical_texts`).
     """
-    names = _present(name, columns, table.columns)
-    known = table.select(names).with_columns(selectors.float().fill_nan(None))
-    texts = known.select(polars.all().cast(polars.String).fill_null("").str.strip_chars())
+    names = _present(name, columns, list(getattr(table, "columns", table)))
+    try:
+        texts = _canonical({column: table[column] for column in names})
+    except BadData as error:
+        raise BadData(f"{name}: {error.detail}") from None
     return Piece(name, texts, np.arange(1, 1 + len(texts), dtype=np.int64))
 
 
+def _canonical(columns: Mapping[str, Any]) -> polars.DataFrame:
+    return polars.DataFrame([canonical_texts(column, name).fill_null("") for name, column in columns.items()])
+
+
 def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
-    absent = sorted(wanted - set(found))
-    if absent:
-        raise BadData(f"{name}: has no column {absent[0]!r}; its {len(found)} columns are named otherwise")
     twice = sorted(name for name in wanted if found.count(name) > 1)
     if twice:
         raise BadData(
             f"{name}: column {twice[0]!r} is there {found.count(twice[0])} times: rename all but the one meant"
         )
+    absent = sorted(wanted - set(found))
+    if absent:
+        raise BadData(f"{name}: has no column {absent[0]!r}; its {len(found)} columns are named otherwise")
     return sorted(wanted)

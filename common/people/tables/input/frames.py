@@ -6,13 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars
 
-from common.core.arrays import AnyArray
 from common.core.errors import BadData
-from common.people.tables.input.files import TYPED, Piece, header_of, pieces, typed
-from common.people.tables.record import text_of
+from common.people.tables.input.files import Piece, header_of, is_typed, pieces, typed
 from common.people.tables.source import Layout
 
 _NAME = "the data"
@@ -46,13 +43,13 @@ def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piec
     Raises
     ------
     BadData
-        If a column is missing, or a file cannot be read.
+        If a column is missing, there twice, or holds what has no text; or a file cannot be read.
     """
     if is_file(data):
         path = Path(data)
         yield from pieces(path, _with_header(path, columns, layout), columns)
     elif is_frame(data):
-        yield _framed(data, columns)
+        yield typed(_NAME, data, columns)
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
         yield _listed(data, columns)
     else:
@@ -61,46 +58,11 @@ def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piec
         )
 
 
-def series(name: str, values: AnyArray) -> polars.Series:
-    """Return one column; None and other kinds of "not there" become an absent field, as NaN among numbers does."""
-    if values.dtype.kind in "biuf":
-        return polars.Series(name, np.ascontiguousarray(values))
-    # What differs from itself is NaN or NaT; pandas.NA refuses to say.
-    return polars.Series(name, [None if _absent(value) else str(value) for value in values], polars.String)
-
-
-def _absent(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except TypeError:
-        return True
-
-
 def _with_header(path: Path, columns: frozenset[str], layout: Layout) -> Layout:
-    if path.suffix in TYPED or not (layout.columns or layout.skip_lines):
+    if is_typed(path) or not (layout.columns or layout.skip_lines):
         return layout
     plain = layout.model_copy(update={"columns": (), "skip_lines": 0})
     return plain if columns <= set(header_of(path, plain)) else layout
-
-
-def _framed(data: Any, columns: frozenset[str]) -> Piece:
-    if isinstance(data, polars.DataFrame):
-        return _typed(data, columns)
-    here = [name for name in data.columns if name in columns]
-    if len(set(here)) < len(here):
-        raise BadData(f"{_NAME}: column {next(name for name in here if here.count(name) > 1)!r} is there twice")
-    return _typed(polars.DataFrame([series(name, data[name].to_numpy()) for name in here]), columns)
-
-
-def _typed(frame: polars.DataFrame, columns: frozenset[str]) -> Piece:
-    try:
-        return typed(_NAME, frame, columns)
-    except polars.exceptions.PolarsError:
-        raise BadData(
-            f"{_NAME}: the columns {', '.join(sorted(columns))} must hold numbers, texts or booleans"
-        ) from None
 
 
 def _listed(data: Sequence[Any], columns: frozenset[str]) -> Piece:
@@ -110,5 +72,4 @@ def _listed(data: Sequence[Any], columns: frozenset[str]) -> Piece:
         absent = sorted(columns - row.keys())
         if absent:
             raise BadData(f"row {place} has no field {absent[0]!r} (None stands for a value that is not known)")
-    texts = {name: [text_of(name, row[name]) for row in data] for name in columns}
-    return typed(_NAME, polars.DataFrame(texts, schema=dict.fromkeys(columns, polars.String)), columns)
+    return typed(_NAME, {name: [row[name] for row in data] for name in columns}, columns)

@@ -18,8 +18,7 @@ from common.people.tables.input.cache import CACHE
 from common.people.tables.input.files import Piece, typed
 from common.people.tables.rules import scaled, shortened
 from common.people.tables.schema import Schema
-from common.people.tables.source import Category, Label, Number, Reluctance, Selection, TableSource, Tokens
-from common.people.tables.spelling import REMEDY, Respelled
+from common.people.tables.source import Label, Layout, Number, Reluctance, Selection, TableSource
 from common.vocabulary.records import Records
 
 
@@ -63,9 +62,8 @@ def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | No
     Raises
     ------
     BadData
-        If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a category is a listed
-        number in another spelling (``1.0`` for ``1``), a label is undeclared, or no row is left. Messages name files,
-        lines and columns, never what a field holds.
+        If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a label is undeclared, or
+        no row is left. Messages name files, lines and columns, never what a field holds.
     """
     paths = [compressed.found(data / file) for file in source.files]
     read = (CACHE.pieces(path, source.layout, source.columns) for path in paths)
@@ -93,13 +91,11 @@ def kept(read: Iterable[Piece], source: TableSource, seen: Callable[[Piece], Non
     passed = 0
     chances = _Chances(source.selection)
     for piece in read:
-        for column, values in source.where.items():
-            _spelled_as_listed(piece, column, values, source.layout.missing)
         fit = piece.frame.select(polars.all_horizontal(_filters(source))).to_series().to_numpy()
-        rows = np.flatnonzero(fit & chances.select(piece, source.layout.missing))
+        rows = np.flatnonzero(fit & chances.select(piece, source.layout))
         chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
         features.append(encode_piece(chosen, source))
-        labels.append(_labels(chosen, source.label, source.layout.missing))
+        labels.append(_labels(chosen, source.label, source.layout))
         if seen is not None:
             seen(chosen)
         numbers.append(passed + rows)
@@ -124,15 +120,14 @@ def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
     Raises
     ------
     BadData
-        If a column is missing, a number is NaN, infinite or no number, or a category is a listed number in another
-        spelling.
+        If a column is missing, or a number is NaN, infinite or no number.
     """
     columns = frozenset(feature.column for feature in source.features)
     return encode_piece(typed("the frame", frame, columns), source)
 
 
 def _filters(source: TableSource) -> list[polars.Expr]:
-    return [polars.lit(True), *(polars.col(name).is_in(values) for name, values in source.where.items())]
+    return [polars.lit(True), *(polars.col(name).is_in(source.where_texts(name)) for name in source.where)]
 
 
 class _Chances:
@@ -144,28 +139,28 @@ class _Chances:
             self._asked = RandomSource.seeded(selection.seed, "selection", "asked")
             self._willing = RandomSource.seeded(selection.seed, "selection", "willing")
 
-    def select(self, piece: Piece, missing: Tokens) -> AnyArray:
+    def select(self, piece: Piece, layout: Layout) -> AnyArray:
         """Say which rows are kept, shape (rows,), bool; all rows of the files must pass here, in order."""
         count = len(piece.frame)
         if self._selection is None:
             return np.ones(count, dtype=bool)
         unasked = self._asked.uniforms(count) < self._selection.unasked
-        willing = self._willing.uniforms(count) < volunteering(piece, self._selection, missing)
+        willing = self._willing.uniforms(count) < volunteering(piece, self._selection, layout)
         return unasked if self._selection.keep == "population" else ~unasked & willing
 
 
-def volunteering(piece: Piece, selection: Selection, missing: Tokens) -> Floats:
+def volunteering(piece: Piece, selection: Selection, layout: Layout) -> Floats:
     """Return each row's public probability to volunteer if asked, shape (rows,)."""
     probability = np.full(len(piece.frame), selection.willing)
     for condition in selection.unless:
-        probability[_holds(piece, condition, missing)] *= condition.factor
+        probability[_holds(piece, condition, layout)] *= condition.factor
     return probability
 
 
-def _holds(piece: Piece, condition: Reluctance, missing: Tokens) -> AnyArray:
+def _holds(piece: Piece, condition: Reluctance, layout: Layout) -> AnyArray:
     if condition.values:
-        return piece.frame[condition.column].is_in(condition.values).to_numpy()
-    numbers = numbers_of(piece, condition.column, missing)
+        return piece.frame[condition.column].is_in(condition.texts(layout)).to_numpy()
+    numbers = numbers_of(piece, condition.column, layout)
     low = -np.inf if condition.above is None else condition.above
     high = np.inf if condition.below is None else condition.below
     return (low < numbers) & (numbers <= high)
@@ -191,7 +186,7 @@ def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[
     Raises
     ------
     BadData
-        If a number is NaN, infinite or no number, or a category is a listed number in another spelling.
+        If a number is NaN, infinite or no number.
     """
     columns: list[AnyArray] = []
     for feature in source.features:
@@ -199,17 +194,16 @@ def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[
         if inputs is not None and not any(number in inputs for number in here):
             columns.extend(np.zeros(len(piece.frame)) for _ in here)
         elif isinstance(feature, Number):
-            columns.append(scaled(numbers_of(piece, feature.column, source.layout.missing), feature))
+            columns.append(scaled(numbers_of(piece, feature.column, source.layout), feature))
         else:
-            listed = [text for group in feature.groups for text in group]
-            _spelled_as_listed(piece, feature.column, listed, source.layout.missing)
-            columns.extend(_one_hot(piece.frame[feature.column], feature))
+            texts = piece.frame[feature.column]
+            columns.extend(texts.is_in(means).to_numpy() for means in feature.texts(source.layout))
     return shortened(np.stack(columns, axis=1).astype(np.float64), source.norm)
 
 
-def numbers_of(piece: Piece, column: str, missing: Tokens) -> Floats:
+def numbers_of(piece: Piece, column: str, layout: Layout) -> Floats:
     """Return a column as numbers, NaN where the field is missing (and nowhere else)."""
-    numbers, wrong = numbers_and_wrong(piece.frame[column], missing)
+    numbers, wrong = numbers_and_wrong(piece.frame[column], layout)
     bad = np.flatnonzero(wrong)
     if bad.size:
         raise _flaw(
@@ -222,44 +216,25 @@ def numbers_of(piece: Piece, column: str, missing: Tokens) -> Floats:
     return numbers
 
 
-def numbers_and_wrong(texts: polars.Series, missing: Collection[str]) -> tuple[Floats, AnyArray]:
+def numbers_and_wrong(texts: polars.Series, layout: Layout) -> tuple[Floats, AnyArray]:
     """Return fields as numbers, NaN where there is none, and which of them are neither a number nor missing."""
-    absent = texts.is_in(missing).to_numpy()
+    absent = texts.is_in(layout.missing_texts).to_numpy()
     numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
     wrong = ~absent & ~np.isfinite(numbers)
     numbers[absent | wrong] = np.nan
     return numbers, wrong
 
 
-def respelled(texts: polars.Series, listed: Collection[str], missing: Collection[str]) -> AnyArray:
-    """Say which fields are another spelling of a listed number, shape (rows,), bool."""
-    others = Respelled(listed, missing)
-    if not others.possible:
-        return np.zeros(len(texts), dtype=bool)
-    return texts.is_in([text for text in texts.unique() if text in others]).to_numpy()
-
-
-def _spelled_as_listed(piece: Piece, column: str, listed: Collection[str], missing: Tokens) -> None:
-    """Refuse fields that are a listed number in another spelling: they would count as unlisted, in silence."""
-    bad = np.flatnonzero(respelled(piece.frame[column], listed, missing))
-    if bad.size:
-        raise _flaw(piece, column, bad, f"a number of the list in another spelling: {REMEDY}")
-
-
-def _one_hot(texts: polars.Series, feature: Category) -> list[AnyArray]:
-    return [texts.is_in(group).to_numpy() for group in feature.groups]
-
-
-def _labels(piece: Piece, label: Label, missing: Tokens) -> Labels:
+def _labels(piece: Piece, label: Label, layout: Layout) -> Labels:
     if label.above is not None:
-        numbers = numbers_of(piece, label.column, missing)
+        numbers = numbers_of(piece, label.column, layout)
         unknown = np.flatnonzero(np.isnan(numbers))
         if unknown.size:
             raise _flaw(piece, label.column, unknown, "the label is missing", "leave such rows out with where")
         return np.where(numbers > label.above, np.int8(1), np.int8(-1))
     texts = piece.frame[label.column]
-    positive = texts.is_in(label.positive).to_numpy()
-    bad = np.flatnonzero(~positive & ~texts.is_in(label.negative).to_numpy())
+    positive, negative = (texts.is_in(means).to_numpy() for means in label.texts(layout))
+    bad = np.flatnonzero(~positive & ~negative)
     if bad.size:
         raise _flaw(
             piece,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.core.errors import BadMessage
-from common.people.tables import Selection, TableSource, load
+from common.people.tables import Layout, Selection, TableSource, load
 from common.people.tables.input.files import Piece
 from common.people.tables.input.loading import volunteering
 
@@ -92,7 +92,7 @@ def test_another_seed_chooses_others(folder):
 def test_conditions_do_not_hold_where_the_field_is_missing():
     frame = polars.DataFrame({"age": ["?", "50", "", "40", "61"], "spouse": ["yes", "?", "", "no", "no"]})
     selection = Selection.model_validate({"keep": "volunteers", "seed": 0, "unless": UNLESS})
-    chances = volunteering(Piece("f", frame, np.arange(5)), selection, ("", "?"))
+    chances = volunteering(Piece("f", frame, np.arange(5)), selection, Layout())
     np.testing.assert_allclose(chances, [0.1, 0.5, 1, 1, 1])
 
 
@@ -102,7 +102,7 @@ def test_a_condition_may_have_one_side_only():
     for sides, expected in [({"above": 40}, [1, 1, 0.5]), ({"below": 40}, [0.5, 0.5, 1])]:
         unless = [{"column": "age", "factor": 0.5, **sides}]
         selection = Selection.model_validate({"keep": "volunteers", "seed": 0, "unless": unless})
-        np.testing.assert_allclose(volunteering(piece, selection, ()), expected)
+        np.testing.assert_allclose(volunteering(piece, selection, Layout()), expected)
 
 
 @given(
