@@ -13,7 +13,7 @@ import yaml
 
 from common.core import strictyaml
 from common.core.errors import BadData, BadScenario
-from common.people.tables.input.files import columns_of, pieces
+from common.people.tables.input.files import columns_of, is_typed, pieces
 from common.people.tables.source import Layout
 from common.planning.fitting import Advice
 from common.planning.plan import resolve
@@ -107,7 +107,7 @@ def described(
     typer.echo(WARNING)
     label = label_of(given, names, ask)
     features = features_of(given, names, label.column, ask)
-    for file in (source, target):
+    for file in filter(is_typed, (source, target)):
         _rows(file, layout, frozenset({label.column, *(feature.column for feature in features)}))
     epsilon, delta, agent_epsilon = budgets
     folder, (first, second) = _placed(source, target)

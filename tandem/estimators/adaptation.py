@@ -13,6 +13,7 @@ from common.core.errors import BadFit
 from common.vocabulary.learners.adaptation import MAX_SCORES
 from tandem.estimators.base import HybridEstimator, Sides
 from tandem.estimators.shared.clipping import PublicClippingWarning, clipped_shares, public_pairs, warning_text
+from tandem.estimators.shared.frames import labelled
 from tandem.estimators.shared.running import PUBLIC, SOURCE, TARGET
 
 CHOICE = {"law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.25, "most": 16}, "validation": 0.2}
@@ -53,7 +54,7 @@ class Adapter(HybridEstimator):
         if population is None and self.private == "source":
             raise BadFit("private: source has nobody of the target to test on: give population=(X, y)")
         seed = self._seed()
-        self._open = public[0] if isinstance(public, tuple) else public
+        self._open = labelled(public, y, "public")[0]
         people = self._people(X, y)
         del self._open
         others = self._others(public, y, "public")

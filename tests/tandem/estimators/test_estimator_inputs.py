@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas
 import polars
@@ -10,7 +12,7 @@ import yaml
 
 from common.core.errors import BadFit
 from common.people.tables import parse_schema
-from tandem.estimators import TransferClassifier
+from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferClassifier
 from tandem.estimators.shared import running
 from tests.tandem.estimators.people import QUICK, SCHEMA, as_csv, customers, square
 from tests.tandem.estimators.plain import Plain
@@ -199,6 +201,129 @@ def test_what_does_not_belong_together_is_refused(case):
     bounds = 3.0 if said == "must be a pair" else (-1.0, 1.0)
     with pytest.raises(BadFit, match=said):
         quick(schema=schema, bounds=bounds).fit(*people)
+
+
+class TestPopulationsWithoutLabels:
+    """The labels of X are those of other people, also where both happen to be as many."""
+
+    @pytest.mark.parametrize("estimator", [TransferClassifier, DomainAdapter, DomainAdapterRegressor])
+    @pytest.mark.parametrize("parameter", ["population", "public"])
+    def test_they_are_refused_before_any_charge(self, estimator, parameter):
+        if (estimator, parameter) == (TransferClassifier, "public"):
+            with pytest.raises(BadFit, match="no labels here: give public=X alone"):
+                quick().fit(X, Y, public=(X, Y))
+            return
+        kinds = {"public": (X, Y)} if estimator is not TransferClassifier else {}
+        for others, found in ((X, "X alone"), (X[:30], "X alone"), ([X, Y], "a list"), (X.tolist(), "a list")):
+            model = estimator(random_state=0)
+            with pytest.raises(BadFit, match=rf"the {parameter} needs labels: give \(X, y\), a tuple.*found {found}"):
+                model.fit(X, Y, **{**kinds, parameter: others})
+            assert not hasattr(model, "guarantee_")
+
+    def test_pairs_that_are_none_are_refused(self):
+        for others, why in (
+            ((X, Y, Y), "a tuple of 3"),
+            ((X,), "a tuple of 1"),
+            ((X, Y[:9]), "inconsistent numbers of samples"),
+            ((X, None), "y"),
+        ):
+            with pytest.raises(ValueError, match=why):
+                quick().fit(X, Y, population=others)
+        with pytest.raises(BadFit, match="200 people and y 9 values"):
+            quick(schema=SCHEMA).fit(customers(300, 1), population=(customers(200, 2), ["yes"] * 9))
+
+    def test_a_list_is_no_pair_where_the_schema_names_the_label(self):
+        with pytest.raises(BadFit, match="found a list"):
+            quick(schema=SCHEMA).fit(customers(300, 1), population=[customers(200, 2), ["yes"] * 200])
+
+
+class TestOneValueOneText:
+    """A column's type is a fact about everybody; what it says of one person must not depend on it."""
+
+    def test_labels_mean_the_same_in_every_type(self, reference):
+        people, others = customers(300, 1), customers(200, 2)
+        bits = [np.array([text == "yes" for text in frame["renews"]]) for frame in (people, others)]
+        labels = ("1", "0"), ("true", "false"), ("1.0", "0.0"), ("True", "False")
+        for positive, negative in labels:
+            label = {"column": "renews", "positive": [positive], "negative": [negative]}
+            for kind in (bool, int, float, object, "boolean", "Int64", "string"):
+                given = [
+                    in_pandas(frame).assign(renews=pandas.Series(of.tolist()).astype(kind))
+                    for frame, of in zip((people, others), bits, strict=True)
+                ]
+                model = quick(schema={**SCHEMA, "label": label}).fit(given[0], population=given[1])
+                assert model.hypothesis_ == reference.hypothesis_
+                assert model.estimate_ == reference.estimate_
+
+    def test_missing_labels_are_refused_in_every_type(self):
+        for labels in (
+            pandas.array([1, 0, None], dtype="Int64"),
+            pandas.Series([1, 0, pandas.NA], dtype=object),
+            pandas.Series([True, None, False]),
+            pandas.Series(["a", "b", None], dtype="string"),
+            pandas.Series(["a", "b", None], dtype="category"),
+            polars.Series([1, None, 0]),
+            ["a", None, "b"],
+        ):
+            for schema in (None, {"features": [{"kind": "number", "column": "a", "low": 0, "high": 1}]}):
+                with pytest.raises(BadFit, match="y has missing values: leave these people out"):
+                    quick(schema=schema).fit(pandas.DataFrame({"a": [0.1, 0.2, 0.3]}), labels)
+
+    def test_classes_of_any_type_are_found(self):
+        y = np.where(Y > 0, True, False)
+        for labels in (y, y.tolist(), y.astype(object), pandas.Series(y, dtype="boolean"), polars.Series(y.tolist())):
+            assert list(quick().fit(X, labels, population=(X, y.astype(float))).classes_) == [False, True]
+        with pytest.raises(BadFit, match="two different values"):
+            quick(classes=("1", "1.0")).fit(X, Y)
+
+    def test_a_field_that_is_replaced_changes_nobody_elses_features(self, reference):
+        whole = {name: customers(12, 5)[name].to_list() for name in ("visits", "months", "plan")}
+        expected = reference.decision_function(polars.DataFrame(whole))
+        for name, value in itertools.product(
+            whole, (None, pandas.NA, np.nan, True, 3, 2.5, "4", "?", "pro ", "x", b"5")
+        ):
+            changed = {**whole, name: [value, *whole[name][1:]]}
+            for make in (
+                pandas.DataFrame,
+                lambda columns: pandas.DataFrame(columns).convert_dtypes(),
+                lambda columns: pandas.DataFrame(columns, dtype=object),
+                lambda columns: list(zip(*columns.values(), strict=True)),
+                lambda columns: np.array(list(zip(*columns.values(), strict=True)), dtype=object),
+            ):
+                try:
+                    found = reference.decision_function(make(changed))
+                except BadFit:
+                    assert name != "plan"  # what is no number is refused, and nothing else is
+                    assert value in (True, "x", "pro ")
+                    continue
+                np.testing.assert_array_equal(found[1:], expected[1:])
+
+    def test_without_a_schema_as_well(self):
+        model = quick(bounds=(-1, 3)).fit(X, Y)
+        fresh = [[0.5, True], [1, False], [2, True]]
+        expected = model.decision_function(fresh)
+        np.testing.assert_array_equal(expected, model.decision_function(np.array(fresh, dtype=float)))
+        for value in (None, pandas.NA, pandas.NaT, np.nan, "", "?", " 1.50 ", True, 7, b"2", np.float32(2)):
+            changed = [[value, fresh[0][1]], *fresh[1:]]
+            for make in (
+                list,
+                pandas.DataFrame,
+                lambda rows: pandas.DataFrame(rows).convert_dtypes(),
+                lambda rows: np.array(rows, dtype=object),
+            ):
+                np.testing.assert_array_equal(model.decision_function(make(changed))[1:], expected[1:])
+        for odd in (pandas.Timestamp("2024-01-01"), pandas.Timedelta(1), "x", [1]):
+            with pytest.raises(BadFit, match="column"):
+                model.decision_function(pandas.DataFrame([[odd, 0.5]]))
+
+    def test_a_column_that_is_there_twice_is_refused_if_it_is_used(self, reference):
+        frame = in_pandas(customers(20, 3))
+        twice = pandas.concat([frame, frame[["visits"]]], axis=1)
+        for act in (reference.predict, quick(schema=SCHEMA).fit, lambda rows: quick().fit(rows, "renews")):
+            with pytest.raises(BadFit, match="column 'visits' is there 2 times: rename all but the one meant"):
+                act(twice)
+        spare = pandas.concat([frame, frame[["renews"]]], axis=1)
+        np.testing.assert_array_equal(reference.predict(spare), reference.predict(frame))
 
 
 def test_pandas_has_many_ways_to_say_nothing(reference):

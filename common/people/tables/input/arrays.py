@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,13 @@ from common.people.tables.source import Tokens
 SUFFIXES = (".npy", ".npz")
 
 
-def read_arrays(path: Path, names: Tokens) -> polars.DataFrame:
-    """Return the columns of a NumPy file.
+def names_of_arrays(path: Path, names: Tokens) -> list[str]:
+    """Return the names of a NumPy file's columns; parameters and errors are those of :func:`read_arrays`."""
+    return list(_columns(path.name, _arrays(path), names))
+
+
+def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.DataFrame:
+    """Return columns of a NumPy file.
 
     Parameters
     ----------
@@ -27,6 +32,8 @@ def read_arrays(path: Path, names: Tokens) -> polars.DataFrame:
         (rows,), whose fields are the columns; or either with a single array of shape (rows, columns).
     names
         The columns' names, for an array that has none.
+    wanted
+        The columns to return; what the others hold does not matter. None of them: a column of the rows' numbers.
 
     Raises
     ------
@@ -34,22 +41,29 @@ def read_arrays(path: Path, names: Tokens) -> polars.DataFrame:
         If it is no such file: damaged, pickled objects, arrays of other shapes, of other types than numbers, booleans
         and texts, or of different lengths.
     """
-    try:
-        arrays = _arrays(path)
-    except (ValueError, EOFError, TypeError, AttributeError, RuntimeError, zipfile.BadZipFile, zlib.error):
-        raise BadData(f"{path.name}: not a readable NumPy file of numbers, booleans and texts") from None
-    columns = _columns(path.name, arrays, names)
+    chosen = wanted or names_of_arrays(path, names)[:1]
+    every = _columns(path.name, _arrays(path, chosen), names)
+    columns = {name: array for name, array in every.items() if name in chosen}
     lengths = {array.shape for array in columns.values()}
-    if len(lengths) != 1 or len(lengths.pop()) != 1:
+    if len(lengths) != 1 or len(next(iter(lengths))) != 1:
         raise BadData(f"{path.name}: every column must be an array of shape (rows,), all of the same length")
+    if not wanted:
+        return polars.DataFrame({"row": np.arange(*lengths.pop())})
     return polars.DataFrame([_series(path.name, name, array) for name, array in columns.items()])
 
 
-def _arrays(path: Path) -> dict[str, AnyArray]:
+def _arrays(path: Path, wanted: Collection[str] = ()) -> dict[str, AnyArray]:
+    """Return a file's arrays by name; of several, only those that are wanted are read, the others are empty."""
     # NumPy leaves a file open that it opened and cannot read.
-    with path.open("rb") as stream:
-        found = np.load(stream, allow_pickle=False)
-        return {"": found} if path.suffix.lower() == ".npy" and isinstance(found, np.ndarray) else dict(found.items())
+    try:
+        with path.open("rb") as stream:
+            found = np.load(stream, allow_pickle=False)
+            if path.suffix.lower() == ".npy" and isinstance(found, np.ndarray):
+                return {"": found}
+            several = len(found.files) > 1
+            return {name: found[name] if not several or name in wanted else np.empty(0) for name in found.files}
+    except (ValueError, EOFError, TypeError, AttributeError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        raise BadData(f"{path.name}: not a readable NumPy file of numbers, booleans and texts") from None
 
 
 def _columns(file: str, arrays: Mapping[str, AnyArray], names: Tokens) -> Mapping[str, AnyArray]:

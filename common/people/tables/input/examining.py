@@ -111,7 +111,8 @@ def examine(data: Path, source: TableSource, people: int | None = None) -> Exami
             remedy = "check label.positive and label.negative; nothing can be learned from one class"
             what = f"every label is {only}"
             found.findings.append(_of("one-class", "mistake", None, source.label.column, found.kept, (), what, remedy))
-    if people is not None and found.kept < people and source.selection is None:
+    unread = any(finding.kind == "unreadable" for finding in found.findings)
+    if people is not None and found.kept < people and source.selection is None and not unread:
         what = f"{found.kept:,} rows fit where the scenario wants {people:,} people"
         remedy = "lower curator.n (source) or agents.count (target) to a public number of people that you know"
         found.findings.append(_of("too-few", "stops", None, None, found.kept, (), what, remedy))

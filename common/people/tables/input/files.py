@@ -16,7 +16,7 @@ import polars
 
 from common.core.arrays import Indices
 from common.core.errors import BadData
-from common.people.tables.input.arrays import SUFFIXES, read_arrays
+from common.people.tables.input.arrays import SUFFIXES, names_of_arrays, read_arrays
 from common.people.tables.input.compressed import CORRUPT, found, plain
 from common.people.tables.input.texts import canonical_texts
 from common.people.tables.source import Layout
@@ -198,7 +198,7 @@ def _malformed(error: str, many: str) -> str:
 
 def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
     wanted = _present(path.name, columns, _names(path, layout))
-    whole = _parquet(path, wanted) if _is_parquet(path) else read_arrays(path, layout.columns)
+    whole = _parquet(path, wanted) if _is_parquet(path) else read_arrays(path, layout.columns, wanted)
     for start in range(0, whole.height, PIECE):
         rows = whole[start : start + PIECE]
         yield Piece(path.name, typed(path.name, rows, columns).frame, np.arange(start + 1, start + 1 + rows.height))
@@ -206,7 +206,7 @@ def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
 
 def _names(path: Path, layout: Layout) -> list[str]:
     if not _is_parquet(path):
-        return read_arrays(path, layout.columns).columns
+        return names_of_arrays(path, layout.columns)
     with _of_parquet(path):
         return list(polars.read_parquet_schema(path))
 
