@@ -12,7 +12,7 @@ import polars
 from common.core.errors import BadData
 from common.people.tables import Layout, TableSource
 from common.people.tables.input.cache import CACHE
-from common.people.tables.input.files import columns_of, pieces
+from common.people.tables.input.files import columns_of, is_typed, pieces
 from common.people.tables.input.frames import is_file, is_frame
 from common.people.tables.input.texts import canonical_texts
 
@@ -46,7 +46,9 @@ def _readable(path: Path, layout: Layout, names: frozenset[str]) -> frozenset[st
 
     def reads(some: frozenset[str]) -> bool:
         try:
-            next(pieces(path, layout, some), None)
+            for _ in pieces(path, layout, some):
+                if not is_typed(path):
+                    break  # all texts of a text file are texts
         except (BadData, polars.exceptions.PolarsError):
             return False
         return True
