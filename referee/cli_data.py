@@ -30,6 +30,12 @@ def init_command(
     categories: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=VALUE,...", help="A category and its public values; repeat it.")
     ] = None,
+    id_column: Annotated[
+        str,
+        typer.Option(
+            "--id", metavar="COLUMN", help="A column that says who is who, by which further runs know people."
+        ),
+    ] = "",
     epsilon: Annotated[float, typer.Option(help="Privacy of S for the whole run; smaller is more private.")] = 1.0,
     delta: Annotated[float | None, typer.Option(help="Its delta (default: a power of ten, at most 1/(10 n)).")] = None,
     agent_epsilon: Annotated[float, typer.Option(help="Privacy of each agent's one answer.")] = 1.0,
@@ -48,7 +54,7 @@ def init_command(
     from referee.view import asking
     from referee.view.starting import described, write
 
-    given = asking.Given(label, positive, negative, tuple(bounds or ()), tuple(categories or ()))
+    given = asking.Given(label, positive, negative, tuple(bounds or ()), tuple(categories or ()), id_column)
     budgets = (epsilon, delta, agent_epsilon)
     start = described(source, target, given, budgets, separator, name, _nobody if yes else _somebody)
     written = write(start, output or Path(f"{start.name}.yaml"))

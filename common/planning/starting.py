@@ -46,6 +46,8 @@ class Start:
         Of each agent's one answer.
     separator
         Between the fields of text files.
+    id_column
+        The column that says who is who, None if there is none.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Start:
     delta: float
     agent_epsilon: float
     separator: str = ","
+    id_column: str | None = None
 
     @property
     def dimension(self) -> int:
@@ -132,4 +135,5 @@ def _told(start: Start) -> dict[str, Any]:
     layout = {} if start.separator == "," else {"layout": {"separator": start.separator}}
     label = {key: value for key, value in start.label.wire().items() if value not in (None, [], ())}
     features = [{key: value for key, value in one.wire().items() if value is not None} for one in start.features]
-    return {"label": label, "features": features, **layout}
+    known = {} if start.id_column is None else {"id": start.id_column}
+    return {"label": label, **known, "features": features, **layout}

@@ -17,7 +17,7 @@ Neighbours = Literal["one row", "one label", "one answer"]
 row, everything else public; the record of an agent, that it takes part public."""
 Scope = Literal["run", "agent", "run and agent", "fits", "fits and agents", "nothing"]
 """What cannot tell them apart: all that the curator releases in the run, whatever it is asked; the one answer that an
-agent gives in its lifetime; both together; the first two in all fits of an estimator; or nothing, as nothing was
+agent gives in the run; both together; the first two in all fits of an estimator; or nothing, as nothing was
 released."""
 
 
@@ -89,7 +89,7 @@ _HOW = {
 }
 _SEEN = {
     "run": "holds for all that the curator releases in this run together, not for other runs",
-    "agent": "holds for the one answer that the agent gives in its lifetime",
+    "agent": "holds for the one answer that the agent gives in this run, not for other runs",
     "run and agent": "holds for all that the curator releases and all agents answer in this run together",
     "fits": "holds for all that the curators of this object's fits release together, not for other objects",
     "fits and agents": "holds for the answers, one a fit, that a person gives in this object's fits together",
@@ -111,7 +111,11 @@ def of_curator(pair: tuple[float | None, float | None], protects: Protected, cov
 
 
 def of_agent(pair: tuple[float, float], covers: Scope = "agent") -> Guarantee:
-    """Return what an agent's randomizer promises: it answers once in its lifetime, so one answer is all there is."""
+    """Return what an agent's randomizer promises for its answer: a run asks each agent once.
+
+    What all runs cost a person is counted by the agent itself where it is an individual's (a lifetime budget that it
+    never exceeds), and by the ledger of people where a host answers for the people of a table.
+    """
     epsilon, delta = _finite(pair)
     return Guarantee(epsilon=epsilon, delta=delta, neighbours="one answer", covers=covers)
 

@@ -36,11 +36,11 @@ def tester(source: random.Random) -> dict[str, object]:
 def main(folder: Path) -> None:
     """Write ``testers.csv`` and ``customers.csv``."""
     source = random.Random(1)
-    for name, count, invent in [("testers", TESTERS, tester), ("customers", CUSTOMERS, person)]:
+    for name, first, count, invent in [("testers", 1, TESTERS, tester), ("customers", 100_001, CUSTOMERS, person)]:
         with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, ["visits", "months", "plan", "renews"])
+            writer = csv.DictWriter(file, ["member", "visits", "months", "plan", "renews"])
             writer.writeheader()
-            writer.writerows(invent(source) for _ in range(count))
+            writer.writerows({"member": first + number, **invent(source)} for number in range(count))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ class Given:
     negative: str = ""
     bounds: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    id_column: str = ""
 
 
 def label_of(given: Given, names: Sequence[str], ask: Ask) -> Label:
@@ -52,6 +53,22 @@ def label_of(given: Given, names: Sequence[str], ask: Ask) -> Label:
     return _parsed("--positive and --negative", Label, column=column, **both)
 
 
+def id_of(given: Given, names: Sequence[str], label: str) -> str | None:
+    """Return the column that says who is who, None if no option names one.
+
+    Raises
+    ------
+    BadScenario
+        If there is no such column, or it is the label.
+    """
+    if not given.id_column:
+        return None
+    _known(given.id_column, names, "--id")
+    if given.id_column == label:
+        raise BadScenario(f"--id {given.id_column}: this column is the label, and cannot say who is who")
+    return given.id_column
+
+
 def features_of(given: Given, names: Sequence[str], label: str, ask: Ask) -> tuple[Feature, ...]:
     """Return the features in the order of the columns: those of the options, or if there are none, column by column.
 
@@ -67,7 +84,9 @@ def features_of(given: Given, names: Sequence[str], label: str, ask: Ask) -> tup
         if column == label or columns.count(column) > 1:
             why = "is the label" if column == label else "is given twice"
             raise BadScenario(f"column {column!r} {why}: each column is the label or one kind of feature")
-    found = said or list(_asked([name for name in names if name != label], ask))
+    if given.id_column in columns:
+        raise BadScenario(f"column {given.id_column!r} says who is who (--id), and is never learned from")
+    found = said or list(_asked([name for name in names if name not in (label, given.id_column)], ask))
     if not found:
         raise BadScenario("no column is a feature: give --bounds COLUMN=LOW:HIGH or --categories COLUMN=VALUE,VALUE")
     return tuple(sorted(found, key=lambda feature: names.index(feature.column)))

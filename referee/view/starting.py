@@ -19,7 +19,7 @@ from common.planning.fitting import Advice
 from common.planning.plan import resolve
 from common.planning.starting import Start, advised, scenario_tree, usual_delta
 from common.scenario.scenario import parse
-from referee.view.asking import WARNING, Ask, Given, features_of, label_of
+from referee.view.asking import WARNING, Ask, Given, features_of, id_of, label_of
 
 _INDENT = "  "
 _EXPLAINED = {
@@ -39,6 +39,8 @@ _EXPLAINED = {
     "source.table.files": "Relative to data.",
     "source.table.layout": "How the file is written.",
     "source.table.label": "What is to be predicted, and which texts mean yes and no; any other text is an error.",
+    "source.table.id": "Says who is who, so that a further run knows people again. It is neither learned from nor "
+    "released.",
     "source.table.features": "What it is predicted from. number: clipped to low .. high, then scaled to 0 .. 1. "
     "category: a 0/1 feature for each value; a value that is not listed becomes zeros.",
     "target.table": "The same columns, of the other file.",
@@ -106,6 +108,7 @@ def described(
     typer.echo(f"{source.name}: {n:,} rows; {target.name}: {agents:,} rows. Columns of both: {', '.join(names)}")
     typer.echo(WARNING)
     label = label_of(given, names, ask)
+    id_column = id_of(given, names, label.column)
     features = features_of(given, names, label.column, ask)
     epsilon, delta, agent_epsilon = budgets
     folder, (first, second) = _placed(source, target)
@@ -122,6 +125,7 @@ def described(
         delta=usual_delta(n) if delta is None else delta,
         agent_epsilon=agent_epsilon,
         separator=separator,
+        id_column=id_column,
     )
 
 

@@ -331,7 +331,7 @@ SLOW: tuple[Job, ...] = (
             Step(
                 "referee init testers.csv customers.csv --label renews "
                 "--positive yes --negative no --bounds visits=0:30 --bounds months=0:60 "
-                "--categories plan=basic,family,pro --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml",
+                "--categories plan=basic,family,pro --id member --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml",
                 ("mine.yaml: 20,000 people trust the curator, 50,000 their own device",),
             ),
             Step("referee check mine.yaml", ("PRIVATE: ", "Nothing stands in the way of a run")),
@@ -353,7 +353,7 @@ SLOW: tuple[Job, ...] = (
             Step(
                 "referee init testers.csv customers.csv --label renews "
                 "--positive yes --negative no --bounds visits=0:30 --bounds months=0:60 "
-                "--categories plan=basic,family,pro --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml",
+                "--categories plan=basic,family,pro --id member --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml",
             ),
             Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
             Step("curator serve mine.yaml --set agents.count=12", until="listens on"),

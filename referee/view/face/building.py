@@ -132,7 +132,7 @@ def _promises(privacy: Mapping[str, Any]) -> Iterator[Promise]:
 
 def _gauges(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[Gauge]:
     agents = result["agents"]
-    note = "an agent answers once in its lifetime; those not asked keep their budget"
+    note = "a run asks each agent once; an individual's agent that was not asked keeps its budget"
     yield Gauge("agents asked", agents["asked"], agents["enrolled"], note)
     if halts(scenario):
         note = "the curator's promise covers all rounds that it may be asked for, used or not"

@@ -27,7 +27,7 @@ def test_labels_only_never_speaks_of_the_whole_record():
 
 
 def test_an_agents_is_for_its_one_answer():
-    assert str(of_agent((2.0, 0.0))).endswith("holds for the one answer that the agent gives in its lifetime")
+    assert str(of_agent((2.0, 0.0))).endswith("the one answer that the agent gives in this run, not for other runs")
     assert not of_agent((math.inf, 1.0)).private
 
 
