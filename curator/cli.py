@@ -12,6 +12,7 @@ import typer
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa, TlsCert, TlsClientCa, TlsKey, serving
+from common.service.terminal import deliver, say
 from curator import cli_contributions as contributions
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def serve_command(
                 state,
                 seed,
                 referee_key,
-                lambda text: typer.echo(text, err=True),
+                lambda text: say(text, error=True),
                 witnesses=_witnesses(witness),
                 charging=Charging(ledger, ephemeral, tuple(ledger_witness or ())),
             )
@@ -132,7 +133,7 @@ def backup_command(copy: Annotated[Path, typer.Argument(help="A new directory fo
     from curator.state.copies import backup
 
     head = backup(state, copy)
-    typer.echo(f"{copy} holds the ledger's {head.entries} entries")
+    say(f"{copy} holds the ledger's {head.entries} entries")
 
 
 @app.command("restore")
@@ -153,7 +154,7 @@ def restore_command(
     from curator.state.copies import known_to_people, restore
 
     head = restore(copy, state, [*_witnesses(witness), *known_to_people(copy)], close=close)
-    typer.echo(f"{state} holds the ledger's {head.entries} entries again" + (": nothing more is released" * close))
+    say(f"{state} holds the ledger's {head.entries} entries again" + (": nothing more is released" * close))
 
 
 looking = application(
@@ -174,12 +175,12 @@ def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = Fa
 
     found = verify_ledger(state, _witnesses(witness))
     if as_json:
-        typer.echo(json.dumps(found))
+        deliver(json.dumps(found))
         return
-    typer.echo(f"verified {state}: {found['entries']} entries, head {found['hash']}")
-    typer.echo(f"agreed by {', '.join(found['agreed'])}")
+    say(f"verified {state}: {found['entries']} entries, head {found['hash']}")
+    say(f"agreed by {', '.join(found['agreed'])}")
     if found["closed"]:
-        typer.echo(f"closed: {found['closed']}")
+        say(f"closed: {found['closed']}")
 
 
 @looking.command("show")
@@ -193,11 +194,11 @@ def show_command(state: State, as_json: AsJson = False) -> None:
 
     entries = listed(state)
     if as_json:
-        typer.echo(json.dumps(entries))
+        deliver(json.dumps(entries))
         return
     for entry in entries:
         rest = ", ".join(f"{name} {value}" for name, value in entry.items() if name not in ("entry", "kind"))
-        typer.echo(f"{entry['entry']:>6}  {entry['kind']:<8} {rest}")
+        say(f"{entry['entry']:>6}  {entry['kind']:<8} {rest}")
 
 
 def _witnesses(places: list[str] | None) -> list[Witness]:

@@ -13,6 +13,7 @@ import typer
 from common.core.errors import BadData, BadInput
 from common.service.cli import end_with_stdin, fail_clearly, has_terminal
 from common.service.cli_tls import TlsCa, TlsCert, TlsKey, serving
+from common.service.terminal import say, say_lines
 
 if TYPE_CHECKING:
     from curator.contributions.fields import Fields
@@ -58,8 +59,8 @@ def collect_command(
         if not collection.has_token:
             raise BadInput(f"{TOKEN} must be set in the environment at the first start, with at least 8 characters")
         kept, withdrawn = collection.counts()
-        typer.echo(f"contributors give --curator-key {collection.curator}")
-        typer.echo(f"{kept} of {chosen.curator.n} records are here, {withdrawn} were withdrawn")
+        say(f"contributors give --curator-key {collection.curator}")
+        say(f"{kept} of {chosen.curator.n} records are here, {withdrawn} were withdrawn")
         serve(collecting_app(collection), listener, "curator", tls)
 
 
@@ -117,15 +118,15 @@ def contribute_command(
         person = Contributor(folder, curator_key)
         if withdraw:
             receipt = person.withdraw(client, token)
-            typer.echo(f"contribution {receipt.message['contribution']} is deleted; the receipt is in {folder}")
+            say(f"contribution {receipt.message['contribution']} is deleted; the receipt is in {folder}")
             return
 
         def agree(offer: Offer, texts: Fields) -> bool:
-            typer.echo(described(offer, texts, person.curator, to))
+            say_lines(described(offer, texts, person.curator, to))
             return yes or typer.confirm("Give this record?")
 
         receipt = person.contribute(fields, client, token, agree)
-    typer.echo(f"contribution {receipt.message['contribution']} is kept by the curator; the receipt is in {folder}")
+    say(f"contribution {receipt.message['contribution']} is kept by the curator; the receipt is in {folder}")
 
 
 def _fields(record: Path | None, given: list[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typer
 
 from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCert, TlsKey, serving
+from common.service.terminal import deliver, say
 
 app = application(
     "The issuer: vouches that agents are people, without learning which agent is whose. It is none of the others."
@@ -41,7 +42,7 @@ def serve_command(
     end_with_stdin()
     tls = serving("issuer", tls_cert, tls_key)
     with listen(host, port) as listener, closing(Issuer(state)) as found:
-        typer.echo(f"issuer {found.public.fingerprint()[:16]}..., public keys in {state / 'issuer.json'}")
+        say(f"issuer {found.public.fingerprint()[:16]}..., public keys in {state / 'issuer.json'}")
         serve(issuer_app(found, state), listener, "issuer", tls)
 
 
@@ -61,7 +62,7 @@ def invite_command(
 
     with closing(Codes(state)) as codes:
         for code in codes.invite(count):
-            typer.echo(code)
+            say(code)
 
 
 @app.command("grant")
@@ -82,7 +83,7 @@ def grant_command(
 
     from issuer.issuer import grant
 
-    typer.echo(json.dumps(grant(state, key, name, people).wire()))
+    deliver(json.dumps(grant(state, key, name, people).wire()))
 
 
 @app.command("show")
@@ -100,7 +101,7 @@ def show_command(state: State) -> None:
     keys = Keys(state)
     with closing(Codes(state)) as codes:
         made, used = codes.counts()
-    typer.echo(f"issuer {keys.public.fingerprint()}: {made:,} invitation codes, {used:,} credentials issued")
+    say(f"issuer {keys.public.fingerprint()}: {made:,} invitation codes, {used:,} credentials issued")
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, F
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa
+from common.service.terminal import deliver, say, say_lines
 from local_agent import cli_relay
 
 if TYPE_CHECKING:
@@ -136,12 +137,12 @@ def host_command(
         with closing(Host(population, client, key)) as connection:
             enrolled = connection.enrol(token)
             claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
-            typer.echo(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
+            say(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
             if population.spent is not None:
-                typer.echo(f"over all runs of these people, with the next one: {population.spent}")
+                say(f"over all runs of these people, with the next one: {population.spent}")
             with exposed(connection, chosen.agents.mechanism.guarantee[0], metrics_port) as shown:
                 if shown is not None:
-                    typer.echo(f"local-agent shows metrics on http://127.0.0.1:{shown}/metrics")
+                    say(f"local-agent shows metrics on http://127.0.0.1:{shown}/metrics")
                 _answer_until(connection, client, lambda: False)
 
 
@@ -199,11 +200,11 @@ def answer_command(
     with closing(_reached(referee, relay, referee_key or _written(state), patience)) as client:
         policy = Policy(_pin(state, referee_key, client), epsilon, queries=queries)
         agent, journal = Agent(person, policy, state, names), Journal(state)
-        consent = Consent(asked, policy, journal, typer.echo, lambda: yes or typer.confirm("Answer this question?"))
+        consent = Consent(asked, policy, journal, say_lines, lambda: yes or typer.confirm("Answer this question?"))
         with closing(Host(agent, client, policy.referee, delay, consent=consent)) as connection:
             connection.enrol(token)
             journal.write("enrolled", referee=asked, key=policy.referee)
-            typer.echo("local-agent is enrolled and waits for its question")
+            say("local-agent is enrolled and waits for its question")
             try:
                 _answer_until(connection, client, lambda: connection.finished, journal.refused)
             except ConsentWithheld:
@@ -212,7 +213,7 @@ def answer_command(
                 journal.write("not taken" if agent.answered else "stopped", reason=error.problem, detail=error.detail)
                 raise
             journal.write("answered", what_left=agent.left, cost=agent.spent)
-        typer.echo(f"local-agent has answered; {agent.spent}; what left: {agent.left}")
+        say(f"local-agent has answered; {agent.spent}; what left: {agent.left}")
 
 
 @app.command("credential")
@@ -249,7 +250,7 @@ def credential_command(
     with closing(hold(state)), closing(IssuerClient(issuer, patience=patience)) as client:
         identity = Identity.load_or_create(state / "identity.key")
         obtain(state, identity, client, code, key)
-    typer.echo(f"local-agent has a credential of issuer {key.fingerprint()[:16]}... for the key {identity.public}")
+    say(f"local-agent has a credential of issuer {key.fingerprint()[:16]}... for the key {identity.public}")
 
 
 @app.command("key")
@@ -270,7 +271,7 @@ def key_command(
 
     state = (state or user_state() / "agent").absolute()
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    typer.echo(Identity.load_or_create(state / "identity.key").public)
+    say(Identity.load_or_create(state / "identity.key").public)
 
 
 @app.command("log")
@@ -289,7 +290,7 @@ def log_command(
     from local_agent.person.journal import entries, in_words
 
     for entry in entries((state or user_state() / "agent").absolute()):
-        typer.echo(json.dumps(entry) if as_json else in_words(entry))
+        deliver(json.dumps(entry)) if as_json else say(in_words(entry))
 
 
 @app.command("check")
@@ -318,7 +319,6 @@ def check_command(
 
     Example: local-agent check --referee http://127.0.0.1:8000
     """
-    from common.core.plain import plain
     from common.service.witness_client import WitnessClient
     from common.wire.identity import Identity
     from common.wire.state import user_state
@@ -359,7 +359,7 @@ def check_command(
             words += f"; witnessed by {', '.join(w[:16] + '...' for w in each.witnesses)}"
         if each.status == LEFT_OUT:
             words += f"; the receipt that shows it: {each.held.path}"
-        typer.echo(json.dumps(facts) if as_json else plain(words))
+        deliver(json.dumps(facts)) if as_json else say(words)
     if any(each.status in (LEFT_OUT, OTHER) for each in found):
         raise typer.Exit(1)
 
@@ -395,7 +395,7 @@ def record_command(
     values = {"features": record.features[0].tolist(), "label": int(record.labels[0])}
     text = json.dumps({**values, "names": names.wire()})
     if output is None:
-        typer.echo(text)
+        deliver(text)
     else:
         write_durably(output, f"{text}\n".encode(), mode=0o600)
 

@@ -12,9 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
+from common.core.plain import command
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import application, begin, fail_clearly
 from common.service.cli_tls import TlsCa
+from common.service.terminal import deliver, say, say_lines, showing, warn
 from referee import cli_data, cli_models, cli_report, cli_services
 
 app = application(
@@ -76,11 +78,12 @@ def run_command(
         watching=partial(show.live, quiet=as_json),
     )
     if as_json:
-        typer.echo(json.dumps(result))
+        deliver(json.dumps(result))
     else:
-        show.result(result, simulated=asked.people == "simulated", shown=shown_by(asked))
+        with showing("the result", f"it is stored: {command('referee', 'report', Path(result['run']))}"):
+            show.result(result, simulated=asked.people == "simulated", shown=shown_by(asked))
     if result["status"] in ("refused", "failed", "cancelled"):
-        typer.echo(f"{result['status']}: {result['reason']}", err=True)
+        warn(f"{result['status']}: {result['reason']}")
         raise typer.Exit(1)
 
 
@@ -113,10 +116,10 @@ def list_command(
         raise BadScenario(f"there is no kind {kind!r}{nearest(kind, kinds)} to list; there are: {', '.join(kinds)}")
     if kind in KINDS:
         found = explained(kind)
-        typer.echo(json.dumps(found)) if as_json else listing.entries(found)
+        deliver(json.dumps(found)) if as_json else listing.entries(found)
     elif as_json:
         shipped = [scenarios.heading(name) for name in scenarios.names()]
-        typer.echo(json.dumps([{"name": s.name, "title": s.title, "description": s.description} for s in shipped]))
+        deliver(json.dumps([{"name": s.name, "title": s.title, "description": s.description} for s in shipped]))
     elif kind == "scenarios":
         listing.scenarios([scenarios.heading(name) for name in scenarios.names()])
     else:
@@ -138,7 +141,7 @@ def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson 
     checked(chosen)
     document = show.plans(chosen)
     if as_json:
-        typer.echo(json.dumps(document))
+        deliver(json.dumps(document))
     else:
         show.plan_table(chosen, document)
 
@@ -162,7 +165,7 @@ def runs_command(
 
     with operating(url, token) as there:
         listed = there.runs()
-    typer.echo(json.dumps(listed) if as_json else view.runs_table(listed))
+    deliver(json.dumps(listed)) if as_json else say_lines(view.runs_table(listed))
 
 
 @app.command("cancel")
@@ -186,7 +189,7 @@ def cancel_command(
 
     with operating(url, token) as there:
         result = there.cancel(run)
-    typer.echo(json.dumps(result) if as_json else view.ended(run, result))
+    deliver(json.dumps(result)) if as_json else say(view.ended(run, result))
 
 
 @app.command("logs")
@@ -208,7 +211,7 @@ def logs_command(
     with operating(url, token) as there:
         for lines in there.log(run, follow):
             for line in view.logged(*lines):
-                typer.echo(line)
+                say(line)
 
 
 @app.command("budget")
@@ -223,7 +226,7 @@ def budget_command(ledger: Ledger = None, ledger_witness: LedgerWitness = None, 
 
     folder, runs = spent_by_people(ledger, tuple(ledger_witness or ()))
     if as_json:
-        typer.echo(json.dumps(runs))
+        deliver(json.dumps(runs))
     else:
         show.budget_table(folder, runs)
 
@@ -285,13 +288,13 @@ def load_test_command(
         idle_seconds=idle_seconds,
     )
     if print_scenario:
-        typer.echo(scenario_file(options), nl=False)
+        deliver(scenario_file(options), end=False)
         return
     target = None if url is None else Target(url, token, enrolment)
     with show.live(quiet=as_json) as watch:
         document = load_test(options, watch, target)
     if as_json:
-        typer.echo(json.dumps(document))
+        deliver(json.dumps(document))
     else:
         show.result(document)
     if not document["agree"]:
@@ -359,7 +362,7 @@ def audit_command(
     found = audit(run, referee_key, curator_key, strict=strict, **told)
     found = replace(found, history=replace(found.history, others=seen.others))
     if as_json:
-        typer.echo(json.dumps(show.audit_document(found)))
+        deliver(json.dumps(show.audit_document(found)))
     else:
         show.audit_table(run, found)
 
@@ -390,9 +393,9 @@ def audit_privacy_command(
     chosen = [case for case in cases() if only in case.name]
     if not chosen:
         raise typer.BadParameter(f"no case has {only!r} in its name; there are {', '.join(c.name for c in cases())}")
-    found = list(rows(chosen, scale)) if as_json else table(rows(chosen, scale), typer.echo)
+    found = list(rows(chosen, scale)) if as_json else table(rows(chosen, scale), say)
     if as_json:
-        typer.echo(json.dumps([row.document() for row in found]))
+        deliver(json.dumps([row.document() for row in found]))
     if not all(row.expected for row in found):
         raise typer.Exit(1)
 

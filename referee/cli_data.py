@@ -10,6 +10,7 @@ import typer
 
 from common.core.errors import BadScenario
 from common.service.cli import fail_clearly
+from common.service.terminal import ask, deliver, say, say_command
 
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key, e.g. --set data=DIRECTORY")
@@ -58,14 +59,14 @@ def init_command(
     budgets = (epsilon, delta, agent_epsilon)
     start = described(source, target, given, budgets, separator, name, _nobody if yes else _somebody)
     written = write(start, output or Path(f"{start.name}.yaml"))
-    typer.echo(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
-    typer.echo("Next, of which the second is for the keeper of the data alone:")
+    say(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
+    say("Next, of which the second is for the keeper of the data alone:")
     for command in ("plan", "check", "run"):
-        typer.echo(f"  referee {command} {written}")
+        say_command("referee", command, written, lead="  ")
 
 
 def _somebody(question: str) -> str:
-    return str(typer.prompt(question))
+    return ask(question)
 
 
 def _nobody(question: str) -> str:
@@ -103,10 +104,10 @@ def check_command(
         raise BadScenario(f"side {side} of {chosen.name} has simulated people: there is no table to check")
     found = examine(locate(chosen.data), people.table, None if wanted == PLAN else int(wanted))
     if as_json:
-        typer.echo(json.dumps(checks.document(side, found)))
+        deliver(json.dumps(checks.document(side, found)))
     else:
         for line in checks.lines(side, ", ".join(people.table.files), found):
-            typer.echo(line)
+            say(line)
     if not found.sound:
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from common.service.cli import fail_clearly
+from common.service.terminal import deliver, say, say_lines
 
 RunOrModel = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a model's JSON file.")]
 Task = Annotated[int | None, typer.Option(help="Of a run that learned several things, which one, from 1.", min=1)]
@@ -27,7 +28,7 @@ def model_command(run: RunOrModel, task: Task = None, as_json: AsJson = False) -
     from referee.view import models
 
     model = models.open_model(run, task)
-    typer.echo(json.dumps(document_of(model)) if as_json else "\n".join(models.shown(model)))
+    deliver(json.dumps(document_of(model))) if as_json else say_lines("\n".join(models.shown(model)))
 
 
 @fail_clearly
@@ -60,12 +61,12 @@ def predict_command(
     if output is not None:
         models.write_predictions(output, model, found)
     if as_json:
-        typer.echo(json.dumps(models.predictions_document(model, found)))
+        deliver(json.dumps(models.predictions_document(model, found)))
     elif output is None:
-        typer.echo(models.predictions_csv(model, found), nl=False)
+        deliver(models.predictions_csv(model, found), end=False)
     notes = [*models.notes(model, found), *([calibration(model)] if probabilities else [])]
     for line in notes:
-        typer.echo(line, err=True)
+        say(line, error=True)
 
 
 @fail_clearly
@@ -88,7 +89,7 @@ def export_command(
     from referee.view import models
 
     model = models.open_model(run, task)
-    typer.echo(f"{export(model, file)}: the model of {model.scenario}")
+    say(f"{export(model, file)}: the model of {model.scenario}")
 
 
 def add_to(app: typer.Typer) -> None:

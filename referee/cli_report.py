@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from common.service.cli import fail_clearly
+from common.service.terminal import say
 
 
 @fail_clearly
@@ -33,8 +34,8 @@ def report_command(
     file = output or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     write_report(file, views)
     for view in views:
-        typer.echo(f"{view.name}: {view.verdict.title}")
-    typer.echo(f"{file}: open it in a browser")
+        say(f"{view.name}: {view.verdict.title}")
+    say(f"{file}: open it in a browser")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from common.service.cli import end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa, TlsCert, TlsClientCert, TlsClientKey, TlsKey, serving
+from common.service.terminal import say, say_command
 
 
 @fail_clearly
@@ -210,8 +211,8 @@ def certificates_command(
     from common.service.certificates import make_all, names_of
 
     for made in make_all(folder, names_of(hosts or ()), days=days):
-        typer.echo(f"{'made' if made.fresh else 'kept'} {made.path}, which holds until {made.ends:%Y-%m-%d}")
-    typer.echo(f"hand each party its directory of {folder}; {folder / 'authority'} stays here, with its key")
+        say(f"{'made' if made.fresh else 'kept'} {made.path}, which holds until {made.ends:%Y-%m-%d}")
+    say(f"hand each party its directory of {folder}; {folder / 'authority'} stays here, with its key")
 
 
 @fail_clearly
@@ -227,7 +228,7 @@ def backup_command(
     from referee.state.copies import backup
 
     backup(state, copy, key)
-    typer.echo(f"{copy} is a state directory to start from: referee serve --state {copy}")
+    say_command("referee", "serve", "--state", copy, lead=f"{copy} is a state directory to start from: ")
 
 
 def add_to(app: typer.Typer) -> None:

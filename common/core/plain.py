@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import shlex
 import textwrap
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from common.core.about import present_run
@@ -29,6 +32,32 @@ def plain(text: str) -> str:
     if shown.isascii() and shown.isprintable():
         return shown
     return "".join(_visible(character) for character in shown)
+
+
+def command(*words: str | Path) -> str:
+    """Return a command as a shell reads it back, in one line of visible characters, whatever its words hold.
+
+    A word with characters that are not seen is written as ``$'...'`` with its bytes in octal, which bash, zsh and
+    POSIX.1-2024 read; any other as :func:`shlex.quote` does. A path that begins with a dash gets ``./`` before it, so
+    that no command takes it for an option.
+    """
+    return " ".join(_word(word) for word in words)
+
+
+def _word(word: str | Path) -> str:
+    text = f"./{word}" if isinstance(word, Path) and str(word).startswith("-") else str(word)
+    if all(unicodedata.category(character) not in _HIDDEN for character in text):
+        return shlex.quote(text)
+    try:
+        raw = os.fsencode(text)
+    except UnicodeEncodeError:  # no file can have this name
+        raw = text.encode(errors="backslashreplace")
+    return "$'" + "".join(map(_octal, raw)) + "'"
+
+
+def _octal(byte: int) -> str:
+    character = chr(byte)
+    return character if 0x20 <= byte < 0x7F and character not in "\\'" else f"\\{byte:03o}"
 
 
 def in_columns(parts: Mapping[str, str]) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import gc
+import io
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -16,7 +18,8 @@ import typer
 import typer.core
 
 from common.core.errors import BadScenario, TandemError
-from common.core.plain import JsonFormatter, PlainFormatter, plain
+from common.core.plain import JsonFormatter, PlainFormatter
+from common.service.terminal import say, warn
 
 ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
 """Environment variable: a deployment sets it for the processes that it starts."""
@@ -58,7 +61,7 @@ def version() -> str:
 
 def _print_version(context: typer.Context, asked: bool) -> None:
     if asked and not context.resilient_parsing:
-        typer.echo(f"{context.info_name} {version()}")
+        say(f"{context.info_name} {version()}")
         raise typer.Exit
 
 
@@ -135,8 +138,11 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
+_LINE_END = re.compile(r"\s*[\r\n]\s*")
+
+
 def _say(title: str, detail: str) -> None:
-    typer.echo(plain(f"{title}: {' '.join(detail.split())}"), err=True)
+    warn(f"{title}: {_LINE_END.sub(' ', detail.strip())}")
 
 
 NEW_OBJECTS = 50_000
@@ -146,10 +152,14 @@ NEW_OBJECTS = 50_000
 def begin() -> None:
     """Do what comes first in every command: logs of plain lines, and a look for garbage after many new objects only.
 
+    What a terminal's encoding lacks is shown as its number, on standard output as Python does it on standard error.
+
     What a service loads are 150,000 objects that stay, and looking through them after each 700 new ones, which is the
     default, was a sixth of the time in which it started.
     """
     gc.set_threshold(NEW_OBJECTS)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     log_plainly()
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from common.service.terminal import console as console_of
 
 _BUSY = 0.5
 """Load of a core, before the test began, from which on its figures say little of the machine."""
@@ -20,8 +21,8 @@ def live(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     if quiet:
         yield lambda phase, done, count: None
         return
-    columns = TextColumn("{task.description:8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    columns = TextColumn("{task.description:8}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console_of(stderr=True)) as progress:
         tasks: dict[str, Any] = {}
 
         def watch(phase: str, done: int, count: int) -> None:
@@ -34,7 +35,7 @@ def live(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
 
 def result(document: dict[str, Any]) -> None:
     """Print a load test's document as a table, and what it means."""
-    console, machine = Console(), document["machine"]
+    console, machine = console_of(), document["machine"]
     table = Table(box=None)
     for name in ("phase", "requests", "a second", "p50 ms", "p99 ms", "p99.9 ms", "referee us", "generator us"):
         table.add_column(name, justify="left" if name == "phase" else "right")
@@ -46,11 +47,11 @@ def result(document: dict[str, Any]) -> None:
     console.print(table)
     for name, found in document["phases"].items():
         for reason, count in found["rejected"].items():
-            console.print(f"{name}: {count:,} rejected: {reason}", markup=False)
+            console.print(f"{name}: {count:,} rejected: {reason}")
     counts = (
         f"{document['acknowledged']:,} acknowledged, {document['stored']:,} stored, {document['counted']:,} counted"
     )
-    console.print(f"{counts}: {'they agree' if document['agree'] else 'THEY DIFFER'}", markup=False)
+    console.print(f"{counts}: {'they agree' if document['agree'] else 'THEY DIFFER'}")
     console.print(
         f"first question after {document['first_question_seconds']:g} s, result "
         f"{document['result']['seconds_after_last_report']:g} s after the last report"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from common.core.plain import plain
 from common.planning.checks import violations
@@ -21,6 +20,7 @@ from common.planning.plan import plan, rows, rows_of
 from common.planning.problems.base import planned_values
 from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
+from common.service.terminal import console, say_command, styled
 from common.statistics.means.intervals import Estimate, certainty
 from referee.audit.audit import Audit
 from referee.view.face.building import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
@@ -30,8 +30,8 @@ from referee.view.pace import Outlook, Pace
 from referee.view.vouching import vouching_document, vouching_lines
 from referee.view.witnessing import history_lines
 
-_OUT = Console()
-_ERR = Console(stderr=True)
+_OUT = console()
+_ERR = console(stderr=True)
 
 UNSIGNED = ("truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")
 """What a run folder holds beside the signed result: an experimenter's own findings."""
@@ -45,51 +45,46 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
     if quiet:
         yield lambda text, numbers: None
         return
-    title = f"[bold]{scenario.name}[/bold]: {scenario.title}" + ("" if seed is None else f" [dim](seed {seed})[/dim]")
-    title += f"\nrun folder: {folder}"
+    seeded = "" if seed is None else f" (seed {seed})"
+    title = [styled((scenario.name, "bold"), (f": {scenario.title}", ""), (seeded, "dim"))]
+    title.append(styled((f"run folder: {folder}", "")))
     fits = advice_of(scenario)
     for warning in () if fits is None else fits.warnings:
-        title += f"\nbefore anything is spent: {warning}"
+        title.append(styled((f"before anything is spent: {warning}", "")))
     if not _ERR.is_terminal:
-        pace = Pace(_plain(title))
+        pace = Pace(_in_log(title))
         yield pace
         pace.flush()
         return
-    _ERR.print(title)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    for line in title:
+        _ERR.print(line, soft_wrap=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=_ERR, transient=True) as progress:
         task = progress.add_task("starting the parties, bringing the people", total=None)
 
         def on_progress(text: str, numbers: dict[str, float]) -> None:
-            progress.console.print(_line(text, numbers), highlight=False)
+            progress.console.print(_line(text, numbers))
             total, done = numbers.get("rounds"), numbers.get("round")
             left = f", {outlook.after(numbers)}" if done else ""
-            progress.update(task, description=f"after {_shown(text)}{left}", total=total, completed=done)
+            progress.update(task, description=f"after {plain(text)}{left}", total=total, completed=done)
 
         outlook = Outlook()
         yield on_progress
 
 
-def _plain(title: str) -> Callable[[str, dict[str, float], str], None]:
-    """Say the title with the first progress: a run that cannot begin says one line only, why."""
-    waiting = [title]
+def _in_log(title: Sequence[Text]) -> Callable[[str, dict[str, float], str], None]:
+    """Print the title with the first progress: a run that cannot begin prints one line only, why."""
+    waiting = list(title)
 
-    def say(text: str, numbers: dict[str, float], more: str) -> None:
+    def add(text: str, numbers: dict[str, float], more: str) -> None:
         while waiting:
-            _ERR.print(waiting.pop(), soft_wrap=True)
-        told = f" ({more})" if more else ""
-        _ERR.print(_line(text, numbers) + told, highlight=False, soft_wrap=True)
+            _ERR.print(waiting.pop(0), soft_wrap=True)
+        _ERR.print(_line(text, numbers) + (f" ({more})" if more else ""), soft_wrap=True)
 
-    return say
-
-
-def _shown(text: str) -> str:
-    """Return a text, perhaps a stranger's, so that neither a terminal nor rich takes any of it for a command."""
-    return escape(plain(text))
+    return add
 
 
 def _line(text: str, numbers: dict[str, float]) -> str:
-    text = _shown(text)
     if "value" not in numbers:
         return f"  {text}"
     return f"  {text}: loss on T {in_words(numbers)}, {int(numbers['asked']):,} agents asked"
@@ -103,17 +98,16 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
     shown
         What it is that a run of the scenario has shown that ended done (:func:`referee.protocols.base.shown_by`).
     """
-    document = {**document, **{name: _shown(str(document[name])) for name in ("scenario", "status", "reason")}}
     table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     silent = silent_in_words(document)
-    table.add_row("status", f"{document['status']}: {document['reason']}{'; ' if silent else ''}{_shown(silent)}")
+    table.add_row("status", f"{document['status']}: {document['reason']}{'; ' if silent else ''}{silent}")
     if shown and document["status"] == "done":
-        table.add_row("what is shown", _shown(shown))
+        table.add_row("what is shown", shown)
     table.add_row("iterations", str(document["iterations"]))
     if document["truth"] and "correct" in document["truth"]:
-        table.add_row("answer", escape(json.dumps(document["answer"])))
+        table.add_row("answer", json.dumps(document["answer"]))
         found = {name: value for name, value in document["truth"].items() if name != "correct"}
         verdict = "correct" if document["truth"]["correct"] else "wrong"
         table.add_row("in truth", f"{verdict}: {json.dumps(found)} (only an experiment can know)")
@@ -124,7 +118,7 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
             f"{in_words(e)}, at {certainty(e['confidence'])}",
         )
     for judged in document.get("candidates", []):
-        table.add_row(f"  {_shown(judged['name'])}", judged_in_words(judged))
+        table.add_row(f"  {judged['name']}", judged_in_words(judged))
     if document["truth"] and "loss_on_target" in document["truth"]:
         known = document["truth"].get("note", "only an experiment can know")
         table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
@@ -147,29 +141,29 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
         f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled",
     )
     for words in lost(document):
-        table.add_row("  lost", _shown(words))
+        table.add_row("  lost", words)
     privacy = dict(document["privacy"])
     privacy.pop("all_runs", None)
     for who, promised in privacy.items():
         table.add_row(PROMISED[who], str(Guarantee.parse(promised)))
     for who, words in over_all_runs(document):
-        table.add_row(f"OVER ALL RUNS, {who}", f"[bold]{words}[/bold]")
+        table.add_row(f"OVER ALL RUNS, {who}", styled((words, "bold")))
     if simulated:
         table.add_row("people", SIMULATED)
     seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
     table.add_row("seconds", seconds)
     table.add_row("peak memory", f"{document['peak_memory_bytes'] / 2**20:,.0f} MiB (largest process)")
-    table.add_row("run folder", document["run"])
     _OUT.print(table)
-    _OUT.print(f"Verify it: referee audit {document['run']}", highlight=False)
+    _OUT.print(f"run folder: {document['run']}", soft_wrap=True)
+    say_command("referee", "audit", Path(document["run"]), lead="Verify it: ")
 
 
 def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:
     """Print what runs have cost the people of each side."""
     if not runs:
-        _OUT.print(f"{folder}: no run has been charged to anybody")
+        _OUT.print(f"{folder}: no run has been charged to anybody", soft_wrap=True)
         return
-    _OUT.print(folder, markup=False)
+    _OUT.print(folder, soft_wrap=True)
     table = Table(box=None)
     for name in ("charged", "scenario", "side", "people", "this run", "all their runs", "lifetime"):
         table.add_column(name, justify="right" if name == "people" else "left")
@@ -244,23 +238,25 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
     _OUT.print(table)
     _OUT.print("Where they come from:", style="bold")
     for row in document["rows"]:
-        _OUT.print(f"  {row['name']} (tight): {row['tight_source']}", highlight=False, style="dim", soft_wrap=True)
+        _OUT.print(f"  {row['name']} (tight): {row['tight_source']}", style="dim", soft_wrap=True)
         if row["paper_source"] != row["tight_source"]:
-            _OUT.print(f"  {row['name']} (paper): {row['paper_source']}", highlight=False, style="dim", soft_wrap=True)
+            _OUT.print(f"  {row['name']} (paper): {row['paper_source']}", style="dim", soft_wrap=True)
     for who, promised in document["privacy"].items():
-        _OUT.print(f"{PROMISED[who]}: {Guarantee.parse(promised)}", highlight=False, soft_wrap=True)
+        _OUT.print(f"{PROMISED[who]}: {Guarantee.parse(promised)}", soft_wrap=True)
     if scenario.people == "simulated":
-        _OUT.print(f"people: {SIMULATED}", highlight=False, soft_wrap=True)
+        _OUT.print(f"people: {SIMULATED}", soft_wrap=True)
     for violation in document["violations"]:
-        _OUT.print(f"[bold red]violated[/bold red] {violation}", highlight=False, soft_wrap=True)
+        _OUT.print(styled(("violated", "bold red"), (f" {violation}", "")), soft_wrap=True)
     if not document["violations"]:
-        _OUT.print(f"[bold green]The scenario keeps every bound of its choice[/bold green] ({scenario.bounds}).")
+        _OUT.print(
+            styled(("The scenario keeps every bound of its choice", "bold green"), (f" ({scenario.bounds}).", ""))
+        )
     if document["advice"] is not None:
         _OUT.print("What these sizes can give:", style="bold")
         for sentence in document["advice"]["sentences"]:
-            _OUT.print(f"  {sentence}", highlight=False, soft_wrap=True)
+            _OUT.print(f"  {sentence}", soft_wrap=True)
         for warning in document["advice"]["warnings"]:
-            _OUT.print(f"[bold red]cannot help[/bold red] {warning}", highlight=False, soft_wrap=True)
+            _OUT.print(styled(("cannot help", "bold red"), (f" {warning}", "")), soft_wrap=True)
 
 
 def figure(value: float | None) -> str:
@@ -372,14 +368,11 @@ def audit_table(run: Path, found: Audit) -> None:
     loose = [who for who, pinned in zip(("referee", "curator"), found.pinned, strict=True) if not pinned]
     if loose:
         options = " and ".join(f"--{who}-key" for who in loose)
-        _OUT.print(
-            f"[yellow]not pinned[/yellow]: the {' and the '.join(loose)} of this folder may be anybody; give {options} "
-            "as you know it from elsewhere",
-            highlight=False,
-            soft_wrap=True,
-        )
-    _OUT.print(f"[bold green]verified[/bold green] {run}: ended {found.status}", highlight=False, soft_wrap=True)
+        whose = f": the {' and the '.join(loose)} of this folder may be anybody"
+        rest = f"{whose}; give {options} as you know it from elsewhere"
+        _OUT.print(styled(("not pinned", "yellow"), (rest, "")), soft_wrap=True)
+    _OUT.print(styled(("verified", "bold green"), (f" {run}: ended {found.status}", "")), soft_wrap=True)
     for line in audit_lines(found):
-        _OUT.print(f"  {_shown(line)}", highlight=False, soft_wrap=True)
+        _OUT.print(f"  {line}", soft_wrap=True)
     unsigned = f"  not covered, since nobody signs it: {', '.join(UNSIGNED)}"
-    _OUT.print(unsigned, style="dim", highlight=False, soft_wrap=True)
+    _OUT.print(unsigned, style="dim", soft_wrap=True)

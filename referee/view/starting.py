@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
 import yaml
 
 from common.core import strictyaml
@@ -19,6 +18,7 @@ from common.planning.fitting import Advice
 from common.planning.plan import resolve
 from common.planning.starting import Start, advised, scenario_tree, usual_delta
 from common.scenario.scenario import parse
+from common.service.terminal import say
 from referee.view.asking import WARNING, Ask, Given, features_of, id_of, label_of
 
 _INDENT = "  "
@@ -105,8 +105,8 @@ def described(
     if not names:
         raise BadData(f"{source.name} and {target.name} have no column in common: is --separator {separator!r} right?")
     n, agents = (_rows(file, layout, names[0]) for file in (source, target))
-    typer.echo(f"{source.name}: {n:,} rows; {target.name}: {agents:,} rows. Columns of both: {', '.join(names)}")
-    typer.echo(WARNING)
+    say(f"{source.name}: {n:,} rows; {target.name}: {agents:,} rows. Columns of both: {', '.join(names)}")
+    say(WARNING)
     label = label_of(given, names, ask)
     id_column = id_of(given, names, label.column)
     features = features_of(given, names, label.column, ask)

@@ -83,7 +83,7 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
                 found, failure = list(audit_lines(audit(folder))), ""
             except AuditFailed as error:
                 found, failure = [], error.detail
-        shown = {"found": found, "failure": plain(failure), "unsigned": UNSIGNED, "folder": str(folder)}
+        shown = {"found": found, "failure": plain(failure), "unsigned": UNSIGNED, "folder": folder}
         return HTMLResponse(page("audited.html", here="runs", part="transcript", name=name, **shown))
 
     @app.post("/run/{name}/audit")

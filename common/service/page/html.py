@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from common.core.plain import plain
+from common.core.plain import command, plain
 
 KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 _FILES = resources.files(__name__.rpartition(".")[0])
@@ -25,10 +26,14 @@ def style() -> str:
 
 
 def bare(loader: BaseLoader) -> Environment:
-    """Return templates with autoescaping on for all of them, and every text in visible characters of one line."""
+    """Return templates with autoescaping on for all of them, and every text in visible characters of one line.
+
+    ``command(word, ...)`` in a template is a command as a shell reads it back (:func:`common.core.plain.command`).
+    """
     made = Environment(
         loader=loader, autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    made.globals["command"] = _command
     made.filters["count"] = lambda value: f"{value:,}"
     return made
 
@@ -89,6 +94,11 @@ def _reader(files: Traversable) -> Callable[[str], str | None]:
         return found.read_text("utf-8") if found.is_file() else None
 
     return read
+
+
+def _command(*words: str | Path) -> Markup:
+    """Return a command for a page: whole, however long it is."""
+    return Markup(escape(command(*words)))  # noqa: S704 - escaped in this line
 
 
 def _shown(value: Any) -> Any:

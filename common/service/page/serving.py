@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from common.core.errors import BadInput
 from common.service.page.guard import Rules
+from common.service.terminal import say
 from common.service.web.app import Service, listen, server
 from common.service.web.connections import Limits, raise_descriptors
 
@@ -51,5 +52,5 @@ def serve_page(make: Callable[[Rules], Service], command: str, host: str, port: 
         rules = Rules(secrets.token_urlsafe(24), taken, command)
         app = make(rules)
         shown = f"[{place}]" if ":" in place else place
-        print(f"open http://{shown}:{taken}/?key={rules.key}", flush=True)  # noqa: T201 - what the user came for
+        say(f"open http://{shown}:{taken}/?key={rules.key}")
         server(app, Limits(raise_descriptors())).run(sockets=[listener])

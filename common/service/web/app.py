@@ -26,6 +26,7 @@ from starlette.exceptions import HTTPException
 from common.core import canonical
 from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.values import Value
+from common.service.terminal import say
 from common.service.web.bodies import Guarded, Receive
 from common.service.web.connections import Limits, raise_descriptors
 from common.service.web.edge import Call, Edge, Handler, Scope, Send, fault, problem
@@ -278,7 +279,7 @@ def serve(app: Service, listener: socket.socket, name: str, tls: ssl.SSLContext 
             host,
         )
     scheme = "http" if tls is None else "https"
-    print(f"{name} listens on {scheme}://{host}:{port}", flush=True)  # noqa: T201 - the line that callers wait for
+    say(f"{name} listens on {scheme}://{host}:{port}")
     server(app, Limits(raise_descriptors()), tls).run(sockets=[listener])
     sys.stdout.flush()
 

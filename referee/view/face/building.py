@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from common.core.errors import BadData, BadInput
@@ -68,7 +69,7 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         description=plain(" ".join(scenario.description.split())),
         status=plain(str(result["status"])),
         protocol=plain(scenario.protocol),
-        folder=plain(str(result.get("run", ""))),
+        folder=Path(str(result.get("run", ""))),
         verdict=verdict(scenario, result),
         measure=_measure(scenario, truth),
         promises=tuple(_promises(result["privacy"])),

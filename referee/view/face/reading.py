@@ -15,6 +15,7 @@ import yaml
 
 from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario, NotFound
+from common.core.plain import command
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from referee.audit.audit import audit
 from referee.state.runfolder import read_file
@@ -45,7 +46,7 @@ def read_run(folder: Path) -> FinishedRun:
     if not (folder / "result.json").exists() and (folder / "claim.json").exists():
         raise NotFound(
             f"the run in {folder} has not ended: result.json is not written yet; the same `referee run` with "
-            f"`--output {folder}` goes on with it"
+            f"`{command('--output', folder)}` goes on with it"
         )
     scenario, result = read_file(folder, "scenario.yaml"), read_file(folder, "result.json")
     try:

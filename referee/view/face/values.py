@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 Tone = Literal["good", "open", "bad"]
@@ -124,7 +125,7 @@ class RunView:
     description: str
     status: str
     protocol: str
-    folder: str
+    folder: Path
     verdict: Verdict
     measure: str
     promises: tuple[Promise, ...]

@@ -67,6 +67,11 @@ class Wanted:
     scenario: str
     numbers: tuple[tuple[str, str], ...]
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of ``referee plan`` that give the same numbers."""
+        return tuple(word for key, text in self.numbers for word in ("--set", f"{key}={text}"))
+
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Wanted:
         """Read a query; what it does not say stays as the scenario has it.

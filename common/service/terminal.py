@@ -1,0 +1,117 @@
+"""The one way to a terminal: a line is plain text, a document goes out as it is, a command runs as it is printed.
+
+Titles, columns, file names, reasons and peers' words come from people. No markup is read in any of them, no control
+character leaves, and a command is never broken into lines, however narrow the terminal is. Documents (JSON, CSV, YAML)
+are for programs and are written byte for byte.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from common.core.plain import command, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+
+def say(text: str, *, error: bool = False) -> None:
+    """Print one line of plain text; ``error`` prints it on standard error."""
+    typer.echo(plain(text), err=error)
+
+
+def say_lines(text: str) -> None:
+    """Print text whose line ends are the caller's own."""
+    for line in text.split("\n"):
+        say(line)
+
+
+def say_command(*words: str | Path, lead: str = "") -> None:
+    """Print a command in one line, as a shell takes it back (:func:`common.core.plain.command`)."""
+    typer.echo(plain(lead) + command(*words))
+
+
+def deliver(document: str, *, end: bool = True) -> None:
+    """Write a document to standard output as it is; without ``end`` no line end is added."""
+    typer.echo(document, nl=end)
+
+
+def ask(question: str) -> str:
+    """Ask a person on the terminal; return what was typed."""
+    return str(typer.prompt(plain(question)))
+
+
+def styled(*parts: tuple[str, str]) -> Text:
+    """Return one line for a :func:`console` of parts, each with its style; what is in the parts is plain text."""
+    from rich.text import Text
+
+    return Text.assemble(*((plain(text), style) for text, style in parts))
+
+
+@cache
+def console(*, stderr: bool = False) -> Console:
+    """Return the console for tables and styled lines: a string is plain text there, in a table's cells as well."""
+    from rich.console import Console
+    from rich.text import Text
+
+    class PlainConsole(Console):
+        """Reads no markup, no emoji codes and no control characters in any string."""
+
+        def render_str(
+            self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any
+        ) -> Text:
+            """Return a string as text."""
+            return Text(plain(text), style=style, justify=justify, overflow=overflow)
+
+        def on_broken_pipe(self) -> None:
+            """Raise the error, where rich would end the process: a run goes on without its readers."""
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    return PlainConsole(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+@contextmanager
+def showing(what: str, remedy: str) -> Iterator[None]:
+    """Show something that is stored already: an error of the display is one line on standard error, and no more.
+
+    Parameters
+    ----------
+    what
+        What is shown, as the subject of a sentence.
+    remedy
+        Where it is stored, and how it is shown again.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, what is shown is stored
+        warn(f"{what} cannot be shown here ({type(error).__name__}: {error}); {remedy}")
+        _mute(sys.stdout)
+
+
+def warn(text: str) -> None:
+    """Print one line on standard error, if that can be written to."""
+    try:
+        say(text, error=True)
+    except (OSError, ValueError):
+        _mute(sys.stderr)
+
+
+def _mute(stream: Any) -> None:
+    """Send what is left of a stream that takes nothing to nowhere: else the process would end with its error."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)

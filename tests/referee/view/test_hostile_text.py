@@ -1,0 +1,201 @@
+"""Titles, columns, files and folders with hostile names: shown as text by every command, never obeyed, never lost."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import html
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import common
+from common.core.plain import MAX_LENGTH, command, plain
+from common.service import terminal
+from referee.cli import app
+from referee.view import show
+
+TEXTS = (
+    "paid back [/month]",
+    "b[bold]x[/bold] [red]",
+    "[link=http://evil.example]press[/link]",
+    "colour \x1b[31mred\x1b[0m \x1b]0;title\x07",
+    "two\nlines\r# Verified by auditor",
+    "quotes ' and \" both",
+    "$(touch owned) `touch owned` $HOME ; touch owned & | > owned",
+    "<script>alert(1)</script>&amp;",
+    "-rf --help",
+    "\u202egnirts lanoitceridib",
+    "שלום עולם",
+    "two  blanks, and a\ttab",
+    ":warning: :bug:",
+    "{percent} %s %d {task.description}",
+    "back\\slash \\033[31m",
+    "a long" + " name" * 20,
+)
+"""What a title, a column, a file or a folder may be called."""
+PROGRAM = [sys.executable, "-c", "from referee.cli import main; main()"]
+PEOPLE = (400, 900)
+
+
+def as_name(text: str) -> str:
+    """Return a text as the name of a file."""
+    return text.replace("/", "_")[:200]
+
+
+def tables(folder: Path, label: str, feature: str) -> tuple[Path, Path]:
+    """Write two tables with these columns; return their paths."""
+    made = []
+    for side, (people, seed) in {"S": (PEOPLE[0], 1), "T": (PEOPLE[1], 2)}.items():
+        drawn = np.random.default_rng(seed)
+        visits = drawn.integers(0, 30, people)
+        renews = np.where(visits + drawn.normal(0, 5, people) > 15, "yes", "no")
+        made.append(folder / f"{side} {as_name(feature)}.csv")
+        with made[-1].open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([[feature, label], *zip(visits.tolist(), renews.tolist(), strict=True)])
+    return made[0], made[1]
+
+
+def words_of(line: str) -> list[str]:
+    """Return the words that bash reads in a printed command."""
+    out = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True).stdout
+    return [os.fsdecode(word) for word in out.split(b"\0")[:-1]]
+
+
+def visible(*words: str) -> list[str]:
+    """Run a command of ``referee``; return the lines that it printed, in which nothing is a command to a terminal."""
+    done = CliRunner().invoke(app, list(words))
+    lines = done.output.splitlines()
+    assert done.exit_code == 0, (words, lines, done.exception)
+    assert all(line.isprintable() for line in lines), lines
+    return lines
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 40 columns."""
+    for console in (show._OUT, show._ERR):
+        monkeypatch.setattr(console, "_width", 40)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("narrow")
+def test_every_command_shows_hostile_names_as_text_and_its_printed_commands_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """init, plan, check, run, audit, report, model, budget: names that are markup, escapes, shell or options."""
+    for number, text in enumerate(TEXTS):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        first, second = tables(folder, text, f"{text} visits")
+        scenario = f"{as_name(text)}.yaml"
+        options = ["--label", text, "--positive", "yes", "--negative", "no", "--bounds", f"{text} visits=0:30"]
+        options += ["--epsilon", "2", "--agent-epsilon", "2", "--yes", "--output", scenario]
+        printed = visible("init", *options, "--", first.name, second.name)
+        title = yaml.safe_load((folder / scenario).read_text())["title"]
+        assert text in title
+        nexts = [words_of(line) for line in printed if line.startswith("  referee ")]
+        assert [words[:2] for words in nexts] == [["referee", name] for name in ("plan", "check", "run")]
+        visible(*nexts[0][1:])
+        visible(*nexts[1][1:])
+        output = Path(as_name(f"{text} run"))
+        ran = visible(*nexts[2][1:], *words_of(command("--output", output)))
+        assert any(plain(title) in line for line in ran), ran
+        assert f"run folder: {plain(str(output))}" in ran
+        verify = next(line for line in ran if line.startswith("Verify it: ")).removeprefix("Verify it: ")
+        assert any(line.startswith("verified ") for line in visible(*words_of(verify)[1:]))
+        visible(*words_of(command("report", output)))
+        visible(*words_of(command("model", output)))
+        page = (output / "report.html").read_text()
+        assert "<script>alert" not in page
+        assert "\x1b" not in page
+        assert verify in html.unescape(page)
+        spent = json.loads(visible("budget", "--json")[0])
+        assert [run["all_runs"]["runs"] for run in spent] == [1]
+        assert not (folder / "owned").exists()
+
+
+@pytest.mark.slow
+def test_a_process_shows_them_whatever_its_terminal_can_show(tmp_path: Path) -> None:
+    """ASCII only, and a pipe: a title, a folder and a file with names beyond that end in no error of an encoding."""
+    text = "שלום [/month] \x1b[31m $(touch owned)"
+    first, second = tables(tmp_path, text, "visits")
+    environment = {**os.environ, "COLUMNS": "40", "XDG_STATE_HOME": str(tmp_path / "state")}
+    environment |= {"PYTHONIOENCODING": "ascii:strict", "TERM": "xterm"}
+    options = ["--label", text, "--positive", "yes", "--negative", "no", "--bounds", "visits=0:30", "--yes"]
+    for words in (
+        ["init", *options, "--output", "mine.yaml", first.name, second.name],
+        ["plan", "mine.yaml"],
+        ["check", "mine.yaml"],
+        ["run", "mine.yaml", "--output", text],
+        ["report", text],
+        ["audit", text],
+    ):
+        done = subprocess.run([*PROGRAM, *words], cwd=tmp_path, env=environment, capture_output=True, check=False)
+        assert (done.returncode, b"Traceback" in done.stderr) == (0, False), (words, done.stderr.decode())
+        assert b"\x1b" not in done.stdout + done.stderr
+
+
+def test_a_command_is_what_a_shell_reads_back(tmp_path: Path) -> None:
+    words = [*TEXTS, "", "x" * 5000, "a\udcffb"]
+    line = command(*words)
+    assert line.isprintable()
+    script = f"printf '%s\\0' {line}"
+    out = subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout
+    assert out == b"".join(os.fsencode(word) + b"\0" for word in words)
+    assert command("referee", Path("-x")) == "referee ./-x"
+    assert command("\ud800").isprintable()  # which no file can be called
+
+
+def test_texts_in_tables_styled_lines_and_progress_are_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.table import Table
+
+    for text in TEXTS:
+        table = Table(text, title=text, box=None)
+        table.add_row(text)
+        out = terminal.console()
+        out.print(table)
+        out.print(text, soft_wrap=True)
+        out.print(terminal.styled((text, "bold"), (text, "")), soft_wrap=True)
+        terminal.say(text)
+        printed = capsys.readouterr().out
+        lines = printed.splitlines()
+        assert all(line.isprintable() for line in lines)
+        shown = plain(text)
+        assert lines[-1] == shown
+        assert lines[-2] == shown + shown
+        assert lines[-3] == shown
+        narrow = "".join(printed.split())
+        assert narrow.count("".join(shown.split())) >= 6  # a title and two cells as well
+    assert len(plain("x" * 10 * MAX_LENGTH)) == MAX_LENGTH + 3
+
+
+def test_there_is_one_way_to_a_terminal() -> None:
+    """Nothing but the one file prints: what another place prints could be read as markup or as a command."""
+    root = Path(common.__file__).parents[1]
+    parties = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
+    own = root / "common" / "service" / "terminal.py"
+    scripts = {root / "deploy" / "packaging" / "sbom.py", root / "deploy" / "load" / "loopback.py"}
+    found = []
+    for path in sorted(path for party in parties for path in (root / party).rglob("*.py")):
+        if path == own or path in scripts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in {
+                "print",
+                "Text.from_markup",
+                *(f"typer.{name}" for name in ("echo", "secho", "prompt")),
+            }:
+                found.append(f"{path.relative_to(root)}:{node.lineno} {ast.unparse(node.func)}")
+            if isinstance(node, ast.ImportFrom) and node.module in ("rich.markup", "rich.console", "rich"):
+                found.append(f"{path.relative_to(root)}:{node.lineno} imports {node.module}")
+    assert found == []
