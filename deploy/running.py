@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from common.core.errors import BadInput, BadScenario
+from common.core.plain import command
 from common.lifetime.charging import USERS_OWN
 from common.lifetime.charging import Charging as Charging
 from common.lifetime.ledger import PeopleLedger
@@ -25,6 +28,9 @@ from referee.state.runfolder import write_result, write_run
 from referee.view.face.building import run_view
 from referee.view.face.pages import write_report
 
+log = logging.getLogger("tandem")
+_NAME = 55
+"""Characters of a scenario's name in a run's, which has eight more of chance, and 64 at most."""
 Watching = Callable[[ResolvedScenario, int | None, Path], AbstractContextManager[OnProgress]]
 """Opens what is called with the progress of a run: given its scenario, its seed and its folder."""
 
@@ -74,7 +80,7 @@ def carry_out(
     deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
-    with watching(chosen, facts["seed"], folder) as on_progress:
+    with _shielded(watching(chosen, facts["seed"], folder)) as on_progress:
         finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
         # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
         answered = {**finished.result, "truth": None, "run": str(folder)}
@@ -84,8 +90,43 @@ def carry_out(
         result["all_runs"] = finished.all_runs
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_result(folder, result)
-    write_report(folder / "report.html", [run_view(chosen, result, result["rounds"])])
+    try:
+        write_report(folder / "report.html", [run_view(chosen, result, result["rounds"])])
+    except Exception as error:  # noqa: BLE001 - the run has ended, and whatever its report lacks, its result is stored
+        again = command("referee", "report", folder)
+        log.warning("report.html is not written (%s: %s); the result is stored: %s", type(error).__name__, error, again)
     return result
+
+
+@contextmanager
+def _shielded(watching: AbstractContextManager[OnProgress]) -> Iterator[OnProgress]:
+    """Show progress as long as that works: its first error is one line in the log, and the run goes on unwatched."""
+    shown: list[OnProgress] = []
+
+    def failed(error: Exception) -> None:
+        shown.clear()
+        log.warning("progress is not shown any more (%s: %s); the run goes on", type(error).__name__, error)
+
+    def on_progress(text: str, numbers: dict[str, float]) -> None:
+        for show in list(shown):
+            try:
+                show(text, numbers)
+            except Exception as error:  # noqa: BLE001 - people's budgets are charged for this run
+                failed(error)
+
+    try:
+        shown.append(watching.__enter__())
+    except Exception as error:  # noqa: BLE001 - as above
+        failed(error)
+        yield on_progress
+        return
+    try:
+        yield on_progress
+    finally:
+        try:
+            watching.__exit__(*sys.exc_info())
+        except Exception as error:  # noqa: BLE001 - as above
+            failed(error)
 
 
 def spent_by_people(ledger: Path | None, witnesses: tuple[str, ...] = ()) -> tuple[str, list[dict[str, Any]]]:
@@ -106,7 +147,7 @@ def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[s
     """Bind the run folder to this scenario and seed; draw what is not given, the first time."""
     facts: dict[str, Any] = {"scenario": chosen.fingerprint(), "seed": seed}
     if not (folder / "claim.json").exists():
-        facts["run"] = f"{chosen.name}-{secrets.token_hex(4)}"
+        facts["run"] = f"{chosen.name[:_NAME]}-{secrets.token_hex(4)}"
         if seed is None and chosen.people == "simulated":
             facts["seed"] = secrets.randbelow(1 << 31)
     return claim(folder, facts)
