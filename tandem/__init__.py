@@ -9,7 +9,9 @@ Importing this package loads nothing else: each name is loaded when it is first 
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,7 +60,27 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     place = ".runs" if name in _RUNS else ".models" if name in _MODELS else ".estimators"
-    return getattr(import_module(place, __name__), name)
+    try:
+        from common.core.machine import uninterrupted
+
+        with uninterrupted():
+            return getattr(import_module(place, __name__), name)
+    except ModuleNotFoundError as error:
+        raise _hidden(error) from error
+
+
+def _hidden(error: ModuleNotFoundError) -> ImportError:
+    """Say which module of somebody else was found in place of one of ours; of other errors nothing more is known."""
+    first = (error.name or "").partition(".")[0]
+    found, ours = getattr(sys.modules.get(first), "__file__", None), Path(__file__).resolve().parents[1]
+    if found is None or Path(found).resolve().is_relative_to(ours) or not (ours / first / "__init__.py").exists():
+        return error
+    return ImportError(
+        f"{found} has the name of a package of Tandem's: in a checkout, and where it is installed editable (make "
+        "install), Python finds it first. Rename it, work in another folder, or install Tandem's wheel, which takes "
+        "the one name tandem",
+        name=error.name,
+    )
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput, BadScenario
+from common.core.machine import works_after_fork
 from common.models.exporting import export as export_model
 from common.models.model import Model as Model
 from common.models.outcome import outcome_of
@@ -158,6 +159,7 @@ def describe(place: Any) -> list[str]:
     return lines(load_model(place))
 
 
+@works_after_fork
 def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return an individual's record as ``local-agent answer`` takes it, from the fields that the person knows.
 

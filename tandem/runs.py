@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from common.core.errors import NotFound, RunFailed
+from common.core.machine import works_after_fork
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
@@ -85,6 +86,7 @@ class Run:
         return parse_hypothesis(self.result["answer"])
 
 
+@works_after_fork
 def run(
     scenario: AnyScenario,
     *overrides: str,
@@ -138,6 +140,7 @@ def run(
     return Run(result, Path(result["run"]))
 
 
+@works_after_fork
 def plan(scenario: AnyScenario, *overrides: str) -> dict[str, Any]:
     """Return how many people a scenario needs, by the paper's and by the tight bounds, and what it violates.
 
@@ -153,6 +156,7 @@ def plan(scenario: AnyScenario, *overrides: str) -> dict[str, Any]:
     return plans(asked)
 
 
+@works_after_fork
 def audit(
     folder: str | Path, *, referee_key: str | None = None, curator_key: str | None = None, strict: bool = False
 ) -> Audit:

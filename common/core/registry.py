@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -14,6 +15,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from common.core import plugins
 from common.core.errors import BadInput, BadMessage, BadPlugin
+from common.core.machine import uninterrupted
 from common.core.nearest import nearest
 from common.core.values import Value
 
@@ -45,14 +47,17 @@ class Registry(Generic[T]):
         self._optional = optional
         self._entries: dict[str, T] = {}
         self._lock = threading.RLock()
-        self._begun = False
-        self._broken = ""
+        self._loading = False
+        self._loaded = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Class decorator: enter the class under ``name``; a name can be taken once."""
+        """Class decorator: enter the class under ``name``; a name can be taken once.
+
+        A module whose import was cut off is imported again, and its class takes the place of the one left behind.
+        """
 
         def enter(entry: T) -> T:
-            if name in self._entries:
+            if name in self._entries and not _left_behind(self._entries[name], entry):
                 both = f"{_origin(self._entries[name])} and {_origin(entry)}"
                 raise BadPlugin(f"{self.noun} {name!r} is registered twice, by {both}: rename one of them")
             self._entries[name] = entry
@@ -61,20 +66,21 @@ class Registry(Generic[T]):
         return enter
 
     def _load(self) -> None:
-        with self._lock:  # other threads wait until all is there; this one may ask while it loads
-            if self._broken:
-                raise BadPlugin(self._broken)
-            if self._begun:
+        """Import what registers itself; if that fails or is interrupted, the next use does it again."""
+        if self._loaded:
+            return
+        with uninterrupted(), self._lock:  # other threads wait until all is there; this one may ask while it loads
+            if self._loading or self._loaded:
                 return
-            self._begun = True
-            package = importlib.import_module(self._package)
-            for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
-                importlib.import_module(module.name)
+            self._loading = True
             try:
+                package = importlib.import_module(self._package)
+                for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
+                    importlib.import_module(module.name)
                 self._load_installed()
-            except BadPlugin as error:
-                self._broken = error.detail
-                raise
+                self._loaded = True
+            finally:
+                self._loading = False
 
     def _load_installed(self) -> None:
         for entry in plugins.installed(self.group):
@@ -137,6 +143,14 @@ def _sources(folder: Traversable) -> Iterator[str]:
 
 def _origin(entry: Any) -> str:
     return f"{entry.__module__}.{entry.__qualname__}"
+
+
+def _left_behind(entry: Any, later: Any) -> bool:
+    """Tell whether an entry comes from an import of the later one's module that did not reach its end."""
+    if _origin(entry) != _origin(later) or later.__module__ not in sys.modules:
+        return False
+    of_this_import = vars(sys.modules[later.__module__])
+    return "." not in later.__qualname__ and of_this_import.get(later.__qualname__) is not entry
 
 
 class Vocabulary(Registry[type[V]], Generic[V]):

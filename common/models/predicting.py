@@ -9,6 +9,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Singles
 from common.core.errors import BadData
+from common.core.machine import works_after_fork
 from common.models.model import Model
 from common.models.outcome import outcome_of, predictions
 from common.people.tables.input.frames import rows_of
@@ -40,6 +41,7 @@ class Predicted:
     notes: Notes
 
 
+@works_after_fork
 def predict(model: Model, data: Any, *, probabilities: bool = False, strict: bool = False) -> Predicted:
     """Predict for rows.
 
@@ -76,6 +78,7 @@ def predict(model: Model, data: Any, *, probabilities: bool = False, strict: boo
     return Predicted(np.concatenate(found), np.concatenate(shares) if probabilities else None, notes)
 
 
+@works_after_fork
 def features_of(model: Model, data: Any) -> Singles:
     """Return what the model sees of rows, shape (n, ``model.table.dimension``), float32; what it leaves alone is 0.
 

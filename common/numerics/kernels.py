@@ -7,20 +7,23 @@ The compiler is loaded by the first loop that runs compiled. A party that judges
 from __future__ import annotations
 
 import ctypes
+import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property, partial, update_wrapper
+from functools import cache, cached_property, partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.core.machine import uninterrupted
 from common.numerics.allocation import keep_freed_memory
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
+log = logging.getLogger("tandem")
 
 _ALWAYS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 """A division by zero is an infinity, not an exception: loops without a way out are what processors are good at.
@@ -119,9 +122,38 @@ def interpreted_by(loop: Callable[P, R], function: Callable[P, R]) -> None:
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    import numba
+    with uninterrupted():
+        import numba
+        from numba.core.registry import cpu_target
 
-    return numba.njit(function, **options)
+        # Loads what the compiler would load at the first loop.
+        cpu_target.typing_context.refresh()
+        cpu_target.target_context.refresh()
+    if options["cache"] and _has_home():
+        try:
+            return numba.njit(function, **options)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+    if options["cache"]:
+        _warn_not_kept()
+    return numba.njit(function, **{**options, "cache": False})
+
+
+def _has_home() -> bool:
+    """Tell whether Numba keeps compiled loops in a folder of this user's; without one it would take the working folder.
+
+    What it reads from there it executes.
+    """
+    return "NUMBA_CACHE_DIR" in os.environ or os.path.isabs(os.path.expanduser("~"))
+
+
+@cache
+def _warn_not_kept() -> None:
+    log.warning(
+        "compiled loops cannot be kept, so that each process compiles them anew, for seconds: neither Tandem's own "
+        "folder nor the home directory can be written; set NUMBA_CACHE_DIR to a folder of this user's that can be"
+    )
 
 
 def njit(function: Callable[P, R]) -> Callable[P, R]:

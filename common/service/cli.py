@@ -8,15 +8,14 @@ import io
 import logging
 import os
 import re
-import signal
 import sys
-import threading
 from collections.abc import Callable
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 import typer.core
 
+from common.core import machine
 from common.core.errors import BadScenario, TandemError
 from common.core.plain import JsonFormatter, PlainFormatter
 from common.service.terminal import say, warn
@@ -123,14 +122,7 @@ def _database_errors() -> tuple[type[Exception], ...]:
 def end_with_stdin() -> None:
     """End this process when its standard input ends, if :data:`ENDS_WITH_STDIN` is set: no orphan outlives a parent."""
     if os.environ.get(ENDS_WITH_STDIN):
-        threading.Thread(target=_end_at_eof, daemon=True, name="parent").start()
-
-
-def _end_at_eof() -> None:
-    # Not through sys.stdin: a thread that holds its lock would crash an interpreter that ends by itself.
-    while os.read(0, 1 << 12):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
+        machine.end_with_stdin()
 
 
 def has_terminal() -> bool:

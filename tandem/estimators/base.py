@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from common.core.arrays import AnyArray, Singles
 from common.core.errors import BadFit
+from common.core.machine import works_after_fork
 from common.lifetime.charging import Given as HandedOver
 from common.lifetime.charging import Side
 from common.models.model import Model, released
@@ -367,6 +368,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # Predicting -----------------------------------------------------------------------------------------------------
 
+    @works_after_fork
     def _encoded(self, X: Any) -> Singles:
         """Return the features of people, by the rules of the fit: shape (n, d), float32."""
         check_is_fitted(self, "hypothesis_")

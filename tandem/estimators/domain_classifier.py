@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
+from common.core.machine import works_after_fork
 from tandem.estimators.adaptation import Adapter
 from tandem.estimators.binary import BinaryClassifier
 
@@ -126,6 +127,7 @@ class DomainAdapter(BinaryClassifier, Adapter):
         self.lifetime = lifetime
         self.id_column = id_column
 
+    @works_after_fork
     def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
         """Adapt to the curator's people, helped by the public ones, tested by the population's.
 

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 
 from common.core.arrays import Floats
 from common.core.errors import BadFit, BadInput
+from common.core.machine import works_after_fork
 from common.people.tables import Number, TableSource
 from tandem.estimators.adaptation import Adapter
 from tandem.estimators.base import Given
@@ -109,6 +110,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         self.lifetime = lifetime
         self.id_column = id_column
 
+    @works_after_fork
     def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
         """Adapt to the curator's people, helped by the public ones, tested by the population's.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from common.core.errors import BadFit
+from common.core.machine import works_after_fork
 from common.planning.fitting import Advice, diameter
 from tandem.estimators.base import Sides
 from tandem.estimators.binary import BinaryClassifier
@@ -177,6 +178,7 @@ class TransferClassifier(BinaryClassifier):
         self.lifetime = lifetime
         self.id_column = id_column
 
+    @works_after_fork
     def fit(self, X: Any, y: Any = None, *, population: Any = None, public: Any = None) -> Self:
         """Learn from the curator's people, judged by the population's.
 

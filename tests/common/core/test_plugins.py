@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import pkgutil
+import signal
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -17,6 +19,7 @@ import pytest
 
 from common.core import plugins
 from common.core.errors import BadMessage, BadPlugin
+from common.core.machine import uninterrupted
 from common.core.registry import Registry
 from tests.plugins.installing import leave
 
@@ -190,3 +193,78 @@ def test_an_entry_of_a_documented_group_need_enter_one_registry_only() -> None:
         if registry._package.split(".")[0] in ("common", "curator", "referee") and not registry._optional:
             demanding.setdefault(registry.group, set()).add(registry.noun)
     assert {group: nouns for group, nouns in demanding.items() if group in GROUPS and len(nouns) != 1} == {}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError, SystemExit])
+def test_imports_that_were_cut_off_are_done_again(shop: Shop, error: type[BaseException]) -> None:
+    """In the middle of a module that has registered something already, of the package and of a plug-in; in a thread."""
+    cut = textwrap.dedent(shop.animal("dog")) + f"import builtins\nbuiltins.cut_off_of_test({error.__name__})\n"
+    shop.write(f"{shop.name}.dog", cut)
+    shop.write(f"{shop.name}_fox", cut.replace("dog", "fox").replace("Dog", "Fox"))
+    shop.install("forest", {"fox": f"{shop.name}_fox"})
+    calls = count()
+
+    def cut_off(raised: type[BaseException]) -> None:
+        if next(calls) % 3 != 2:  # twice in each module, then not
+            raise raised
+
+    failed: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            shop.animals.names()
+        except BaseException as stopped:  # noqa: BLE001 - that is what is cut off
+            failed.append(stopped)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("builtins.cut_off_of_test", cut_off, raising=False)
+        for at in range(4):
+            thread = threading.Thread(target=ask)
+            thread.start()
+            thread.join()
+            assert len(failed) == at + 1
+        assert shop.animals.names() == ["cat", "dog", "fox"]
+        assert shop.animals["dog"] is import_module(f"{shop.name}.dog").Dog
+        assert shop.animals.parse({"kind": "fox"}).kind == "fox"
+
+
+@pytest.mark.parametrize("second", ["Dog", "Hound"])
+def test_one_name_for_two_classes_of_a_module_is_refused(shop: Shop, second: str) -> None:
+    dog = textwrap.dedent(shop.animal("dog"))
+    shop.write(f"{shop.name}.dog", dog + dog.replace("Dog", second))
+    for _ in range(2):
+        with pytest.raises(BadPlugin, match="animal 'dog' is registered twice"):
+            shop.animals.names()
+
+
+def test_threads_that_ask_first_at_the_same_time_all_see_everything(shop: Shop) -> None:
+    shop.write(f"{shop.name}.dog", "import time\ntime.sleep(0.05)\n" + textwrap.dedent(shop.animal("dog")))
+    found: list[list[str]] = []
+    threads = [threading.Thread(target=lambda: found.append(shop.animals.names())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [["cat", "dog"]] * 8
+
+
+def test_an_interrupt_waits_for_the_end_of_the_imports(shop: Shop) -> None:
+    """Of a real signal; afterwards everything is there, and the handler is the one that was."""
+    shop.write(
+        f"{shop.name}.dog", "import signal\nsignal.raise_signal(signal.SIGINT)\n" + textwrap.dedent(shop.animal("dog"))
+    )
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        for handler in (signal.default_int_handler, signal.SIG_IGN):
+            signal.signal(signal.SIGINT, handler)
+            if handler is signal.SIG_IGN:
+                with uninterrupted():
+                    signal.raise_signal(signal.SIGINT)
+            else:
+                with pytest.raises(KeyboardInterrupt):
+                    shop.animals.names()
+            assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert f"{shop.name}.dog" in sys.modules
+    assert shop.animals.names() == ["cat", "dog"]

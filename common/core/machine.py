@@ -1,0 +1,220 @@
+"""The machine and the process that Tandem runs in: processors, interrupts, forks, and processes of its own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import signal
+import site
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import Any, ParamSpec, TypeVar, cast
+
+from common.core.errors import BadInput, RunFailed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def processors() -> int:
+    """Return how many processors this process may use: where the system cannot tell, how many the machine has."""
+    with suppress(AttributeError, OSError):  # macOS has no such call, and some sandboxes refuse it
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# Interrupts ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let an interrupt (Ctrl-C, a notebook's stop button) wait until the block ends, and take effect then.
+
+    For imports. Python forgets the module whose import is interrupted, but not the parts of it that are loaded already,
+    and large libraries cannot be loaded a second time over them: the session would be useless. Only the main thread is
+    ever interrupted, so that the block changes nothing in any other.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    waiting: list[FrameType | None] = []
+    signal.signal(signal.SIGINT, lambda _, frame: waiting.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if waiting:
+            handler(signal.SIGINT, waiting[0])
+
+
+# Processes of our own -----------------------------------------------------------------------------------------------
+
+
+def python_module(name: str) -> list[str]:
+    """Return the command that runs a module of Tandem; what lies in the working directory is not imported."""
+    return [sys.executable, "-P", "-m", name]
+
+
+def python_environment() -> dict[str, str]:
+    """Return this process's environment, in which :func:`python_module` finds the Tandem that runs here.
+
+    A checkout need not be installed where a process starts in its folder; the command does not look there by itself.
+    """
+    root = str(Path(__file__).resolve().parents[__name__.count(".")])
+    places = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    if root not in (*site.getsitepackages(), site.getusersitepackages(), *places):
+        places.append(root)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)} if places else dict(os.environ)
+
+
+def end_with_stdin() -> None:
+    """End this process when its standard input ends, which is when its parent does."""
+    threading.Thread(target=_end_at_eof, daemon=True, name="parent").start()
+
+
+def _end_at_eof() -> None:
+    # Not through sys.stdin: a thread that holds its lock would crash an interpreter that ends by itself.
+    while os.read(0, 1 << 12):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+# Forks --------------------------------------------------------------------------------------------------------------
+
+_THREAD_OF_POLARS = re.compile(r"polars-\d")
+_forked = {"with threads": False, "without them": False}
+"""Whether Polars had begun its threads when this process was last forked, and whether they are missing here."""
+
+
+def _before_fork() -> None:
+    _forked["with threads"] = "polars" in sys.modules and _polars_has_threads()
+
+
+def _after_fork() -> None:
+    _forked["without them"] |= _forked["with threads"]
+
+
+def _polars_has_threads() -> bool:
+    """Tell whether Polars has begun its threads, as it does at the first query; True where that cannot be seen."""
+    tasks = Path("/proc/self/task")
+    if not tasks.is_dir():
+        return True
+    for task in tasks.iterdir():
+        with suppress(OSError):  # it ended just now
+            if _THREAD_OF_POLARS.match((task / "comm").read_text()):
+                return True
+    return False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+
+
+def works_after_fork(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a public function or method work in a process that was forked off one which has used Polars.
+
+    Polars waits for its threads, which a forked process does not have: for ever. There a call is carried out by a fresh
+    process, which takes a second or two to start. What the call leaves is brought back: the result or the exception,
+    the warnings, and what a method has set on its object.
+
+    Raises
+    ------
+    BadInput
+        In such a process, if the arguments cannot be brought to another one.
+    RunFailed
+        In such a process, if the other one was killed; what it was allowed to spend counts as spent.
+    """
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not _forked["without them"]:
+            return function(*args, **kwargs)
+        return cast(R, _in_a_fresh_process(called, args, kwargs))
+
+    return called
+
+
+_FRESH = f"""
+import pickle, sys
+sys.path[:] = pickle.load(sys.stdin.buffer)
+from {__name__} import answer_parent
+answer_parent(int(sys.argv[1]))
+"""
+
+
+def _in_a_fresh_process(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        asked = pickle.dumps(sys.path) + pickle.dumps((function, args, kwargs))
+    except Exception as error:  # whatever a class of the caller's raises
+        raise _forked_too_late(error) from error
+    reading, writing = os.pipe()
+    with open(reading, "rb") as answers:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - our own module, arguments as a list
+                [sys.executable, "-P", "-c", _FRESH, str(writing)], stdin=subprocess.PIPE, pass_fds=[writing]
+            )
+        finally:
+            os.close(writing)
+        with process:
+            try:
+                with suppress(BrokenPipeError):
+                    cast(Any, process.stdin).write(asked)
+                    cast(Any, process.stdin).flush()  # and left open: its end would end the process
+                answer = answers.read()
+            finally:
+                process.kill()
+    if not answer:
+        raise RunFailed(f"the process that carried out {function.__qualname__} ended without an answer")
+    result, error, left, warned = pickle.loads(answer)  # noqa: S301 - of a process of our own
+    for message, category, filename, line in warned:
+        warnings.warn_explicit(message, category, filename, line)
+    if left is not None:
+        own = args[0].get_params(deep=False)
+        fitted = {name: value for name, value in vars(left).items() if name not in own}
+        for name in vars(args[0]).keys() - own.keys() - fitted.keys():
+            delattr(args[0], name)
+        vars(args[0]).update(fitted)
+        result = args[0] if result is left else result
+    if error is not None:
+        raise error
+    return result
+
+
+def answer_parent(descriptor: int) -> None:
+    """Carry out the call that standard input holds, and write what it leaves to a descriptor."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
+    result: Any = None
+    error: Exception | None = None
+    left: Any = None
+    try:
+        function, args, kwargs = pickle.load(sys.stdin.buffer)  # noqa: S301 - of a process of our own
+    except Exception as unreadable:  # noqa: BLE001 - whatever a class of the caller's raises
+        error, noted = _forked_too_late(unreadable), []
+    else:
+        end_with_stdin()
+        left = args[0] if args and hasattr(args[0], "get_params") else None
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            try:
+                result = function(*args, **kwargs)
+            except Exception as raised:  # noqa: BLE001 - the parent raises it
+                error = raised.with_traceback(None)
+    warned = [(each.message, each.category, each.filename, each.lineno) for each in noted]
+    with open(descriptor, "wb") as answers:
+        answers.write(pickle.dumps((result, error, left, warned)))
+
+
+def _forked_too_late(error: Exception) -> BadInput:
+    return BadInput(
+        "this process was forked off one in which Polars had begun its threads, which it lacks, and the call cannot be "
+        f"brought to a fresh process ({type(error).__name__}: {error}): start it by spawn or forkserver instead of fork"
+    )
