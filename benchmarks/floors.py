@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures import figure1, figure2
+from common.core.machine import processors
 from common.numerics.randomness import RandomSource
 from common.people.distributions.base import parse_distribution
 from common.people.spec import SimulatedRecordSource
@@ -157,7 +158,7 @@ def fetches(sample: Sample) -> float:
     """Return how many random rows a second all cores can copy from a sample in memory: the limit of its draws."""
     rows = sample.whole
     assert isinstance(rows, FixedRows)
-    cores, size, calls = len(os.sched_getaffinity(0)), 1 << 16, 100
+    cores, size, calls = processors(), 1 << 16, 100
     places = [RandomSource.seeded(core).integers(len(rows), size) for core in range(cores)]
 
     def fetch(core: int) -> None:

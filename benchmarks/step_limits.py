@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ import numpy as np
 
 from benchmarks.floors import random_sample
 from common.core.arrays import AnyArray
+from common.core.machine import processors
 from common.numerics import chacha
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
@@ -144,7 +144,7 @@ def measure(n: int) -> list[Stage]:
     """Measure both: 8 features among n people, and 200 among 75,000."""
     features = np.random.default_rng(1).normal(size=(75_000, 200)).astype(np.float32)
     people = Records(np.clip(features, -27.9, 27.9), np.where(features[:, 0] > 0.0, 1, -1).astype(np.int8))
-    cores = len(os.sched_getaffinity(0))
+    cores = processors()
     sample = random_sample(n)
     short = stages(sample, Sgd(steps=50_000_000, noise=20**0.5, diameter=1.0, domain="box", loss="perceptron"))
     memory = [
@@ -167,7 +167,7 @@ def main() -> None:
     if given.json:
         print(json.dumps([asdict(row) for row in rows]))
         return
-    cores = len(os.sched_getaffinity(0))
+    cores = processors()
     for row in rows:
         allowed = f"{1e9 / row.nanoseconds:.3g} steps/s a core, {cores} cores {cores * 1e9 / row.nanoseconds:.3g}"
         print(

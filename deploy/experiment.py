@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ def complete(
         elif asked.problem is None and can_judge(asked):
             truth = _of_a_hypothesis(result, asked, seed, folder, on_progress, charging)
     used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return {**result, "truth": truth, "peak_memory_bytes": 1024 * used, "run": str(folder)}
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {**result, "truth": truth, "peak_memory_bytes": unit * used, "run": str(folder)}
 
 
 def _of_a_problem(result: dict[str, Any], asked: Scenario, on_progress: OnProgress) -> dict[str, Any]:

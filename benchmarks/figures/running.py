@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from benchmarks.figures.base import Figure
 from benchmarks.figures.store import Row
 from common.core.errors import BadInput
+from common.core.machine import processors
 
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -71,7 +72,7 @@ def run(figure: Figure, tasks: list[tuple[str, int]], workers: int, keep: Callab
 
 def share_cores(workers: int) -> None:
     """Give each of so many processes that are yet to start its share of the cores."""
-    share = str(max(1, (os.cpu_count() or 1) // workers))
+    share = str(max(1, processors() // workers))
     for name in _THREADS:  # read by the processes when they start: more threads than cores slow each other down
         os.environ.setdefault(name, share)
 

@@ -26,6 +26,7 @@ from benchmarks.real.page import write
 from benchmarks.real.running import Row, Task, key, measure, opened
 from benchmarks.real.shifts import SHIFTS
 from common.core.errors import TandemError
+from common.core.machine import processors
 
 RESULTS = Path(__file__).parent.parent / "results" / "real.jsonl"
 EPSILONS = (0.5, 1.0, 2.0)
@@ -72,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--epsilon", action="append", type=float, help="on both sides (default: 0.5, 1 and 2)")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--agents", action="append", type=int, help="at most so many (default: all that there are)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
+    parser.add_argument("--jobs", type=int, default=processors(), help="processes (default: one a core)")
     parser.add_argument("--data", type=Path, default=data, help="where data sets lie")
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="FILE", help="of the rows")
     parser.add_argument("--again", action="store_true", help="measure what is there, too")

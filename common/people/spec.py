@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Indices
 from common.core.errors import BadData, BadScenario
+from common.core.machine import processors
 from common.core.values import Value
 from common.numerics.randomness import RandomSource
 from common.people.distributions.base import AnyDistribution, Distribution
@@ -162,7 +163,7 @@ class SimulatedRecordSource(RecordSource):
         if len(numbers) <= _SHARE:
             return draw(numbers)
         shares = [numbers[start : start + _SHARE] for start in range(0, len(numbers), _SHARE)]
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "people") as pool:
+        with ThreadPoolExecutor(processors(), "people") as pool:
             return Records.joined(list(pool.map(draw, shares)))
 
     def fingerprint(self) -> str | None:

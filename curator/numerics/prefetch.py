@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
+
+from common.core.machine import processors
 
 T = TypeVar("T")
 _FEW = 8
@@ -28,7 +29,7 @@ def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:
     count
         How many items.
     """
-    threads = len(os.sched_getaffinity(0)) - 1
+    threads = processors() - 1
     if threads == 0 or count <= _FEW:
         yield from map(prepare, range(count))
         return

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from common.core.errors import BadScenario, PeerUnavailable
+from common.core.machine import processors
 from common.people.spec import RecordSource
 from curator.sample.base import Answer, Sample
 from curator.sample.keeping import OnProgress
@@ -176,7 +177,7 @@ def open_cluster(source: Source, population: RecordSource, on_progress: OnProgre
         if not ray.is_initialized():
             _connect(workers, max(sizes))
             opened.callback(ray.shutdown)
-        cores = len(os.sched_getaffinity(0))
+        cores = processors()
         threads = cores if os.environ.get("RAY_ADDRESS") else max(1, cores // workers)
         sample = Cluster(source, sizes, population, threads, on_progress)
         opened.callback(sample.end)

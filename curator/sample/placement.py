@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from common.core.machine import processors
 from common.people.spec import RecordSource
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
@@ -85,7 +85,7 @@ def open_sample(
         if storage.place == "disk":
             opened.callback(hold(source.folder).close)
         if storage.workers == 0:
-            rows = source.rows(population, 0, n, len(os.sched_getaffinity(0)), on_progress)
+            rows = source.rows(population, 0, n, processors(), on_progress)
             sample: Sample = LocalSample([rows])
         else:
             from curator.sample.cluster import open_cluster  # an optional dependency stands behind it

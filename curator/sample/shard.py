@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import BadData
+from common.core.machine import processors
 from common.numerics.kernels import njit
 from common.service.storage.capacity import check_memory
 from common.vocabulary.records import Records
@@ -71,7 +71,7 @@ class Shard:
     def __init__(self, rows: Rows, first: int = 0, threads: int | None = None) -> None:
         self._rows = rows
         self._first = first
-        self._threads = threads or len(os.sched_getaffinity(0))
+        self._threads = threads or processors()
         self._cumulative_losses: AnyArray = np.zeros(len(rows), dtype=np.uint8)
         self._most = 0
         self._stairs: Indices = np.zeros(0, dtype=np.int64)

@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import random
 import ssl
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,7 +93,7 @@ async def poll_idly(
     """
     allow_descriptors(AT_ONCE)
     found, open_ = Idle(len(agents)), 0
-    loopback = host in ("127.0.0.1", "localhost")
+    loopback = sys.platform == "linux" and host in ("127.0.0.1", "localhost")  # where all of 127.0.0.0/8 is
     before, began = cpu_of(pid), time.perf_counter()
     # In the beginning they come as if they had been told to before: as many a second as later.
     due = [(random.uniform(0.0, usual_pause(len(agents))), i) for i in range(len(agents))]

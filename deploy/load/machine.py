@@ -11,6 +11,7 @@ from typing import Any
 
 from nacl import bindings
 
+from common.core.machine import processors
 from deploy.load.loopback import requests_per_second
 from referee.collection.signatures import compiled, verified
 
@@ -33,7 +34,7 @@ def limits(folder: Path, seconds: float = 0.5) -> dict[str, Any]:
     ``cores``, ``load_average`` (of the minute before).
     """
     return {
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": processors(),
         "load_average": round(os.getloadavg()[0], 2),
         "verify_per_second": round(_verifications(seconds)),
         "commits_per_second": round(_commits(folder, 1, seconds)),

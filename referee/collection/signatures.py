@@ -7,7 +7,6 @@ interpreter after each; a compiled loop over a whole group waits once.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -17,6 +16,7 @@ import nacl._sodium
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.core.machine import processors
 from common.numerics.kernels import called_at, interpreted, njit
 
 FEW = 4
@@ -50,7 +50,7 @@ def verified(keys: Sequence[bytes], payloads: Sequence[bytes], signatures: Seque
                 key + 32 * first, signature + 64 * first, payload + before, ends[first:last] - before, good[first:last]
             )
 
-        parts = min(len(os.sched_getaffinity(0)), count // MANY) or 1
+        parts = min(processors(), count // MANY) or 1
         edges = [count * part // parts for part in range(parts + 1)]
         if parts == 1:
             with _loops(count):

@@ -152,6 +152,17 @@ def test_descriptors_are_raised_as_far_as_they_may_be():
     assert "ulimit -n" in done.stderr
 
 
+def test_descriptors_stay_as_they_are_where_they_cannot_be_raised(monkeypatch):
+    """macOS says that there is no hard limit, and refuses to raise the soft one so far."""
+
+    def refused(what: int, limits: tuple[int, int]) -> None:
+        raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (2048, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", refused)
+    assert raise_descriptors() == 2048 - connections.OTHER_DESCRIPTORS
+
+
 def test_too_few_descriptors_are_refused(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda what: (64, 64))
     with pytest.raises(BadInput, match="ulimit -n"):
