@@ -19,6 +19,7 @@ from common.lifetime.ledger import PeopleLedger
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.service.addresses import is_address
 from common.wire.state import claim
 from deploy.base import Deployment, OnProgress
 from deploy.checking import checked
@@ -72,7 +73,7 @@ def carry_out(
     """
     chosen = checked(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    if not _is_url(deployment):
+    if not is_address(deployment):
         data_folder(chosen)  # a missing directory is reported before anything starts
     if folder.exists() and not (folder / "claim.json").exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
@@ -153,10 +154,6 @@ def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[s
     return claim(folder, facts)
 
 
-def _is_url(deployment: str) -> bool:
-    return deployment.startswith(("http://", "https://"))
-
-
 def _opened(name: str, state: Path, token: str, charging: Charging) -> Deployment:
     if name == "embedded":
         from deploy.embedded import Embedded
@@ -166,7 +163,7 @@ def _opened(name: str, state: Path, token: str, charging: Charging) -> Deploymen
         from deploy.processes import Processes
 
         return Processes(state, charging=charging)
-    if _is_url(name):
+    if is_address(name):
         from deploy.remote import Remote
 
         if not token:

@@ -99,6 +99,7 @@ def serve_command(
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
     from common.core.errors import BadInput
+    from common.service import addresses
     from common.service.web.app import listen, metrics_token, serve
     from common.service.witness_client import TOKEN, WitnessClient
     from common.wire.state import user_state
@@ -150,8 +151,8 @@ def serve_command(
         runner.start()
     with ExitStack() as beside:
         if page is not None:
-            here = "127.0.0.1" if host in ("0.0.0.0", "") else host  # noqa: S104
-            own = f"{'http' if tls is None else 'https'}://{here}:{listener.getsockname()[1]}"
+            here = addresses.written(addresses.dialled(host), listener.getsockname()[1])
+            own = f"{'http' if tls is None else 'https'}://{here}"
             beside.enter_context(page_beside(own, tokens["operator"], page))
         serve(referee_app(referee, runner), listener, "referee", tls)
     runner.stop()

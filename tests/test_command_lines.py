@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 from common.service.web.app import listen
 from common.wire.state import user_state
 from curator.cli import app as curator_command
+from issuer.cli import app as issuer_command
 from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command
+from tandem.cli import app as ui_command
 from tests.support import TINY
 
 RUNNER = CliRunner()
@@ -152,6 +154,47 @@ def test_ports_peers_and_tokens(tmp_path, monkeypatch):
     fails(referee_command, ["serve", *state], 1, "TANDEM_ENROLMENT_TOKEN", TANDEM_ENROLMENT_TOKEN="short")
     fails(referee_command, ["serve", *state, "--database", "nosuch://x"], 1, "database", **TOKENS)
     fails(referee_command, ["serve", *state, "--curator", "nowhere"], 1, "http://", **TOKENS)
+
+
+@pytest.mark.parametrize("url", ["http://host:99999", "http://::1:8000"])
+def test_mistyped_addresses(tmp_path, url):
+    """Each is refused in one line by every command that dials it, before anything else happens."""
+    state, me = ["--state", str(tmp_path / "state")], tmp_path / "me.json"
+    me.write_text('{"features": [0.1, 0.2], "label": 1}')
+    run = ["run", "--json", "ball", *SETS, "--seed", "1", "--output", str(tmp_path / "run")]
+    for command, arguments in (
+        (referee_command, [*run, "--deployment", url]),
+        (referee_command, ["runs", "--url", url]),
+        (referee_command, ["cancel", "x", "--url", url]),
+        (referee_command, ["serve", "--port", "0", *state, "--curator", url]),
+        (referee_command, ["load-test", "--individuals", "24", "--url", url]),
+        (
+            curator_command,
+            ["serve", "ball", *SETS, "--seed", "1", "--port", "0", *state, "--witness", f"{url}/v1/heads/a"],
+        ),
+        (curator_command, ["contribute", str(me), "--yes", "--curator-key", "00" * 32, *state, "--to", url]),
+        (agent_command, ["answer", str(me), "--epsilon", "1", "--yes", "--token", "x", *state, "--referee", url]),
+        (agent_command, ["host", "ball", *SETS, "--seed", "1", *state, "--referee", url]),
+        (agent_command, ["relay", "--port", "0", "--referee", url]),
+        (ui_command, ["ui", "--port", "0", "--referee", url]),
+    ):
+        fails(command, arguments, 1, "is no address of a service", TANDEM_WITNESS_TOKEN="long-enough", **TOKENS)
+
+
+def test_mistyped_ports(tmp_path):
+    for command, arguments in (
+        (referee_command, ["serve"]),
+        (referee_command, ["witness", "--state", str(tmp_path)]),
+        (curator_command, ["serve", "ball"]),
+        (curator_command, ["console", str(tmp_path)]),
+        (agent_command, ["relay"]),
+        (issuer_command, ["serve"]),
+        (ui_command, ["ui"]),
+    ):
+        for port in ("70000", "-1", "eight"):
+            outcome = RUNNER.invoke(command, [*arguments, "--port", port], env=TOKENS)
+            assert outcome.exit_code == 2, (arguments, outcome.output)
+            assert "Invalid value for '--port'" in outcome.stderr
 
 
 def test_an_agent_without_a_referee_or_a_record(tmp_path):

@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 
 from common.core.errors import NotFound
+from common.service.addresses import base as base_of
+from common.service.addresses import is_address
 from common.service.client import Client, read_signed_reply
 from common.wire.identity import Signed, verify
 from common.wire.primitives.chain import Extension, Head
@@ -29,10 +31,15 @@ class HttpWitness:
     ----------
     url
         Of this ledger's heads: ``http://HOST:PORT/v1/heads/NAME``.
+
+    Raises
+    ------
+    BadInput
+        If it is no address of a service.
     """
 
     def __init__(self, url: str) -> None:
-        self.place = url.rstrip("/")
+        self.place = base_of(url)
         base, _, name = self.place.rpartition("/v1/heads/")
         self._base, self._path = base or self.place, f"/v1/heads/{name}"
 
@@ -61,4 +68,4 @@ class HttpWitness:
 
 def witness_at(place: str) -> Witness:
     """Return the witness at a place: a URL, or a file's path."""
-    return HttpWitness(place) if place.startswith(("http://", "https://")) else FileWitness(Path(place))
+    return HttpWitness(place) if is_address(place) else FileWitness(Path(place))

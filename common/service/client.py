@@ -10,7 +10,6 @@ import httpx
 
 from common.core.errors import (
     URN,
-    BadInput,
     BadMessage,
     CannotWrite,
     PeerMisbehaved,
@@ -20,6 +19,7 @@ from common.core.errors import (
     VersionSkew,
     from_document,
 )
+from common.service import addresses
 from common.service.tls import context_for, fault_of
 from common.wire.identity import Signed
 from common.wire.version import BEFORE, HEADER, check_stated, skew, stated
@@ -64,9 +64,7 @@ class Client:
     def __init__(
         self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None, timeout: float = 60.0
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise BadInput(f"an address begins with http:// or https://, found {url!r}")
-        self.url = url.rstrip("/")
+        self.url = addresses.base(url)
         self._patience = patience
         stating = {HEADER: stated()}
         tls = context_for(self.url, party=self.party, shows=self.shows)

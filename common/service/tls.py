@@ -11,9 +11,9 @@ import ssl
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from common.core.errors import BadInput
+from common.service import addresses
 
 CA = "TANDEM_TLS_CA"
 """Environment variable: file of the authorities that are believed; ``--tls-ca`` says the same for one command."""
@@ -156,7 +156,7 @@ def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
 
 
 def _on_this_machine(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
+    host = addresses.read(url).hostname or ""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

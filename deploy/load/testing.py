@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import yaml
@@ -19,6 +18,7 @@ import yaml
 from common.core.errors import BadInput, RunFailed
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
+from common.service import addresses
 from common.service.tls import context_for
 from deploy.checking import checked
 from deploy.load.connection import Answer, Connection, request
@@ -154,8 +154,8 @@ class _Test:
         self._options = options
         self._chosen = chosen
         self._target = target
-        parts = urlsplit(target.url)
-        self._name = f"{parts.hostname}:{parts.port}"
+        parts = addresses.read(target.url)
+        self._name = parts.netloc.rpartition("@")[2]
         self._load = Load(
             str(parts.hostname),
             int(parts.port or (443 if parts.scheme == "https" else 80)),

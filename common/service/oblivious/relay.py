@@ -12,7 +12,8 @@ import logging
 import httpx
 from fastapi import Request, Response
 
-from common.core.errors import BadInput, BadMessage, Busy, PeerMisbehaved, PeerUnavailable
+from common.core.errors import BadMessage, Busy, PeerMisbehaved, PeerUnavailable
+from common.service import addresses
 from common.service.oblivious.carrier import Carrier
 from common.service.oblivious.places import GATEWAY, RELAY, REQUEST_BYTES, SIGNED_KEYS
 from common.service.tls import context_for, fault_of
@@ -49,9 +50,7 @@ class Relay:
     def __init__(
         self, service: str, source: str | None = None, carrier: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        if not service.startswith(("http://", "https://")):
-            raise BadInput(f"an address begins with http:// or https://, found {service!r}")
-        self.service = service.rstrip("/")
+        self.service = addresses.base(service)
         tls = context_for(self.service, party="referee", shows=False)
         self._carrier = carrier or Carrier(tls, source)
         self._under_way = 0

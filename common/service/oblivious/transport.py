@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import httpx
 
-from common.core.errors import BadInput, BadMessage, Forged, RelayUntrusted
+from common.core.errors import BadMessage, Forged, RelayUntrusted
+from common.service import addresses
 from common.service.oblivious.places import KEY_PROBLEM, MAX_INNER, RELAY, REQUEST_BYTES, SIGNED_KEYS
 from common.service.tls import context_for
 from common.wire.identity import Signed
@@ -44,9 +45,7 @@ class ThroughRelay(httpx.BaseTransport):
     """
 
     def __init__(self, relay: str, referee: str, carrier: httpx.BaseTransport | None = None) -> None:
-        if not relay.startswith(("http://", "https://")):
-            raise BadInput(f"a relay's address begins with http:// or https://, found {relay!r}")
-        self.relay = relay.rstrip("/")
+        self.relay = addresses.base(relay)
         tls = context_for(self.relay, party="relay", shows=False)
         self._carrier = carrier or httpx.HTTPTransport(verify=True if tls is None else tls, trust_env=False, retries=0)
         self._referee = referee

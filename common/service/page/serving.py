@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable
 
 from common.core.errors import BadInput
+from common.service.addresses import bare, written
 from common.service.page.guard import Rules
 from common.service.terminal import say
 from common.service.web.app import Service, listen, server
@@ -22,7 +23,7 @@ def check_loopback(host: str, port: int) -> None:
     BadInput
         Saying how to reach the page from another machine.
     """
-    if host not in LOOPBACK:
+    if bare(host) not in LOOPBACK:
         raise BadInput(
             f"the page is for this machine alone: --host must be 127.0.0.1 or ::1, found {host!r}; from another "
             f"machine take a tunnel, for example ssh -L {port}:127.0.0.1:{port}"
@@ -51,6 +52,5 @@ def serve_page(make: Callable[[Rules], Service], command: str, host: str, port: 
         place, taken = listener.getsockname()[:2]
         rules = Rules(secrets.token_urlsafe(24), taken, command)
         app = make(rules)
-        shown = f"[{place}]" if ":" in place else place
-        say(f"open http://{shown}:{taken}/?key={rules.key}")
+        say(f"open http://{written(place, taken)}/?key={rules.key}")
         server(app, Limits(raise_descriptors())).run(sockets=[listener])

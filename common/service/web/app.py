@@ -26,6 +26,7 @@ from starlette.exceptions import HTTPException
 from common.core import canonical
 from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.values import Value
+from common.service.addresses import bare, written
 from common.service.terminal import say
 from common.service.web.bodies import Guarded, Receive
 from common.service.web.connections import Limits, raise_descriptors
@@ -244,21 +245,32 @@ def signed_body(kind: str) -> dict[str, Any]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port (0: any free one).
+    """Take a port (0: any free one) of an address of this machine, or of one that a name means.
 
     Raises
     ------
     BadInput
-        If it is in use or not ours to take; one line that says which.
+        If it is in use or not ours to take, or is none; one line that says which.
     """
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    host = bare(host)
+    if not 0 <= port <= 65535:
+        raise BadInput(
+            f"cannot listen on {written(host, port)}: a port is a number from 1 to 65535, or 0 for any free one; "
+            "choose another with --port"
+        )
     try:
-        listener.bind((host, port))
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, place = min(found, key=lambda each: each[0] != socket.AF_INET)
+        listener = socket.socket(family)
+    except (OSError, UnicodeError) as error:
+        raise BadInput(f"cannot listen on {written(host, port)}: {error}; choose another with --host") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
         listener.listen(4096)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         listener.close()
-        raise BadInput(f"cannot listen on {host}:{port}: {error}; choose another with --port") from None
+        raise BadInput(f"cannot listen on {written(host, port)}: {error}; choose another with --port") from None
     return listener
 
 
@@ -279,7 +291,7 @@ def serve(app: Service, listener: socket.socket, name: str, tls: ssl.SSLContext 
             host,
         )
     scheme = "http" if tls is None else "https"
-    say(f"{name} listens on {scheme}://{host}:{port}")
+    say(f"{name} listens on {scheme}://{written(host, port)}")
     server(app, Limits(raise_descriptors()), tls).run(sockets=[listener])
     sys.stdout.flush()
 
