@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +16,7 @@ import curator
 import local_agent
 import referee
 from common.core.errors import PeerUnavailable
+from common.core.machine import python_environment, python_module
 from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.resolved import ResolvedScenario
@@ -43,7 +42,7 @@ class Party:
     name
         For messages.
     arguments
-        ``python -m`` arguments.
+        A module of Tandem's, and its arguments.
     folder
         Working directory; its standard error goes to a file there.
     environment
@@ -59,7 +58,7 @@ class Party:
         self._arguments = arguments
         self._folder = folder
         # Its standard input is a pipe that nobody writes to: it ends when this process ends, however that happens.
-        inherited = {name: value for name, value in os.environ.items() if name not in OF_SERVICES}
+        inherited = {name: value for name, value in python_environment().items() if name not in OF_SERVICES}
         self._environment = {**inherited, **environment, ENDS_WITH_STDIN: "1"}
         self._stopping = False
         self._changing = threading.Lock()
@@ -132,7 +131,7 @@ class Party:
     def _start(self) -> subprocess.Popen[str]:
         with self._errors.open("ab") as errors:
             process = subprocess.Popen(  # noqa: S603 - our own modules, arguments as a list
-                [sys.executable, "-m", *self._arguments],
+                [*python_module(self._arguments[0]), *self._arguments[1:]],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

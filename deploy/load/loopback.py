@@ -12,6 +12,7 @@ import sys
 import time
 from typing import cast
 
+from common.core.machine import python_environment, python_module
 from deploy.load.connection import Connection, request
 from deploy.load.loops import faster
 
@@ -39,8 +40,10 @@ class _Nothing(asyncio.Protocol):
 
 def requests_per_second(seconds: float) -> float:
     """Return how many requests a second are answered, measured for so many seconds."""
-    command = [sys.executable, "-m", __name__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:  # noqa: S603 - our own
+    command = python_module(__name__)
+    with subprocess.Popen(  # noqa: S603 - our own
+        command, env=python_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
         try:
             if server.stdout is None:
                 raise AssertionError("the server's standard output is a pipe")

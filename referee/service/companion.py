@@ -6,12 +6,11 @@ does, and asks over HTTP what they may ask; it cannot touch the database, and no
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from common.core.machine import python_environment, python_module
 from common.service.cli import ENDS_WITH_STDIN
 
 _ENDING = 5.0
@@ -33,8 +32,8 @@ def page_beside(url: str, token: str, port: int) -> Iterator[subprocess.Popen[by
     port
         Of 127.0.0.1; 0 takes any free one.
     """
-    command = [sys.executable, "-m", "tandem.cli", "ui", "--referee", url, "--port", str(port)]
-    environment = {**os.environ, "TANDEM_OPERATOR_TOKEN": token, ENDS_WITH_STDIN: "1"}
+    command = [*python_module("tandem.cli"), "ui", "--referee", url, "--port", str(port)]
+    environment = {**python_environment(), "TANDEM_OPERATOR_TOKEN": token, ENDS_WITH_STDIN: "1"}
     process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE)  # noqa: S603 - our own interpreter
     try:
         yield process

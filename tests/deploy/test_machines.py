@@ -1,0 +1,209 @@
+"""Other machines than this one: without what only Linux has, without a home, with anybody's modules beside the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.core.machine import python_module
+
+pytestmark = pytest.mark.slow
+
+SPARSE = ["run", "sparse", "--seed", "1", "--set", "baselines=[]", "--deployment", "processes", "--json"]
+
+FIT = """
+import warnings
+import numpy as np, tandem
+warnings.simplefilter("ignore")
+chance = np.random.default_rng(7)
+X = chance.uniform(-1, 1, (600, 2)); y = X[:, 0] > 0
+def fit(seed):
+    return tandem.TransferClassifier(epsilon=2, random_state=seed).fit(X, y).predict(X).tolist()
+"""
+
+BARE = """
+import builtins, io, os, resource, select, sys
+
+for place, names in (
+    (os, "sched_getaffinity sched_setaffinity fdatasync posix_fadvise memfd_create copy_file_range splice pidfd_open "
+         "eventfd setns unshare getrandom posix_fallocate"),
+    (select, "epoll"),
+    (resource, "prlimit RUSAGE_THREAD"),
+):
+    for name in names.split():
+        if hasattr(place, name):
+            delattr(place, name)
+sys.modules["uvloop"] = None
+
+def without(function):
+    def called(path, *args, **kwargs):
+        if isinstance(path, (str, os.PathLike)) and os.fspath(path).startswith(("/proc", "/sys", "/dev/shm")):
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return function(path, *args, **kwargs)
+    return called
+
+builtins.open = io.open = without(io.open)
+for name in ("open", "stat", "lstat", "listdir", "scandir", "statvfs", "access", "readlink"):
+    setattr(os, name, without(getattr(os, name)))
+"""
+"""A sitecustomize that takes away what macOS has not."""
+
+HOMELESS = """
+import os, pwd
+os.environ.pop("HOME", None)
+def unknown(number):
+    raise KeyError(f"getpwuid(): uid not found: {number}")
+pwd.getpwuid = unknown
+"""
+"""A sitecustomize that makes the user one of whom the system knows nothing: a container's, as a rule."""
+
+
+def customised(folder: Path, text: str) -> dict[str, str]:
+    """Return an environment in which every Python begins with a text."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(text, "utf-8")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]).strip(":")}
+
+
+def unprivileged() -> list[str]:
+    """Return what a command begins with so that permissions hold for it; root passes them over otherwise."""
+    if os.geteuid() != 0:
+        return []
+    prefix = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner"]
+    if shutil.which("setpriv") is None or subprocess.run([*prefix, "true"], check=False).returncode != 0:
+        pytest.skip("root here may not lay down its privileges")
+    return prefix
+
+
+def referee(folder: Path, *arguments: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()) -> str:
+    """Give a command in a folder; it must succeed."""
+    command = [*prefix, *python_module("referee.cli"), *arguments]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_runs_fits_and_forks_without_what_only_linux_has(tmp_path: Path) -> None:
+    bare = customised(tmp_path / "bare", BARE)
+    found = json.loads(referee(tmp_path, *SPARSE, "--output", "run", env=bare))
+    assert found["status"] == "done"
+    assert "verified" in referee(tmp_path, "audit", "run", "--json", env=bare)
+    code = (
+        "import multiprocessing\n"
+        + FIT
+        + (
+            "first = fit(0)\n"
+            "with multiprocessing.get_context('fork').Pool(1) as pool: print(pool.map(fit, [0]) == [first])\n"
+        )
+    )
+    (tmp_path / "fit.py").write_text(code, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "fit.py"], cwd=tmp_path, env=bare, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "True", done.stderr[-3000:]
+
+
+def test_modules_of_the_working_directory_are_not_executed(tmp_path: Path) -> None:
+    """Of our names, of the standard library's and of libraries'; neither by the parties nor by a referee's page."""
+    for name in ("common", "curator", "deploy", "random", "yaml", "token", "numpy", "site", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text("open('executed', 'w').close()\nraise SystemExit(1)\n", "utf-8")
+    assert json.loads(referee(tmp_path, *SPARSE, "--output", "run"))["status"] == "done"
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_module_that_hides_ours_from_python_is_named(tmp_path: Path) -> None:
+    """Where Tandem is a checkout, or installed editable; a wheel has the one name tandem."""
+    for name in ("common", "deploy"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / f"{name}.py").write_text("X = 1\n", "utf-8")
+        command = [sys.executable, "-c", "import tandem; tandem.TransferClassifier"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert (
+            done.stderr.strip()
+            .splitlines()[-1]
+            .startswith(f"ImportError: {folder / name}.py has the name of a package")
+        )
+
+
+def test_windows_is_refused_at_once() -> None:
+    for asked in ("import tandem; tandem.run", "import referee.cli", "import local_agent.cli"):
+        code = f"import sys; sys.platform = 'win32'; {asked}"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (
+            done.stderr.strip().splitlines()[-1].startswith("ImportError: Tandem runs on Linux and macOS: on Windows")
+        )
+
+
+def test_without_a_home_what_simulates_runs_and_what_must_be_kept_is_refused(tmp_path: Path) -> None:
+    """No home that the system knows, and one that cannot be written."""
+    (tmp_path / "home").mkdir(mode=0o500)
+    (tmp_path / "fit.py").write_text(
+        FIT
+        + "from common.core.errors import TandemError\n"
+        + "print(len(fit(0)))\n"
+        + "try: tandem.TransferClassifier(epsilon=2).fit(X, y)\n"
+        + "except TandemError as error: print(type(error).__name__, error)\n",
+        "utf-8",
+    )
+    inherited = {name: value for name, value in os.environ.items() if name != "XDG_STATE_HOME"}
+    none = {name: value for name, value in customised(tmp_path / "none", HOMELESS).items() if name in ("PYTHONPATH",)}
+    for environment, expected in (
+        (none, "this user has no home directory for durable state"),
+        ({"HOME": "nowhere"}, "this user has no home directory for durable state"),
+        (
+            {"HOME": str(tmp_path / "home")},
+            f"the state directory {tmp_path}/home/.local/state/tandem/people cannot be written",
+        ),
+        (
+            {"HOME": str(tmp_path / "fit.py")},
+            f"the state directory {tmp_path}/fit.py/.local/state/tandem/people cannot be",
+        ),
+    ):
+        done = subprocess.run(
+            [*unprivileged(), sys.executable, "fit.py"],
+            cwd=tmp_path, env=inherited | environment, capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        simulated, refused = done.stdout.strip().splitlines()
+        assert simulated == "600"
+        assert refused.startswith(f"BadFit {expected}")
+        assert "XDG_STATE_HOME" in refused
+    serve = [*unprivileged(), *python_module("curator.cli"), "serve", "sparse", "--port", "0"]
+    done = subprocess.run(serve, env=inherited | none, capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert "no home directory" in done.stderr
+
+
+def test_compiled_loops_run_where_none_can_be_kept(tmp_path: Path) -> None:
+    """With a warning, once; and never kept in, nor read from, a folder ``~`` of the working directory."""
+    code, home, work = tmp_path / "code", tmp_path / "home", tmp_path / "work"
+    for folder in (code, home, work):
+        folder.mkdir()
+    (code / "loops.py").write_text(
+        "from common.numerics.kernels import njit\n"
+        "@njit\ndef add(x, y): return x + y\n"
+        "@njit\ndef double(x): return add(x, x)\n"
+        "if __name__ == '__main__': print(double(2), double(1.5))\n",
+        "utf-8",
+    )
+    for folder in (code, home):
+        folder.chmod(0o500)
+    inherited = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    homeless = customised(tmp_path / "none", HOMELESS)["PYTHONPATH"]
+    for more in (
+        {"HOME": str(home)},
+        {"HOME": str(home), "NUMBA_CACHE_DIR": str(home / "kept")},
+        {"PYTHONPATH": homeless},
+    ):
+        command = [*unprivileged(), sys.executable, str(code / "loops.py")]
+        done = subprocess.run(command, cwd=work, env=inherited | more, capture_output=True, text=True, check=False)
+        assert done.stdout.split() == ["4", "3.0"], done.stderr
+        assert done.stderr.count("compiled loops cannot be kept") == 1
+        assert not list(work.iterdir())
