@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -16,6 +17,8 @@ from common.numerics.randomness import RandomSource
 CLAIM = "claim.json"
 """File in a state directory: what it is bound to."""
 _SECRET = 32
+_NOT_OURS = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST))
+"""Why a folder cannot be this user's state, whenever it is tried."""
 
 
 def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
@@ -54,9 +57,20 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
 
 
 def user_state() -> Path:
-    """Return the absolute directory of this user's durable state: ``tandem`` in XDG_STATE_HOME, or ~/.local/state."""
-    given = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return (given if given.is_absolute() else Path.home() / ".local" / "state") / "tandem"
+    """Return the absolute directory of this user's durable state: ``tandem`` in XDG_STATE_HOME, or ~/.local/state.
+
+    Raises
+    ------
+    BadInput
+        If this user has no home directory, and no other place is named.
+    """
+    given, home = Path(os.environ.get("XDG_STATE_HOME", "")), Path(os.path.expanduser("~"))
+    if not (given.is_absolute() or home.is_absolute()):
+        raise BadInput(
+            "this user has no home directory for durable state (HOME names none): set XDG_STATE_HOME to a folder that "
+            "is kept and that only this user can write"
+        )
+    return (given if given.is_absolute() else home / ".local" / "state") / "tandem"
 
 
 def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
@@ -72,14 +86,22 @@ def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
     Raises
     ------
     BadInput
-        If another process holds it, and this one does not wait.
+        If another process holds it, and this one does not wait; or if this user cannot write it.
     """
-    make_folder(folder, mode=0o700)
-    folder.chmod(0o700)
-    lock = (folder / "lock").open("wb")
+    try:
+        make_folder(folder, mode=0o700)
+        folder.chmod(0o700)
+        lock = (folder / "lock").open("wb")
+    except OSError as error:
+        if error.errno not in _NOT_OURS:
+            raise
+        raise BadInput(
+            f"the state directory {folder} cannot be written ({error.strerror}: {error.filename}): let this user write "
+            "it, or name another one: with --state, or for all of this user's with XDG_STATE_HOME"
+        ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
+    except BlockingIOError:
         lock.close()
         raise BadInput(f"the state directory {folder} is in use by another process: stop it first") from None
     return lock

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from common.core.errors import BadInput
-from common.wire.state import claim, durable_secret, hold, make_folder, write_durably
+from common.wire.state import claim, durable_secret, hold, make_folder, user_state, write_durably
 from local_agent.person.journal import Journal
 
 
@@ -58,6 +58,33 @@ input()
             hold(tmp_path)
         other.kill()
     hold(tmp_path).close()
+
+
+def test_a_place_where_no_directory_can_be_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(BadInput) as refused:
+            hold(place)
+        assert refused.value.detail.startswith(f"the state directory {place} cannot be written (")
+        assert "XDG_STATE_HOME" in refused.value.detail
+
+
+def test_the_users_directory_is_absolute_or_refused(tmp_path, monkeypatch):
+    for given, home, expected in (
+        (str(tmp_path), None, tmp_path / "tandem"),
+        ("relative", str(tmp_path), tmp_path / ".local" / "state" / "tandem"),
+        ("", "relative", None),
+        (None, "relative", None),
+    ):
+        for name, value in (("XDG_STATE_HOME", given), ("HOME", home)):
+            monkeypatch.delenv(name, raising=False)
+            if value is not None:
+                monkeypatch.setenv(name, value)
+        if expected is None:
+            with pytest.raises(BadInput, match="no home directory"):
+                user_state()
+        else:
+            assert user_state() == expected
 
 
 def test_a_secret_is_drawn_once(tmp_path):
