@@ -13,6 +13,11 @@ help: ## list what there is
 
 install: .venv/installed ## make the environment .venv with what a run needs
 
+# An environment whose Python is gone or too old is made anew, whatever its stamps say.
+ifneq ($(shell .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo usable),usable)
+.PHONY: .venv/installed .venv/installed-dev
+endif
+
 # Two stamps: what a run needs, and that with what tests and checks need. Neither installs again what the other one has.
 .venv/installed: pyproject.toml constraints.txt
 	@$(call install_with,figures)

@@ -19,6 +19,9 @@ from pathlib import Path
 
 CONSTRAINTS = "constraints.txt"
 
+NEEDED = (3, 11)
+"""The oldest Python that Tandem runs on, as pyproject.toml says, too."""
+
 SETTINGS = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
@@ -82,11 +85,28 @@ def find_uv(pip: list[str], folder: Path) -> str | None:
     return found
 
 
+def usable(python: Path) -> bool:
+    """Tell whether an interpreter is there, runs, and is one of those that Tandem needs."""
+    asks = f"import sys; sys.exit(sys.version_info < {NEEDED})"
+    try:
+        return _succeeds([str(python), "-c", asks])
+    except OSError:
+        return False
+
+
+def make_environment(folder: Path) -> None:
+    """Make the environment; one whose Python is gone or too old is replaced: nothing can be installed into it."""
+    if usable(folder / "bin" / "python"):
+        return
+    if folder.exists():
+        sys.stderr.write(f"{folder} has no Python {'.'.join(map(str, NEEDED))} or newer: it is made anew\n")
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+
+
 def install(folder: Path, extras: str) -> None:
-    """Make the environment if there is none, and install into it."""
+    """Make the environment if there is none that can be used, and install into it."""
+    make_environment(folder)
     python = str(folder / "bin" / "python")
-    if not Path(python).exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
     what = ["--editable", f".[{extras}]"]
     uv = find_uv(pip, folder)
@@ -110,4 +130,7 @@ def _succeeds(command: list[str], environment: dict[str, str] | None = None) -> 
 
 
 if __name__ == "__main__":
+    if sys.version_info < NEEDED:
+        needed, found = ".".join(map(str, NEEDED)), sys.version.split()[0]
+        sys.exit(f"Tandem needs Python {needed} or newer, found {found}: say which with make PYTHON=...")
     install(Path(sys.argv[1]), sys.argv[2])

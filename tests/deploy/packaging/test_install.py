@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from deploy.packaging.install import find_uv, settings
+from deploy.packaging.install import NEEDED, find_uv, make_environment, settings, usable
+
+ROOT = Path(__file__).parents[3]
 
 
 def configured(tmp_path: Path, text: str, **environment: str) -> str:
@@ -85,3 +88,68 @@ def test_where_no_uv_can_be_had_there_is_none(tmp_path, monkeypatch):
     fresh = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(fresh)], check=True)
     assert find_uv([sys.executable, "-m", "pip", "--python", str(fresh / "bin" / "python")], fresh) is None
+
+
+def test_the_oldest_python_is_the_one_that_the_project_names():
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["requires-python"]
+    assert asked == f">={NEEDED[0]}.{NEEDED[1]}"
+    assert f"sys.version_info < {NEEDED}" in (ROOT / "Makefile").read_text("utf-8")
+
+
+def old(python: Path) -> None:
+    """Leave what an environment of an older Python is, as far as anybody can tell by asking it."""
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 1\n", "utf-8")
+    python.chmod(0o755)
+
+
+def gone(python: Path) -> None:
+    """Leave what an environment is whose Python was uninstalled."""
+    python.parent.mkdir(parents=True)
+    python.symlink_to(python.parent / "python3.0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [old, gone])
+def test_an_environment_whose_python_is_too_old_or_gone_is_made_anew(tmp_path, capfd, left):
+    folder = tmp_path / ".venv"
+    left(folder / "bin" / "python")
+    assert not usable(folder / "bin" / "python")
+    make_environment(folder)
+    assert usable(folder / "bin" / "python")
+    assert "is made anew" in capfd.readouterr().err
+    (folder / "kept").touch()
+    make_environment(folder)
+    assert (folder / "kept").exists()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("left", [old, gone, None])
+def test_make_does_not_trust_the_stamp_of_such_an_environment(tmp_path, left):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    python = tmp_path / ".venv" / "bin" / "python"
+    if left is None:
+        python.parent.mkdir(parents=True)
+        python.symlink_to(sys.executable)
+    else:
+        left(python)
+    (tmp_path / ".venv" / "installed").touch()
+    command = ["make", "--dry-run", "install", f"PYTHON={sys.executable}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ("install.py .venv" in done.stdout) == (left is not None)
+
+
+def test_an_old_python_makes_no_environment(tmp_path):
+    code = "import sys, runpy; sys.version_info = (3, 9, 1); runpy.run_path(sys.argv[1], run_name='__main__')"
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        str(ROOT / "deploy" / "packaging" / "install.py"),
+        str(tmp_path / "made"),
+        "",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, (tmp_path / "made").exists()) == (1, False)
+    assert done.stderr.startswith("Tandem needs Python 3.11 or newer")
