@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from common.core.errors import BadInput
+from common.log.places import witness_at
 from common.service import addresses
 from common.service.client import Client
 from common.service.oblivious.relay import Relay
@@ -17,7 +18,6 @@ from common.service.oblivious.transport import ThroughRelay
 from common.service.page.serving import check_loopback
 from common.service.tls import CA, context_for
 from common.service.web.app import listen
-from curator.service.witness import witness_at
 from deploy.remote import operating
 
 NONE = (
