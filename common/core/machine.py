@@ -174,7 +174,7 @@ def _in_a_fresh_process(function: Callable[..., Any], args: tuple[Any, ...], kwa
                 process.kill()
     if not answer:
         raise RunFailed(f"the process that carried out {function.__qualname__} ended without an answer")
-    result, error, left, warned = pickle.loads(answer)  # noqa: S301 - of a process of our own
+    result, raised, left, warned = pickle.loads(answer)  # noqa: S301 - of a process of our own
     for message, category, filename, line in warned:
         warnings.warn_explicit(message, category, filename, line)
     if left is not None:
@@ -184,8 +184,8 @@ def _in_a_fresh_process(function: Callable[..., Any], args: tuple[Any, ...], kwa
             delattr(args[0], name)
         vars(args[0]).update(fitted)
         result = args[0] if result is left else result
-    if error is not None:
-        raise error
+    if raised is not None:
+        raise raised
     return result
 
 
