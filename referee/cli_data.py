@@ -84,7 +84,7 @@ def check_command(
 ) -> None:
     """Check a table against its scenario, for the keeper of its records alone: the output is private.
 
-    Shows what a run would refuse (broken rows, no UTF-8, fields that are no number, 1.0 for 1), what it would take
+    Shows what a run would refuse (broken rows, no UTF-8, fields that are no number), what it would take
     otherwise than meant (other case, one class only), and what would be clipped, unlisted or missing. Nothing is
     written and nothing is sent. Exit status 0: a run can read it; 1: something must be mended; 2: wrong scenario.
 

@@ -111,9 +111,7 @@ class Contributions:
         BrokenLedger
             If one of them cannot be opened: it was changed on the disk.
         """
-        import polars
-
-        from common.people.tables.input.files import Piece
+        from common.people.tables.input.files import Piece, typed
         from common.people.tables.input.loading import Numbered, kept
 
         private = durable_key(self._folder / SEAL_KEY)
@@ -138,7 +136,8 @@ class Contributions:
             )
         columns = {name: [row[name] for row in rows] for name in sorted(table.columns)}
         numbers = np.array(positions, dtype=np.int64)
-        found = kept([Piece("contributions", polars.DataFrame(columns), numbers)], table, seen)
+        read = typed("contributions", columns, table.columns)
+        found = kept([Piece(read.file, read.frame, numbers)], table, seen)
         return Numbered(found.records, numbers[found.rows])
 
     def fix(self, journal: Journal) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from common.core import strictyaml
 from common.core.errors import BadData, BadScenario
-from common.people.tables.input.files import columns_of, pieces
+from common.people.tables.input.files import columns_of, is_typed, pieces
 from common.people.tables.source import Layout
 from common.planning.fitting import Advice
 from common.planning.plan import resolve
@@ -93,7 +93,7 @@ def described(
     BadScenario
         If an option is wrong, or both files are the same.
     BadData
-        If a file cannot be read, or has no rows.
+        If a file cannot be read, has no rows, or a column that is used holds what no table takes, such as lists.
     """
     if source.resolve() == target.resolve():
         raise BadScenario(f"S and T are the same file, {source}: nobody may be on both sides, so give two files")
@@ -104,12 +104,14 @@ def described(
     names = [column for column in dict.fromkeys(here) if column in there]
     if not names:
         raise BadData(f"{source.name} and {target.name} have no column in common: is --separator {separator!r} right?")
-    n, agents = (_rows(file, layout, names[0]) for file in (source, target))
+    n, agents = (_rows(file, layout) for file in (source, target))
     say(f"{source.name}: {n:,} rows; {target.name}: {agents:,} rows. Columns of both: {', '.join(names)}")
     say(WARNING)
     label = label_of(given, names, ask)
     id_column = id_of(given, names, label.column)
     features = features_of(given, names, label.column, ask)
+    for file in filter(is_typed, (source, target)):
+        _rows(file, layout, frozenset({label.column, *(feature.column for feature in features)}))
     epsilon, delta, agent_epsilon = budgets
     folder, (first, second) = _placed(source, target)
     return Start(
@@ -151,8 +153,9 @@ def write(start: Start, output: Path) -> Path:
     return output
 
 
-def _rows(file: Path, layout: Layout, column: str) -> int:
-    found = sum(len(piece.frame) for piece in pieces(file, layout, frozenset({column})))
+def _rows(file: Path, layout: Layout, columns: frozenset[str] = frozenset()) -> int:
+    """Return how many rows a file has; those of which columns are given must be readable."""
+    found = sum(len(piece.lines) for piece in pieces(file, layout, columns))
     if found == 0:
         raise BadData(f"{file.name}: there is no row below its header")
     return found

@@ -14,9 +14,10 @@ from common.lifetime.ledger import PeopleLedger
 from common.log.chain import Chain
 from common.log.journal import KEY, LEDGER
 from common.people.tables import load
+from common.people.tables.record import record_of
 from common.wire.identity import Identity
 from common.wire.state import durable_key
-from curator.contributions import opening
+from curator.contributions import fields, opening
 from curator.contributions.collection import Collection
 from curator.contributions.contributor import Contributor
 from curator.contributions.opening import after_the_beginning, collecting
@@ -47,6 +48,24 @@ def curator(tmp_path: Path, collected: Path) -> Path:
     """A copy of its state directory; beside it that of one of the people."""
     shutil.copytree(collected, tmp_path / "state")
     return tmp_path / "state" / "curator"
+
+
+def test_a_value_is_read_in_any_spelling_and_sealed_in_that_of_the_list(tmp_path: Path) -> None:
+    plans = {"kind": "category", "column": "plan", "values": ["True", "False", "1e3"]}
+    label = {"column": "renews", "positive": ["1.0"], "negative": ["0"]}
+    chosen = scenario(tmp_path, {**TABLE, "features": [plans], "label": label, "contributed": True})
+    table = chosen.source.table
+    assert table is not None
+    kinds_of = [(True, 1), ("true", 1.0), ("FALSE", "0"), (False, False), (1000, "01"), (1000.0, "0.0")]
+    people = [{"plan": plan, "renews": renews} for plan, renews in (kinds_of * PEOPLE)[:PEOPLE]]
+    assert {len(fields.written(fields.checked(person, table), table)) for person in people} == {fields.length(table)}
+    assert fields.checked(people[0], table) == {"plan": "True", "renews": "1.0"}
+    fill(tmp_path / "curator", chosen, people)
+    found = opening.Contributions(tmp_path / "curator", chosen)(table, None).records
+    single = [record_of(person, table) for person in people]
+    assert found.features.tolist() == [one.features[0].tolist() for one in single]
+    assert found.labels.tolist() == [int(one.labels[0]) for one in single]
+    assert found.features.sum(axis=1).tolist() == [1.0] * PEOPLE
 
 
 def begin(folder: Path, seed: int | None = 1) -> None:

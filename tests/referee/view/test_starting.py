@@ -136,6 +136,20 @@ def test_other_separators_folders_and_parquet(tables):
     assert (written.source.table.layout.separator, written.agents.count) == (";", 9)
 
 
+def test_columns_are_refused_if_they_are_used_and_hold_what_no_table_takes(tables):
+    ward = polars.DataFrame({"age": [[30]] * 40, "sex": ["f", "m"] * 20, "sick": ["yes", "no"] * 20})
+    ward.write_parquet(tables / "ward.parquet")
+    done = init("ward.parquet", "city.csv", *FLAGS, "--yes")
+    assert done.exit_code == 1
+    assert "ward.parquet: column 'age' holds lists: give each entry a column of its own" in " ".join(
+        done.output.split()
+    )
+    assert not (tables / "ward.yaml").exists()
+    ward.write_parquet(tables / "WARD.PARQUET")
+    done = init("WARD.PARQUET", "city.csv", *FLAGS[:6], "--categories", "sex=f,m", "--yes")
+    assert done.exit_code == 0, done.output
+
+
 NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 
 

@@ -154,7 +154,10 @@ def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[
                     flaw = f"has {len(row)} fields where there are {len(names)} columns"
                     broken(BadData(f"{path.name}: line {line} {flaw}"))
             block = [(line, row) for line, row in block if len(row) == len(names)]
-            frame = _canonical({name: [row[at] for _, row in block] for name, at in where.items()})
+            texts = {
+                name: polars.Series([row[at] for _, row in block], dtype=polars.String) for name, at in where.items()
+            }
+            frame = _canonical(texts)
             yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
 
 

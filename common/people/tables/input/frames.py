@@ -9,7 +9,7 @@ from typing import Any
 import polars
 
 from common.core.errors import BadData
-from common.people.tables.input.files import Piece, header_of, is_typed, pieces, typed
+from common.people.tables.input.files import PIECE, Piece, header_of, is_typed, pieces, typed
 from common.people.tables.source import Layout
 
 _NAME = "the data"
@@ -49,7 +49,7 @@ def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piec
         path = Path(data)
         yield from pieces(path, _with_header(path, columns, layout), columns)
     elif is_frame(data):
-        yield typed(_NAME, data, columns)
+        yield from _framed(data, columns)
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
         yield _listed(data, columns)
     else:
@@ -63,6 +63,13 @@ def _with_header(path: Path, columns: frozenset[str], layout: Layout) -> Layout:
         return layout
     plain = layout.model_copy(update={"columns": (), "skip_lines": 0})
     return plain if columns <= set(header_of(path, plain)) else layout
+
+
+def _framed(data: Any, columns: frozenset[str]) -> Iterator[Piece]:
+    for start in range(0, max(len(data), 1), PIECE):
+        rows = (data if isinstance(data, polars.DataFrame) else data.iloc)[start : start + PIECE]
+        piece = typed(_NAME, rows, columns)
+        yield Piece(_NAME, piece.frame, piece.lines + start)
 
 
 def _listed(data: Sequence[Any], columns: frozenset[str]) -> Piece:
