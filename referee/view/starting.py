@@ -110,8 +110,9 @@ def described(
     label = label_of(given, names, ask)
     id_column = id_of(given, names, label.column)
     features = features_of(given, names, label.column, ask)
+    used = {label.column, *(feature.column for feature in features), *filter(None, [id_column])}
     for file in filter(is_typed, (source, target)):
-        _rows(file, layout, frozenset({label.column, *(feature.column for feature in features)}))
+        _rows(file, layout, frozenset(used))
     epsilon, delta, agent_epsilon = budgets
     folder, (first, second) = _placed(source, target)
     return Start(
