@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.docker.test_compose import DOCUMENTED
 from tests.docker.test_pinned import PINNED
+from tests.documents.reading import ROOT
 
 PARSED: dict[str, dict[str, str]] = {
     "make evidence": {},
@@ -73,6 +74,12 @@ PARSED: dict[str, dict[str, str]] = {
 
 IN_CI = ("make install", "make check", "make docs", "make test COVERAGE=1", "make test-slow")
 """What ``.ci/run`` itself runs, line by line: an installation, and each tier of tests once."""
+
+CORRECTIONS = tuple(
+    f"python -m benchmarks.corrections.{path.stem}"
+    for path in sorted((ROOT / "benchmarks" / "corrections").glob("[a-z]*.py"))
+)
+"""Run by ``tests/benchmarks/test_corrections.py``, which compares all that they print."""
 
 CONTAINERS = (*DOCUMENTED, PINNED)
 """Run by ``tests/docker``, where there is an engine; the last with a digest that a registry on the machine has."""
