@@ -83,29 +83,27 @@ def test_no_row_is_dead() -> None:
     assert set(unrun.SHOWN.values()) <= RUN
 
 
-@pytest.mark.parametrize("command", unrun.PARSED)
-def test_what_takes_long_says_so_where_it_is_printed(command: str) -> None:
+def test_what_takes_long_says_so_where_it_is_printed() -> None:
     for printed in PRINTED:
-        if printed.text == command and not printed.document.startswith("Makefile"):
+        if printed.text in unrun.PARSED and not printed.document.startswith("Makefile"):
             assert LONG.search(printed.beside), f"{printed}: say how many minutes or hours it takes"
 
 
-def _to_understand() -> list[object]:
-    """Return the commands of which running them does not tell whether they are understood, or not as soon.
-
-    Scenarios of the protocol ``portfolio`` take seconds to plan: where such a command is run, that is all it takes.
-    """
-    commands = sorted({*RUN, *unrun.PARSED, *unrun.EXTRAS})
-    long = {command for command in commands if re.search(r"\b(portfolio|flights)\b", command)}
-    return [
-        pytest.param(command, marks=pytest.mark.slow if command in long else ())
-        for command in commands
-        if command not in long.intersection(RUN)
-    ]
+LONG_TO_PLAN = re.compile(r"\b(portfolio|flights)\b")
+"""Scenarios whose plan takes seconds: where such a command is run, that is all it takes."""
 
 
-@pytest.mark.parametrize("command", _to_understand())
-def test_every_command_would_be_understood(command: str) -> None:
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_command_would_be_understood(slow: bool) -> None:
+    """Those of which running them does not tell, or not as soon."""
+    commands = {*RUN, *unrun.PARSED, *unrun.CORRECTIONS, *unrun.EXTRAS}
+    for command in sorted(commands):
+        long = LONG_TO_PLAN.search(command) is not None
+        if long == slow and not (long and command in RUN):
+            _understand(command)
+
+
+def _understand(command: str) -> None:
     program = next(word for word in command.split() if "=" not in word).rpartition("/")[2]
     if program in ("referee", "curator", "local-agent", "tandem", "pip") or command.startswith("python -m benchmarks"):
         text = command.removesuffix(" &")
@@ -115,9 +113,9 @@ def test_every_command_would_be_understood(command: str) -> None:
             understood(text)
 
 
-@pytest.mark.parametrize("command", sorted(set(examples())))
-def test_the_examples_of_the_commands_help_would_be_understood(command: str) -> None:
-    understood(command)
+def test_the_examples_of_the_commands_help_would_be_understood() -> None:
+    for command in sorted(set(examples())):
+        understood(command)
 
 
 def test_every_option_that_is_named_exists() -> None:
