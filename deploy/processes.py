@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import subprocess
 import threading
 import time
@@ -22,7 +23,6 @@ from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.resolved import ResolvedScenario
 from common.service.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.service.tls import OF_SERVICES
-from common.service.web.app import listen
 from common.wire.state import write_durably
 from curator.service.startup import check_room
 from deploy.base import Finished, OnProgress, spent_over_all_runs
@@ -273,6 +273,17 @@ def _check_alive(parties: dict[str, Party]) -> None:
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on at this moment."""
-    with listen("127.0.0.1", 0) as listener:
-        return int(listener.getsockname()[1])
+    """Return a loopback port that nobody listens on, for a service that will.
+
+    On Linux a socket stays bound to it until this process ends. The system then hands the port to no other process
+    that asks for any port, while a service that names it can listen on it.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    port = int(holder.getsockname()[1])
+    if sys.platform == "linux":
+        holder.detach()
+    else:
+        holder.close()
+    return port

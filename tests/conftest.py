@@ -78,6 +78,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Let what modules draw when they are imported be the same in all workers, which must collect the same tests."""
+    with chance.drawn_from("collection"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Let what a test draws in its process follow from its name."""
     with chance.drawn_from(item.nodeid):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import struct
+import sys
+
 import pytest
 
 from common.core.errors import BadInput
+from common.service.web.app import listen
 from deploy.embedded import Embedded
 from deploy.processes import free_port
 from tests.support import Bench, tiny
@@ -56,5 +61,21 @@ def test_nothing_stays_open_when_a_party_cannot_be_opened(tmp_path):
     Embedded(tmp_path).run(tiny(), 1, "run", quiet)
 
 
-def test_free_ports_are_free():
-    assert 1024 <= free_port() < 65536
+def test_a_free_port_is_given_to_nobody_else_before_its_service_listens():
+    ports = [free_port() for _ in range(20)]
+    assert len(set(ports)) == 20
+    for port in ports:
+        with listen("127.0.0.1", port) as listener:
+            assert listener.getsockname()[1] == port
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone keeps a port for who is bound to it")
+def test_the_system_itself_hands_out_no_free_port_again():
+    port = free_port()
+    with socket.socket() as other:
+        try:  # for this socket the system chooses from this port alone: IP_LOCAL_PORT_RANGE, here by its number
+            other.setsockopt(socket.IPPROTO_IP, 51, struct.pack("I", port | port << 16))
+        except OSError:
+            pytest.skip("a range of ports for one socket needs Linux 6.3")
+        with pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", 0))

@@ -8,21 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
-from common.service.web.app import listen
+from deploy.processes import free_port
 
 TOKENS = {"TANDEM_ENROLMENT_TOKEN": "choose-one", "TANDEM_OPERATOR_TOKEN": "choose-another"}
 pytestmark = pytest.mark.slow
-
-
-def free_port() -> int:
-    with closing(listen("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def serving(folder: Path, port: int) -> subprocess.Popen[str]:
