@@ -8,7 +8,6 @@ import signal
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import Distribution
