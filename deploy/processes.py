@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
