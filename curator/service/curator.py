@@ -43,6 +43,8 @@ from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
 from common.wire import beacon, messages
 from common.wire.identity import Signed, verify
+from common.wire.messages import Spent
+from common.wire.primitives.chain import Head
 from common.wire.witness import Witness, behind
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
@@ -262,7 +264,7 @@ class Curator:
                 if self._referee not in (None, signed.key):
                     raise Forged("another referee was pinned meanwhile")
                 self._check_open()
-                counted = (None, None) if self._account is None else self._account.charge(self.key, digest)
+                counted = self._charged(digest)
                 self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key, *counted))
                 with about_run(configuration.run):
                     log.info("the run has the budget")
@@ -289,6 +291,21 @@ class Curator:
                 share_sha256=beacon.bound(share) if configuration.beacon and share is not None else None,
             )
         return self._directory.identity.sign(terms.KIND, terms.wire())
+
+    def _charged(self, digest: str) -> tuple[Spent | None, Head | None]:
+        """Charge the run to its people; of a refusal the referee learns no count of them, which the log has."""
+        if self._account is None:
+            return None, None
+        try:
+            return self._account.charge(self.key, digest)
+        except BudgetExceeded as error:
+            log.error("the run is refused: %s", error.detail)
+            epsilon, delta = self.guarantee.pair
+            raise BudgetExceeded(
+                f"people of this curator have spent their lifetime budget in other runs, so that ({epsilon:g}, "
+                f"{delta:g}) for this one is too much; nothing was charged, and the curator's log says more",
+                **error.members,
+            ) from None
 
     def open_share(self, signed: Signed) -> Signed:
         """Open this curator's part in the order of agents to a run's beacon; the same one again gets the same answer.

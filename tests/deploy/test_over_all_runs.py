@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 
 import numpy as np
 import pandas
@@ -11,17 +12,21 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 from typer.testing import CliRunner
 
+from common.core import canonical
 from common.core.errors import BadFit, BadScenario, BrokenLedger, BudgetExceeded
 from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
+from common.wire.identity import Identity
+from common.wire.messages import Configuration
 from common.wire.state import user_state
+from common.wire.transcript import Entry
 from curator.service.startup import open_curator
 from curator.state.ledger import Ledger
 from deploy.embedded import Embedded
 from deploy.processes import Processes
 from referee.cli import app
 from tests.common.people.test_real_people import TABLE, TREE, own
-from tests.support import tiny
+from tests.support import seal, tiny
 from tests.tandem.estimators.people import square
 from tests.tandem.estimators.test_transfer_classifier import quick
 
@@ -42,13 +47,13 @@ LIFETIME = {**TREE["curator"], "lifetime": {"epsilon": 200.0, "delta": 0.05}}
 def test_a_new_folder_is_no_new_budget(tmp_path):
     """Both files hold the same rows, so each person is on both sides: 90 as one of the curator's, 1 as an agent."""
     first = ran(tmp_path, "one")
-    assert first["privacy"]["all_runs"] == {"runs": 1, "epsilon": 91.0, "delta": 0.01}
+    assert first["privacy"]["all_runs"] == {"runs": 1, "epsilon": 91.0, "delta": 0.01, "both": True}
     assert ran(tmp_path, "one") == first  # the same run again is no further run
     with pytest.raises(BudgetExceeded, match=r"own of .*curator.lifetime"):
         ran(tmp_path, "two")
     assert [row["agents"]["epsilon"] for row in PeopleLedger().table()] == [1.0]
     second = ran(tmp_path, "three", curator=LIFETIME)
-    assert second["privacy"]["all_runs"] == {"runs": 2, "epsilon": 182.0, "delta": 0.02}
+    assert second["privacy"]["all_runs"] == {"runs": 2, "epsilon": 182.0, "delta": 0.02, "both": True}
 
 
 @pytest.mark.slow
@@ -244,7 +249,7 @@ def test_a_crash_between_the_two_ledgers_charges_once(tmp_path, monkeypatch):
         with pytest.raises(Crash):
             ran(tmp_path, "one")
     assert len(PeopleLedger().table()) == 1
-    assert ran(tmp_path, "one")["privacy"]["all_runs"] == {"runs": 1, "epsilon": 91.0, "delta": 0.01}
+    assert ran(tmp_path, "one")["privacy"]["all_runs"] == {"runs": 1, "epsilon": 91.0, "delta": 0.01, "both": True}
     assert len(PeopleLedger().table()) == 1
 
 
@@ -255,3 +260,18 @@ def test_the_command_shows_what_was_spent(tmp_path):
     assert (row["scenario"], row["people"], row["epsilon"], row["all_runs"]["runs"]) == ("own", 60, 90.0, 1)
     assert "(90, 0.01)" in CliRunner().invoke(app, ["budget"], env={"COLUMNS": "200"}).stdout
     assert [r["scenario"] for r in PeopleLedger().table()] == ["own"]
+
+
+def test_a_referee_learns_no_count_of_people_from_a_refusal(tmp_path, caplog):
+    """Who is in a table is private: what a curator's operator is told of it does not leave with the refusal."""
+    chosen = own(tmp_path)
+    late = open_curator(chosen, tmp_path / "late" / "curator", None, None)  # its people have spent nothing yet
+    finished = Embedded(tmp_path / "one").run(chosen, None, "run", quiet)
+    first = Entry.parse(canonical.decode(finished.transcript.partition("\n")[0].encode()))
+    referee = Identity.load_or_create(tmp_path / "identity.key")
+    asked = Configuration.parse({**first.body["configuration"], "referee": referee.public})
+    with closing(late), pytest.raises(BudgetExceeded) as refused:
+        late.open_run(seal(referee, asked))
+    assert "60" not in refused.value.detail
+    assert "the curator's log says more" in refused.value.detail
+    assert "60 of 60 rows" in caplog.text
