@@ -9,12 +9,12 @@ from typing import Any
 
 from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.scenario import Scenario
-from common.vocabulary.demands.base import demands_of
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from deploy.attempts import Attempts
 from deploy.base import OnProgress
 from deploy.baselines import run_baselines
 from deploy.truth import can_judge, evaluation_source, judge, loss, squared_error
+from referee.protocols.base import halts
 
 _OPTIMUM = "what was fitted to people of T without privacy"
 NOTICEABLE = 0.005
@@ -36,8 +36,7 @@ def reading(
     if alone is None:
         return ""
     if result["iterations"] == 1 and "candidates" not in result:
-        halts = asked.mode == "realizable" and demands_of(asked.protocol).reweighs
-        passed = halts and result["status"] == "done"
+        passed = halts(asked) and result["status"] == "done"
         what = "the first hypothesis passed the agents' test" if passed else "there was one round"
         return f"{what}: nothing was reweighed"
     gain = alone - hybrid

@@ -20,7 +20,6 @@ from common.scenario.scenario import Scenario
 from common.statistics.means.intervals import Estimate
 from common.statistics.means.liars import liars, robust
 from common.statistics.means.silence import Silence, unseen
-from common.vocabulary.demands.base import demands_of
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.patterns import Pattern
@@ -141,16 +140,6 @@ class Silent:
     matters: bool
 
 
-def halts(scenario: Scenario) -> bool:
-    """Tell whether a run of the scenario halts where the loss on T is shown to be below a level."""
-    return scenario.mode == "realizable" and scenario.problem is None and demands_of(scenario.protocol).reweighs
-
-
-def level_of(scenario: Scenario) -> float | None:
-    """Return the level below which the loss is to be shown; None where a run has no such level."""
-    return scenario.accuracy.halt_below * scenario.alpha if halts(scenario) else None
-
-
 Step = AskCurator | AskAgents | Together | Progress
 Script = Generator[Step, Any, Outcome]
 
@@ -165,6 +154,8 @@ class Protocol(ABC):
 
     Filled in by :func:`shown_by`: ``level``, ``alpha``, ``beta``, and ``sure``, which is 1 - beta.
     """
+    tests_level: ClassVar[bool] = False
+    """Whether, in mode ``realizable``, it ends done where a test shows the loss on T to be below a level."""
     bears_liars: ClassVar[bool] = False
     """Whether its tests and intervals hold for the lies that ``agents.liars`` allows among the first n answers."""
     problem: ClassVar[str | None] = None
@@ -201,6 +192,17 @@ ABLATIONS: Registry[type[Protocol]] = Registry("ablation", __name__, optional=Tr
 def _class_of(scenario: Scenario) -> type[Protocol]:
     alone = scenario.alone
     return PROTOCOLS[scenario.protocol] if alone is None else ABLATIONS[f"{scenario.protocol}/{alone}"]
+
+
+def halts(scenario: Scenario) -> bool:
+    """Tell whether a run of the scenario halts where the loss on T is shown to be below a level."""
+    known = scenario.protocol in PROTOCOLS
+    return scenario.mode == "realizable" and scenario.problem is None and known and _class_of(scenario).tests_level
+
+
+def level_of(scenario: Scenario) -> float | None:
+    """Return the level below which the loss is to be shown; None where a run has no such level."""
+    return scenario.accuracy.halt_below * scenario.alpha if halts(scenario) else None
 
 
 def shown_by(scenario: Scenario) -> str:

@@ -398,10 +398,10 @@ SLOW: tuple[Job, ...] = (
     job(".venv/bin/python examples/estimators/renewals.py", varies=r"[\d.]+(?:e-\d+)?", check=around.what_fits_helps),
     job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=around.adapting_helps),
     finished("referee run hand-over", check=around.both_labels),
-    finished("referee run portfolio", "is shown to be"),
+    finished("referee run portfolio", "is shown with 95% confidence to be"),
     finished(
         "referee run flights --set data=DIRECTORY",
-        "is shown to be",
+        "is shown with 95% confidence to be",
         values={"DIRECTORY": data("nyc_flights")},
         status="(done|exhausted)",
     ),

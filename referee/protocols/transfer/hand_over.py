@@ -41,6 +41,7 @@ class HandOver(Protocol):
     """
 
     title = "Hand-over"
+    tests_level = True
     done = (
         "for each task the agents' test has rejected that the loss on T is {level} or more among those who answer; "
         "with probability {beta} at most a run rejects this although it is true, over all its tasks and rounds"

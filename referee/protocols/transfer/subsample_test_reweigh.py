@@ -35,6 +35,7 @@ class SubsampleTestReweigh(Protocol):
     """
 
     title = "Subsample-Test-Reweigh"
+    tests_level = True
     done = (
         "the agents' test has rejected that the loss on T is {level} or more among those who answer; with probability "
         "{beta} at most a run rejects this although it is true, over all its rounds"

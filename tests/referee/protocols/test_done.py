@@ -9,6 +9,7 @@ from referee.protocols.base import ABLATIONS, PROTOCOLS, Protocol, halts, level_
 from referee.view import show
 from referee.view.face.building import run_view
 from referee.view.face.pages import report
+from referee.view.face.wording import verdict
 from tests.support import Bench, small, tiny
 
 TESTED = ("the agents' test has rejected that the loss on T is", "or more among those who answer")
@@ -30,10 +31,19 @@ def test_a_side_that_is_left_alone_claims_nothing_of_the_whole():
 @pytest.mark.parametrize("name", PROTOCOLS.shipped())
 def test_a_level_is_named_only_where_one_is_tested(name):
     chosen = PROTOCOLS[name].example()[0]
-    never = "ends exhausted" in shown_by(chosen)
-    assert all(words in shown_by(chosen) for words in TESTED) == (halts(chosen) and not never)
+    assert all(words in shown_by(chosen) for words in TESTED) == halts(chosen)
     if name in ("learn-and-test", "model-agnostic", "portfolio"):
         assert "no level is tested" in shown_by(chosen)
+
+
+def test_a_protocol_that_declares_no_test_of_a_level_has_none_whatever_else_it_demands(monkeypatch):
+    """As a protocol of another package, whose demands are the usual ones."""
+    chosen, result = tiny(), {"status": "done", "reason": "why", "answer": {"kind": "linear"}, "truth": None,
+                              "estimate": {"value": 0.4, "low": 0.35, "high": 0.45, "confidence": 0.95}}  # fmt: skip
+    assert "below" in verdict(chosen, result).title
+    monkeypatch.setattr(PROTOCOLS[chosen.protocol], "tests_level", False)
+    assert level_of(chosen) is None
+    assert verdict(chosen, result).title == "Error 40%: between 35% and 45% with 95% confidence"
 
 
 def test_numbers_are_the_scenarios_own_and_lies_are_a_share_of_the_first_answers():
