@@ -14,7 +14,7 @@ from local_agent.policy import Policy
 from referee.audit.audit import audit
 from referee.service.app import referee_app
 from referee.service.runner import Runner
-from tests.support import TOKEN, Bench, leave_folder, seal, served, tiny
+from tests.support import TOKEN, Bench, leave_folder, seal, served, small, tiny
 
 CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 
@@ -81,6 +81,28 @@ def test_a_host_that_must_refuse_says_why_and_stays_open_to_other_questions(tmp_
     assert "all 600 agents that were asked decline to answer" in result["reason"]
     assert "policy 600" in result["reason"]
     assert result["lost"] == {"silent": 0, "declined": {"policy": 600}}
+
+
+@pytest.mark.slow
+def test_a_question_that_all_who_were_asked_decline_leaves_the_run_to_the_others(tmp_path):
+    chosen = small("portfolio")
+    with Bench(tmp_path / "bench", chosen) as bench:
+        willing = bench.population._policy
+
+        def nobody() -> None:
+            only_items(bench)
+            with pytest.raises(PolicyRefused, match="not accepted"):
+                bench.host.step()
+            bench.population._policy = willing
+
+        bench.meanwhile(nobody)
+        result = bench.run()
+        finished = bench.finished()
+    agents, lost = result["agents"], result["lost"]
+    assert result["status"] in ("done", "exhausted")
+    assert 0 < lost["declined"]["policy"] < agents["asked"]
+    assert agents["answered"] == agents["asked"] - lost["declined"]["policy"]
+    assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).status == result["status"]
 
 
 @pytest.mark.parametrize(

@@ -124,11 +124,13 @@ def test_a_run_that_nobody_accepts_is_refused_before_the_curator_is_charged(tmp_
         assert "no enrolled agent accepts questions of kind 'score'" in result["reason"]
         assert f"{PORTFOLIO.agents.count:,} refuse this kind" in result["reason"]
         assert (bench.opened, result["agents"]["asked"]) == (0, 0)
+        ended = leave_folder(tmp_path / "refused", PORTFOLIO, 1, bench.finished())
         bench.allow(ALL)  # the same people, who have changed their minds: nothing was spent of anybody
         result = bench.run("again")
         assert result["status"] in ("done", "exhausted")
         assert bench.opened == 1
         found = bench.finished("again")
+    assert audit(ended).status == "refused"
     assert audit(leave_folder(tmp_path / "run", PORTFOLIO, 1, found)).status == result["status"]
 
 
