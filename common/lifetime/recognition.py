@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -81,13 +82,13 @@ class People:
     def encoded(self) -> bytes:
         """Return the digests of cells and names as the ledger stores them."""
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, cells=self.cells, names=self.names)
-        return buffer.getvalue()
+        np.savez(buffer, cells=self.cells, names=self.names)
+        return zlib.compress(buffer.getvalue(), 1)
 
     @classmethod
     def decoded(cls, content: bytes, id_name: int, files: Sequence[str]) -> People:
         """Return what :meth:`encoded` has written."""
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(zlib.decompress(content)), allow_pickle=False) as arrays:
             return cls(arrays["cells"], arrays["names"], id_name, tuple(files))
 
     def ids(self, name: int) -> Words | None:
@@ -264,15 +265,20 @@ def recognised(known: People, people: People) -> AnyArray:
         return np.ones(len(people), dtype=np.bool_)
     ids = _both_ids(known, people)
     if ids is not None:
-        return np.isin(ids[1], ids[0])
+        return _among(ids[1], ids[0])
     inside = np.zeros(len(people), dtype=np.bool_)
     for before, now, surely in _compared(known, people):
-        agree = np.isin(now, before)
+        agree = _among(now, before)
         if surely or _beyond_chance(before, now, int(agree.sum())):
             inside |= agree
         if inside.all():
             break
     return inside
+
+
+def _among(digests: Words, known: Words) -> AnyArray:
+    """Say which digests are among the known ones, shape (n,), by a hash table."""
+    return polars.Series(digests).is_in(polars.Series(known).implode()).to_numpy().astype(np.bool_)
 
 
 def _beyond_chance(before: Words, now: Words, agreeing: int) -> bool:
@@ -281,12 +287,14 @@ def _beyond_chance(before: Words, now: Words, agreeing: int) -> bool:
     Two rows of different people agree with the probability with which two rows of one table do, which is estimated from
     the pairs within each table. Four times as many as are then expected must agree, and ten, or half of a small table.
     """
+    if agreeing < min(10, -(-min(len(before), len(now)) // 2)):
+        return False
     pairs = 0.0
     for sums in (before, now):
         counts = np.unique(sums, return_counts=True)[1].astype(np.float64)
         pairs = max(pairs, (1.0 + float((counts * (counts - 1.0)).sum())) / (len(sums) * max(1, len(sums) - 1)))
     expected = len(now) * min(1.0, len(before) * pairs)
-    return agreeing >= min(10, -(-min(len(before), len(now)) // 2)) and agreeing > 4.0 * expected
+    return agreeing > 4.0 * expected
 
 
 def by_id(known: People, people: People) -> bool:
