@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from common.service.oblivious.transport import ThroughRelay
 from common.service.page.serving import check_loopback
 from common.service.tls import CA, context_for
 from common.service.web.app import listen
+from deploy.processes import Party
 from deploy.remote import operating
 
 NONE = (
@@ -101,6 +103,26 @@ def test_services_listen_on_ipv6() -> None:
                 listen(host, port)
             assert refused.value.detail.startswith(f"cannot listen on [::1]:{port}: ")
     check_loopback("[::1]", 8100)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_a_service_on_ipv6_prints_an_address_that_clients_take(tmp_path: Path) -> None:
+    """Of a party's service and of a page: what is printed is dialled as it is."""
+    serve = ["--host", "::1", "--port", "0"]
+    witness = ["referee.cli", "witness", "--state", str(tmp_path / "state"), *serve]
+    for arguments, printed, path in (
+        (witness, "listens on", "/v1/witness"),
+        (["tandem.cli", "ui", *serve], "open", ""),
+    ):
+        party = Party("party", arguments, tmp_path, {"TANDEM_WITNESS_TOKEN": "long-enough"})
+        try:
+            url = party.wait_for(printed).split()[-1]
+            assert url.startswith("http://[::1]:")
+            reply = httpx.get(url + path, trust_env=False, follow_redirects=True, timeout=60)
+        finally:
+            party.stop()
+        assert reply.status_code == 200
 
 
 def test_where_no_service_can_listen_is_refused_in_one_line() -> None:
