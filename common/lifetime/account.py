@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import polars
 
 from common.core.arrays import Words
 from common.core.errors import BadScenario, BrokenLedger
-from common.lifetime.charging import Charging, Side, table_of
+from common.lifetime.charging import Charging, Given, Side, table_of
 from common.lifetime.ledger import Charge, PeopleLedger
 from common.lifetime.recognition import Digester, People
 from common.lifetime.rows import rows_of_files
@@ -46,15 +44,15 @@ class Account:
         self._who: People | None = None
         self._beside: list[tuple[Charge, People]] = []
 
-    def identify(self, people: RecordSource | None = None, ids: Sequence[str] = ()) -> None:
+    def identify(self, people: RecordSource | None = None, given: Given | None = None) -> None:
         """Find out who the people are, and for a curator those of the population where they are at hand.
 
         Parameters
         ----------
         people
             Their records.
-        ids
-            What says who is who where people have contributed: their contributors' keys.
+        given
+            The people as they were handed over; by default as :class:`Charging` says.
 
         Raises
         ------
@@ -62,14 +60,10 @@ class Account:
             If the table cannot be read, or its id column does not tell people apart.
         """
         digester = self._ledger.digester()
-        if ids:
-            frame = polars.DataFrame({"contributor": list(ids)})
-            self._who = digester.people([frame], id_column="contributor")
-        else:
-            self._who = self._read(digester, self._side, people)
+        self._who = self._read(digester, self._side, people, given)
         together = self._side == "source" and self._charging.both and not self._scenario.shares_a_file
         if together and table_of(self._scenario, "target") is not None:
-            self._beside = [(self._charge("target"), self._read(digester, "target", None))]
+            self._beside = [(self._charge("target"), self._read(digester, "target"))]
 
     def check(self, party: str) -> Spent:
         """Return what they will have spent with the run.
@@ -145,7 +139,9 @@ class Account:
             raise AssertionError("people are identified before they are charged")
         return self._who
 
-    def _read(self, digester: Digester, side: Side, people: RecordSource | None) -> People:
+    def _read(
+        self, digester: Digester, side: Side, people: RecordSource | None = None, given: Given | None = None
+    ) -> People:
         """Return the people of a side, from what was handed over, else from the scenario's files."""
         table, folder = table_of(self._scenario, side), data_folder(self._scenario)
 
@@ -154,7 +150,7 @@ class Account:
                 return np.empty(0, dtype=np.uint64)
             return digester.features(people.records(np.arange(len(people))).features)
 
-        given = self._charging.given.get(side)
+        given = given or self._charging.given.get(side)
         if given is not None:
             return digester.people(
                 [given.frame], given.files, named=given.named, id_column=given.id_column, features=features

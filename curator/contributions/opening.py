@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger, Forged, RunBegun
+from common.lifetime.charging import Given
 from common.log.chain import REMEDY
 from common.log.journal import KEY, SAMPLE, Journal
 from common.people.tables.source import TableSource
@@ -29,6 +30,10 @@ from curator.contributions.store import FILE, Store
 if TYPE_CHECKING:
     from common.people.tables.input.files import Piece
     from common.people.tables.input.loading import Numbered
+
+
+CONTRIBUTOR = "contributor's key"
+"""The column of what says who is who among people who have contributed."""
 
 
 @contextmanager
@@ -98,8 +103,8 @@ class Contributions:
                 f"the same --state"
             )
         self._read = ""
-        self.contributors: list[str] = []
-        """The keys of those who have contributed, once their records were read."""
+        self.given: Given | None = None
+        """The people by their contributors' keys and their fields, once these were read."""
 
     def __call__(self, table: TableSource, seen: Callable[[Piece], None] | None) -> Numbered:
         """Open all of them; returns the records, and their positions in the place of rows' numbers.
@@ -111,16 +116,18 @@ class Contributions:
         BrokenLedger
             If one of them cannot be opened: it was changed on the disk.
         """
+        import polars
+
         from common.people.tables.input.files import Piece, typed
         from common.people.tables.input.loading import Numbered, kept
 
         private = durable_key(self._folder / SEAL_KEY)
-        positions, rows, self.contributors = [], [], []
+        positions, rows, contributors = [], [], []
         with closing(Store(self._folder)) as store:
             self._read = store.digest()
             for held in store:
                 positions.append(held.position)
-                self.contributors.append(held.envelope.key)
+                contributors.append(held.envelope.key)
                 try:
                     message = Contribution.parse(verify(held.envelope, Contribution.KIND))
                     rows.append(fields.read(sealing.opened(message, held.envelope.key, private), table))
@@ -135,6 +142,8 @@ class Contributions:
                 f"for fewer in a fresh directory (who has contributed has agreed to this number)"
             )
         columns = {name: [row[name] for row in rows] for name in sorted(table.columns)}
+        own = {name: texts for name, texts in columns.items() if name not in (table.label.column, CONTRIBUTOR)}
+        self.given = Given(polars.DataFrame({CONTRIBUTOR: contributors, **own}), id_column=CONTRIBUTOR)
         numbers = np.array(positions, dtype=np.int64)
         read = typed("contributions", columns, table.columns)
         found = kept([Piece(read.file, read.frame, numbers)], table, seen)

@@ -75,7 +75,7 @@ def open_curator(
 
     def identify(people: RecordSource) -> None:
         if account is not None:
-            account.identify(people, () if contributions is None else contributions.contributors)
+            account.identify(people, None if contributions is None else contributions.given)
 
     with ExitStack() as opened:
         source = subseed(known, "source")

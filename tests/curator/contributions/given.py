@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +107,21 @@ def give(folder: Path, collection: Collection, record: Fields) -> Contributor:
     return somebody
 
 
-def fill(folder: Path, chosen: ResolvedScenario, people: list[Fields]) -> None:
-    """Let people contribute in this order to the curator in a folder, without directories of their own."""
+def fill(
+    folder: Path, chosen: ResolvedScenario, people: list[Fields], keys: Sequence[Identity] | None = None
+) -> list[Identity]:
+    """Let people contribute in this order to the curator in a folder, without directories of their own.
+
+    Returns
+    -------
+    Their keys, by default fresh ones.
+    """
+    known = keys or [Identity.create() for _ in people]
     with collecting(folder, chosen, most=max(PEOPLE, len(people)), token=TOKEN) as collection:
         offer = Offer.parse(collection.offer.message)
         for place, person_fields in enumerate(people):
             plaintext = fields.written(fields.checked(person_fields, offer.table), offer.table)
-            identity = Identity.create()
+            identity = known[place]
             message = sealing.seal(plaintext, offer, collection.curator, f"{place:032x}", identity.public)
             collection.accept(identity.sign(message.KIND, message.wire()))
+    return list(known)

@@ -123,12 +123,12 @@ def test_who_withdrew_is_not_in_it_and_the_others_keep_their_positions(tmp_path)
 @pytest.mark.slow
 def test_real_contributors_are_charged_as_people_and_stand_in_a_secret_order(tmp_path, curator):
     real = scenario(tmp_path, people="real")
-    for name in ("one", "two"):
-        fill(tmp_path / name / "curator", real, rows())
+    keys = fill(tmp_path / "one" / "curator", real, rows())
+    fill(tmp_path / "two" / "curator", real, rows(), keys)
     Embedded(tmp_path / "one").run(real, None, "run", lambda text, numbers: None)
     assert [row["people"] for row in PeopleLedger().table()] == [PEOPLE]
     assert len(durable_key(tmp_path / "one" / "curator" / "order.key")) == 32
-    with pytest.raises(BudgetExceeded, match=r"curator.lifetime"):
+    with pytest.raises(BudgetExceeded, match=r"12 of 12 rows of the curator's people .*curator.lifetime"):
         open_curator(real, tmp_path / "two" / "curator", None, None)
     # Nobody was asked anything, so nothing is fixed: they may still go.
     with collecting(tmp_path / "two" / "curator", real) as collection:
