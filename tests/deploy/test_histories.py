@@ -47,7 +47,9 @@ def test_without_faults_nothing_is_lost():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 500, 50))
+@pytest.mark.parametrize(
+    "first", [0, 50, 100, 150, *(pytest.param(n, marks=pytest.mark.thorough) for n in range(200, 500, 50))]
+)
 def test_what_must_hold_holds_after_every_history(first):
     broken = {seed: history.broken for seed in range(first, first + 50) if (history := play(seed)).broken}
     assert not broken

@@ -86,6 +86,8 @@ class Job:
         A program that not every environment has.
     alone
         It changes the copy, which then serves nothing else.
+    thorough
+        It takes long and is a variant of another one: the thorough tests run it.
     """
 
     steps: tuple[Step, ...]
@@ -93,6 +95,7 @@ class Job:
     ports: tuple[int, ...] = ()
     needs: str | None = None
     alone: bool = False
+    thorough: bool = False
 
     @property
     def name(self) -> str:
@@ -106,10 +109,11 @@ def job(
     prepare: Callable[[Clone], AbstractContextManager[None]] = lambda clone: nullcontext(),
     needs: str | None = None,
     alone: bool = False,
+    thorough: bool = False,
     **rest: Any,
 ) -> Job:
     """Return the job of a single command."""
-    return Job((Step(command, shows, **rest),), prepare, needs=needs, alone=alone)
+    return Job((Step(command, shows, **rest),), prepare, needs=needs, alone=alone, thorough=thorough)
 
 
 def finished(command: str, *shows: str, status: str = "done", **rest: Any) -> Job:

@@ -43,7 +43,7 @@ SLOW: tuple[Job, ...] = (
             Step("referee report runs/...", ("^ball: Error below 16% with 95% confidence",), {"runs/...": newest}),
         )
     ),
-    finished("referee run ball --deployment processes", "baseline optimum"),
+    finished("referee run ball --deployment processes", "baseline optimum", thorough=True),  # as make demo does
     Job(
         (
             Step(
@@ -422,7 +422,7 @@ SLOW: tuple[Job, ...] = (
     job("referee plan FILE.yaml", "violated|keeps every bound", prepare=around.smallest_scenario),
     job("referee plan parity-chooses-secret", "n, people of the curator|where they come from|Where they come from"),
     finished("referee run parity-chooses-secret --seed 2", "in truth correct"),
-    finished("referee run parity-chooses-secret --seed 2 --set alone=agents", "in truth wrong"),
+    finished("referee run parity-chooses-secret --seed 2 --set alone=agents", "in truth wrong", thorough=True),
     finished("referee run parity", "loss on T, true 0.0000"),
     finished("referee run ball-lasso"),
     *(
@@ -434,7 +434,7 @@ SLOW: tuple[Job, ...] = (
             ("parity --seed 1 --set curator.storage.numbers=fixed", 1),
         )
     ),
-    finished("referee run ball --set curator.storage.workers=2", needs="ray"),
+    finished("referee run ball --set curator.storage.workers=2", needs="ray", thorough=True),
     Job(
         (
             Step(

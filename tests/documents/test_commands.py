@@ -29,7 +29,7 @@ def parameters(jobs: Iterable[Job]) -> list[Any]:
 
     def marks(job: Job) -> list[pytest.MarkDecorator]:
         chances = [pytest.mark.chance(step.chance) for step in job.steps if step.chance]
-        return [group, *chances] if job.ports else chances
+        return [*chances, *([group] if job.ports else []), *([pytest.mark.thorough] if job.thorough else [])]
 
     return [pytest.param(job, marks=marks(job), id=job.name) for job in jobs]
 
