@@ -172,7 +172,7 @@ def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
     if side == "source":
         both = scenario.shares_a_file
         if curator.epsilon is None or curator.delta is None:
-            raise AssertionError("real people have an epsilon and a delta before they are charged")
+            raise BadScenario("people are real: the curator needs an epsilon and a delta")
         if both:
             epsilon, delta = up(curator.epsilon + epsilon), up(curator.delta + delta) if curator.delta + delta else 0.0
         else:

@@ -361,6 +361,9 @@ class PeopleLedger:
         parties = {each.party for each, _ in run if each.party}
         entries = [e for e in _charged(journal) if e.body["curator"] not in parties]
         same = [e for e in entries if _of_this_run(e, charge, entries)]
+        covering = next((e for e in same if charge.side == "target" and e.body.get("both")), None)
+        if covering is not None:  # the curator's charge of the file that both read was for the agents, too
+            return Spent.parse(covering.body["spent"])
         costs = [(cost, cost.inside(who)) for cost in map(self._cost, entries)]
         met = [(cost, inside) for cost, inside in costs if inside.any()]
         own = [(_of(each, people), recognised(people, who)) for each, people in run]

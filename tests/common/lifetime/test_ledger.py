@@ -119,7 +119,10 @@ def test_agents_are_charged_and_a_person_on_both_sides_pays_for_both(ledger):
 
 def test_the_curators_charge_for_a_file_that_both_read_covers_the_agents(ledger):
     people = who(ledger, table())
-    ledger.charge(charge("a", 3.0, digest="run", both=True), people)
+    limit = Lifetime(epsilon=3.0, delta=1e-5)
+    ledger.charge(charge("a", 3.0, limit, digest="run", both=True), people)
+    host = charge("b", 1.0, limit, side="target")
+    assert ledger.check([(host, people)])[0].epsilon == 3.0  # it starts again, and does not know its run yet
     spent, _ = ledger.charge(charge("b", 1.0, side="target", digest="run"), people)
     assert spent.epsilon == 3.0
     assert len(ledger.table()) == 1
