@@ -102,7 +102,7 @@ def _texts(column: str, table: TableSource) -> Iterator[str]:
 
 def _listed(column: str, table: TableSource) -> tuple[str, ...]:
     """Return the texts that a table lists of a column."""
-    listed = [*table.where.get(column, ())]
+    listed: list[str] = []
     for feature in table.features:
         if isinstance(feature, Category) and feature.column == column:
             listed += [text for group in feature.groups for text in group]

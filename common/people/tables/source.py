@@ -264,7 +264,8 @@ class TableSource(Value):
     features
         What becomes a feature, in order.
     where
-        Keep only rows whose column has one of the listed values.
+        Keep only rows whose column has one of the listed values. Not where people contribute: the curator's answer
+        travels in the open, and would tell whether the condition holds for the person.
     norm
         If given, longer feature vectors are shortened to this L2 norm.
     selection
@@ -310,6 +311,13 @@ class TableSource(Value):
         if self.contributed and self.selection is not None:
             raise ValueError("selection chooses among the rows of files: leave it out where people contribute")
         check_missing(self.features, self.label, self.layout, self.where)
+        if self.contributed and self.where:
+            columns = ", ".join(sorted(self.where))
+            raise ValueError(
+                f"where chooses among the rows of files, found a condition on {columns} where people contribute: the "
+                f"answer to a contribution would tell its carrier whether the condition holds; leave where out, and "
+                f"ask only people for whom it holds"
+            )
         return self
 
     @field_validator("files")

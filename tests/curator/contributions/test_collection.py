@@ -399,5 +399,26 @@ def test_contributions_are_one_table_of_one_process():
     refused(
         "leave it out where people contribute", {**whole, "source": {"table": {**CONTRIBUTED, "selection": selection}}}
     )
+    for where in ({"plan": ["pro"]}, {"renews": ["yes"]}, {"region": ["north", "south"]}):  # a column of any kind
+        refused(
+            "found a condition on .* where people contribute",
+            {**whole, "source": {"table": {**CONTRIBUTED, "where": where}}},
+        )
+    assert parse({**whole, "target": {"table": {**files, "where": {"plan": ["pro"]}}}}).target is not None
     refused("baselines read", {**whole, "baselines": ["curator-only"]})
     refused("own process", {**whole, "curator": {**curator, "storage": {"workers": 2}}})
+
+
+def test_a_device_seals_nothing_for_an_offer_whose_answer_would_tell_a_field(tmp_path, collection):
+    """A curator that offers a condition all the same: the offer is refused before the record is touched."""
+    tree = Offer.parse(collection.offer.message).wire()
+    offer = {**tree, "table": {**tree["table"], "where": {"plan": ["pro"]}}}
+
+    class Curious(Direct):
+        def offer(self, curator: str) -> Offer:
+            return Offer.parse(offer)
+
+    curious = Curious(collection)
+    with pytest.raises(BadMessage, match=r"found a condition on plan"):
+        person(tmp_path / "me", collection).contribute(ONE, curious, TOKEN, agreed)
+    assert curious.seen == []
