@@ -1,0 +1,386 @@
+"""No certificate that is accepted claims less than the truth, whatever its numbers are. The truth is computed apart.
+
+Lower bounds on the truth: exact compositions of Gaussians and of randomized responses, the exact loss of one explicit
+pair of neighbours (dp-accounting, rounded down), and the best of K runs that are ranked by what they put out.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+
+from common.core.errors import AuditFailed
+from common.privacy.accountants.base import ACCOUNTANTS, Plan
+from common.privacy.certificate import certificate_of
+from common.privacy.events import Gaussian, PrivateSelection, Release, SubsampledSteps
+from common.privacy.sampling_error import error_paid
+from common.privacy.theorems.renyi import closed_form, profile
+from common.privacy.theorems.selection.stopping import Poisson, geometric
+from referee.audit import games
+from referee.audit.certificates import TOLERANCE, recheck
+from referee.audit.recomputing import METHODS, _integral, _series, gaussian
+
+DELTA = 1e-5
+Truth = Callable[[float], float]
+Tree = dict[str, Any]
+
+STEPS = SubsampledSteps(count=2, tv_bound=0.1, ratio=1.0)
+SMALL = SubsampledSteps(count=1000, tv_bound=1e-3, ratio=0.25)
+PLANS: dict[str, Plan] = {
+    "basic": [(Release(epsilon=1.0, delta=1e-7), 1), (Release(epsilon=0.1), 5)],
+    "kov": [(Release(epsilon=0.2, delta=1e-8), 9)],
+    "gdp": [(Gaussian(count=3, mu=0.2), 2)],
+    "rdp": [(STEPS, 5), (Gaussian(mu=0.1), 1), (Release(epsilon=0.05), 1)],
+    "comparison": [(SMALL, 30), (Gaussian(mu=0.1), 1)],
+    "pld": [(STEPS, 5), (Gaussian(mu=0.1), 1)],
+    "selection": [(PrivateSelection(mu=0.25, law=geometric(10.0)), 1)],
+}
+
+
+def claim(name: str, plan: Plan, delta: float = DELTA) -> Tree:
+    accountant = ACCOUNTANTS[name]()
+    epsilon = accountant.epsilon(plan, delta)
+    return certificate_of(name, accountant, plan, epsilon, delta, error_paid(plan)).wire()
+
+
+def recorded(certificate: Tree) -> list[Tree]:
+    """Return the events that a certificate names: what a curator that lies about everything has on record, too."""
+    return [entry["event"] for entry in certificate["events"] for _ in range(min(entry["count"], 10_000))]
+
+
+def accepted(certificate: Tree, events: list[Tree] | None = None) -> bool:
+    """Tell whether it passes; anything but acceptance and a refusal is an error of the test."""
+    try:
+        found = recheck(certificate, recorded(certificate) if events is None else events, 1e9, 0.999)
+    except AuditFailed:
+        return False
+    assert found >= 0.0
+    return True
+
+
+# The truth ----------------------------------------------------------------------------------------------------------
+
+
+def truth_of(entries: list[Tree]) -> Truth:
+    """Return epsilon -> a lower bound on the delta of these events."""
+    rows = [(entry["event"], entry["count"]) for entry in entries]
+    squares = sum(count * event["count"] * event["mu"] ** 2 for event, count in rows if event["kind"] == "gaussian")
+    bounds: list[Truth] = []
+    if squares:
+        bounds.append(lambda epsilon: _gaussian(squares, epsilon))
+    if any(event["kind"] == "release" for event, _ in rows):
+        released = tuple((e["epsilon"], e["delta"], count) for e, count in rows if e["kind"] == "release")
+        bounds.append(lambda epsilon: _responses(released, epsilon))
+    for event, count in rows:
+        if event["kind"] == "subsampled-steps":
+            pair = _pair(event["tv_bound"], event["ratio"], count * event["count"])
+            bounds.append(pair.get_delta_for_epsilon)
+        if event["kind"] == "selected":
+            bounds.append(partial(_best_of, event["mu"], event["law"]))
+    return lambda epsilon: max((bound(epsilon) for bound in bounds), default=0.0)
+
+
+def _gaussian(square: float, epsilon: float) -> float:
+    with mpmath.workdps(60):
+        mu, e = mpmath.sqrt(mpmath.mpf(square)), mpmath.mpf(epsilon)
+        return float(mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu))
+
+
+def _responses(released: tuple[tuple[float, float, int], ...], epsilon: float) -> float:
+    losses, chances, kept = np.zeros(1), np.ones(1), 1.0
+    for each, failure, count in released:
+        for _ in range(count):
+            high = 1.0 / (1.0 + math.exp(-each))
+            losses = np.concatenate([losses + each, losses - each])
+            chances = np.concatenate([chances * high, chances * (1.0 - high)])
+            kept *= 1.0 - failure
+    pure = float(chances @ -np.expm1(np.minimum(epsilon - losses, 0.0)))
+    return 1.0 - kept + kept * pure
+
+
+@lru_cache(maxsize=64)
+def _pair(s: float, u: float, steps: int) -> Any:
+    one = privacy_loss_distribution.from_gaussian_mechanism(
+        1.0 / u,
+        sampling_prob=s,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=max(1e-4, 3e-3 * s),
+    )
+    return one.self_compose(steps)
+
+
+def _best_of(mu: float, law: Tree, epsilon: float) -> float:
+    if epsilon > 600.0:
+        return 0.0
+    k = np.arange(1, law["most"] + 1, dtype=np.float64)
+    if law["name"] == "poisson":
+        logs = k * math.log(law["rate"]) - np.array([math.lgamma(x + 1) for x in k])
+    else:
+        logs = k * math.log1p(-min(law["gamma"], 1.0 - 1e-15)) + np.array(
+            [math.lgamma(x + law["eta"]) - math.lgamma(x + 1.0) for x in k]
+        )
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    x = np.linspace(-12.0, 12.0 + mu, 6001)
+    normal = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2.0)))
+    density = lambda z: np.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)  # noqa: E731
+    p = np.polynomial.polynomial.polyval(normal(x - mu), k * weights) * density(x - mu)
+    q = np.polynomial.polynomial.polyval(normal(x), k * weights) * density(x)
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * (x[1] - x[0]))
+
+
+# Reproductions ------------------------------------------------------------------------------------------------------
+
+
+def test_the_three_false_certificates_are_refused() -> None:
+    nothing = {**claim("comparison", PLANS["comparison"]), "epsilon": 0.0, "numbers": {"pad": 1e-6, "rate": -1.0}}
+    assert not accepted(nothing)
+    true = claim("pld", PLANS["pld"])
+    for share in (0.3, 0.6, 0.9):
+        epsilon = share * true["epsilon"]
+        for points in range(8, 400, 7):  # windows that end just above the claimed epsilon, or anywhere
+            numbers = {**true["numbers"], "points": float(points)}
+            assert not accepted({**true, "epsilon": epsilon, "numbers": numbers})
+    for order in (1e9, 65_537.0, 2.5, 1.0, 0.0, -3.0):
+        with pytest.raises(AuditFailed, match="order must be a whole number from 2 to 65536"):
+            recheck(
+                {**claim("rdp", PLANS["rdp"]), "numbers": {"order": order}},
+                recorded(claim("rdp", PLANS["rdp"])),
+                9,
+                0.1,
+            )
+
+
+def test_an_event_of_another_kind_is_not_read_as_one_that_the_method_knows() -> None:
+    """A choice has a mu, too; it is no Gaussian release."""
+    choice = claim("selection", PLANS["selection"])
+    cheap = claim("gdp", [(Gaussian(mu=0.25), 1)])
+    assert not accepted({**choice, "accountant": "gdp", "numbers": {}, "epsilon": cheap["epsilon"]})
+    for name, method in METHODS.items():
+        for other, plan in PLANS.items():
+            kinds = {event.kind for event, _ in plan}
+            if kinds <= method.kinds or name == "game":
+                continue
+            numbers = claim(name, PLANS[name])["numbers"] if name in PLANS else {}
+            with pytest.raises(AuditFailed, match="not about an event of kind"):
+                recheck(
+                    {**claim(other, plan), "accountant": name, "numbers": numbers},
+                    recorded(claim(other, plan)),
+                    1e9,
+                    0.999,
+                )
+
+
+# Every number -------------------------------------------------------------------------------------------------------
+
+NOT_NUMBERS: list[Any] = [math.nan, math.inf, -math.inf, True, "1", None, 10**400, -(10**400), [], {}, b"1"]
+
+
+def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield where a tree has numbers, and which."""
+    if isinstance(tree, dict | list):
+        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from leaves(value, (*path, key))
+    elif isinstance(tree, int | float):
+        yield path, tree
+
+
+def changed(tree: Tree, path: tuple[Any, ...], value: Any) -> Tree:
+    found = copy.deepcopy(tree)
+    place: Any = found
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return found
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_no_value_that_is_no_number_of_its_range_passes(name: str) -> None:
+    true = claim(name, PLANS[name])
+    assert accepted(true)
+    for path, _ in leaves(true):
+        for value in NOT_NUMBERS:
+            forged = changed(true, path, value)
+            with pytest.raises(AuditFailed):
+                recheck(forged, [entry["event"] for entry in forged["events"]], 1e9, 0.999)
+    for inner in {path[:n] for path, _ in leaves(true) for n in range(1, len(path))}:
+        for value in ([], {}, None, "x", 3, [None], {"a": 1}):
+            with pytest.raises(AuditFailed):
+                recheck(changed(true, inner, value), recorded(true), 1e9, 0.999)
+    for key in true:
+        with pytest.raises(AuditFailed):
+            recheck({part: value for part, value in true.items() if part != key}, recorded(true), 1e9, 0.999)
+    others: list[Any] = [None, [], "x", 3, {**true, "more": 1}, {**true, "accountant": []}, {**true, "kind": "x"}]
+    for wrong in others:
+        with pytest.raises(AuditFailed):
+            recheck(wrong, recorded(true), 1e9, 0.999)
+
+
+def around(value: float) -> list[float]:
+    """Return what an adversary may put in the place of a number."""
+    far = [0.0, -1.0, -1e-6, 1e-300, 1e-12, 1e-6, 1e-3, 0.5, 1.0, 3.0, 1e3, 1e6, 1e12, 1e300]
+    near = [share * value for share in (-1.0, 0.3, 0.7, 0.9, 0.97, 0.999, 1.001, 1.03, 1.1, 1.5, 4.0)]
+    return [*far, *near]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANS)
+def test_whichever_number_is_changed_what_passes_is_true(name: str) -> None:
+    true, chance = claim(name, PLANS[name]), random.Random(7)
+    truth, passed = truth_of(true["events"]), 0
+    for path, value in leaves({key: part for key, part in true.items() if key != "events"}):
+        for other in chance.sample(around(value), 9) if name == "pld" else around(value):  # which takes half a second
+            forged = changed(true, path, other)
+            if accepted(forged):
+                passed += 1
+                assert truth(forged["epsilon"]) <= (1.0 + TOLERANCE) * forged["delta"] + 1e-13, (path, other)
+    assert passed > 0
+    numbers = list(true["numbers"])
+    for one in numbers:  # exchanged with another one
+        for other in numbers:
+            swapped = {**true["numbers"], one: true["numbers"][other], other: true["numbers"][one]}
+            lower = {**true, "numbers": swapped, "epsilon": 0.9 * true["epsilon"]}
+            assert one == other or not accepted(lower)
+    if name in ("rdp", "comparison", "pld"):
+        return  # the truth about other steps takes seconds
+    for path, value in leaves({"events": true["events"]}):
+        for other in [1, 2, 7] if path[-1] in ("count", "most") else around(value):
+            forged = changed(true, path, other)
+            if accepted(forged):  # what happened is changed with it, so the truth is another one
+                found = truth_of(forged["events"])(forged["epsilon"])
+                assert found <= (1.0 + TOLERANCE) * forged["delta"] + 1e-12, (path, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["comparison", "pld", "rdp", "selection"])
+def test_no_numbers_make_a_claim_below_the_truth_pass(name: str) -> None:
+    """A random search among all numbers that are read, for epsilons whose true delta is more than what is claimed."""
+    chance, true = random.Random(3), claim(name, PLANS[name])
+    truth = truth_of(true["events"])
+    share = next(each for each in (0.97, 0.9, 0.8, 0.7, 0.5) if truth(each * true["epsilon"]) > 1.1 * DELTA)
+    ranges = METHODS[name].numbers
+    for _ in range(60 if name == "pld" else 300):
+        numbers = {}
+        for part, allowed in ranges.items():
+            if part in METHODS[name].optional and chance.random() < 0.3:
+                continue
+            low, high = max(allowed.low, 1e-12), min(allowed.high, 1 << 17 if part == "points" else 1e12)
+            value = math.exp(chance.uniform(math.log(low), math.log(high)))
+            if chance.random() < 0.7 and part in true["numbers"]:
+                value = true["numbers"][part] * math.exp(chance.gauss(0.0, 1.0))
+            value = min(max(value, allowed.low), allowed.high)
+            numbers[part] = float(round(value)) if allowed.integer else value
+        epsilon = chance.choice([0.0, 0.5, 1.0]) * share * true["epsilon"]
+        assert not accepted({**true, "epsilon": epsilon, "numbers": numbers}), numbers
+
+
+@pytest.mark.slow
+def test_random_plans_are_accepted_as_they_are_claimed_and_never_for_less_than_the_truth() -> None:
+    chance = random.Random(11)
+    for _ in range(30):
+        name = chance.choice(["basic", "kov", "gdp", "rdp", "comparison", "pld", "selection"])
+        delta = chance.choice([1e-3, 1e-5, 1e-8, 1e-12])
+        steps = SubsampledSteps(
+            count=chance.randint(1, 6), tv_bound=10 ** chance.uniform(-2, -0.5), ratio=10 ** chance.uniform(-1, 0.3)
+        )
+        releases: Plan = [
+            (Release(epsilon=10 ** chance.uniform(-3, 0.3), delta=chance.choice([0.0, 1e-13])), chance.randint(1, 4))
+            for _ in range(1 if name == "kov" else 3)
+        ]
+        laws = [geometric(chance.uniform(1.5, 40.0)), Poisson(rate=chance.uniform(0.1, 30.0), most=90)]
+        plans: dict[str, Plan] = {
+            "basic": releases,
+            "kov": releases,
+            "gdp": [(Gaussian(count=chance.randint(1, 9), mu=10 ** chance.uniform(-6, 0.3)), 3)],
+            "selection": [(PrivateSelection(mu=10 ** chance.uniform(-2, 0.0), law=chance.choice(laws)), 1)],
+        }
+        plan = plans.get(name, [(steps, chance.randint(1, 5))])
+        if not 0.0 < ACCOUNTANTS[name]().epsilon(plan, delta) < 700.0:
+            continue
+        certificate = claim(name, plan, delta)
+        assert accepted(certificate), certificate
+        truth = truth_of(certificate["events"])
+        for share in (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0):
+            lower = {**certificate, "epsilon": share * certificate["epsilon"]}
+            if accepted(lower):
+                assert truth(lower["epsilon"]) <= (1.0 + TOLERANCE) * delta + 1e-14, lower
+
+
+# Parts --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_divergence_of_a_step_lies_between_quadrature_from_below_and_the_accountants_bound() -> None:
+    for s, u, k in [
+        (0.01, 1.0, 2),
+        (1e-3, 2.0, 5),
+        (0.3, 0.5, 30),
+        (1e-13, 8.0, 2),
+        (1e-18, 6.0, 3),
+        (1.0, 1.0, 4),
+        (1e-4, 0.2, 100),
+    ]:
+        z = np.linspace(u / 2.0, u / 2.0 + k * u + 14.0, 400_001)
+        x = u * z - u * u / 2.0
+        log_r = np.logaddexp(math.log1p(-s) if s < 1.0 else -math.inf, x + math.log(s))
+        log_r = np.where(x < 1.0, np.log1p(s * np.expm1(np.minimum(x, 1.0))), log_r)
+        grown = np.expm1(-k * log_r) * np.expm1(-(k - 1) * log_r) * np.exp(k * log_r - z * z / 2.0)
+        plain = math.log1p(float(grown.sum() * (z[1] - z[0])) / math.sqrt(2.0 * math.pi)) / (k - 1)
+        assert math.isfinite(plain)
+        assert _integral(s, u, k) == pytest.approx(plain, rel=2e-3)
+        assert _integral(s, u, k) <= profile(k, s, u) * (1.0 + 1e-9)
+        assert _series(s, u, k) <= closed_form(k, s, u) * (1.0 + 1e-9)
+
+
+def test_a_gaussian_profile_is_never_below_the_exact_one() -> None:
+    for mu in (1e-9, 1e-6, 1e-3, 0.1, 1.0, 5.0, 30.0):
+        for epsilon in (0.0, 1e-3 * mu, mu, 5.0 * mu, 20.0 * mu, 30.0):
+            exact, found = _gaussian(mu * mu, epsilon), float(gaussian(np.array([epsilon]), mu)[0])
+            assert exact <= found <= exact * 1.01 + 1e-300
+
+
+@pytest.mark.parametrize("u", [0.05, 0.25, 1.0, 2.0])
+def test_each_triple_lies_below_a_move_and_not_below_fewer_of_them(u: float) -> None:
+    found, chance = games.moves(u, 0.02), random.Random(5)
+
+    def below(moves: list[games.Gram], triples: int) -> bool:
+        for _ in range(triples):
+            psi = math.pi * chance.random() ** chance.choice([1, 3])
+            f = chance.choice([1.0, 0.99, chance.random()]) * (math.pi - psi) / 2 * chance.choice([-1, 1])
+            gram = games.gram_of(psi, f)
+            if not any(games._least(move - gram) >= 0.0 for move in moves):
+                return False
+        return True
+
+    assert below(found, 3000)
+    assert not below(found[::5], 3000)  # a twin that leaves most of them out
+    square = u * u
+    assert max(games._chi_squared(move, square) for move in found) <= 1.02 * math.expm1(square)
+
+
+@pytest.mark.slow
+def test_the_second_opinion_on_a_game_is_above_the_truth_and_within_a_twentieth_of_the_claim() -> None:
+    for steps in (
+        SubsampledSteps(count=2000, tv_bound=0.05, ratio=0.25),
+        SubsampledSteps(count=60, tv_bound=0.05, ratio=0.5),
+    ):
+        certificate = claim("game", [(steps, 1)])
+        found = recheck(certificate, recorded(certificate), 1e9, 0.999)
+        assert 0.95 * DELTA <= found <= DELTA
+        pair = _pair(steps.tv_bound, steps.ratio, steps.count)
+        assert pair.get_delta_for_epsilon(certificate["epsilon"]) <= found
+        for share in (0.99, 0.9, 0.5):
+            epsilon = share * certificate["epsilon"]
+            assert not accepted({**certificate, "epsilon": epsilon}) or pair.get_delta_for_epsilon(epsilon) <= DELTA
+        for width in (1e-12, 1e-7, 1e-5, 0.5 * certificate["numbers"]["width"], 3.0, 10.0):
+            forged = {**certificate, "epsilon": 0.9 * certificate["epsilon"], "numbers": {"width": width}}
+            assert not accepted(forged)
