@@ -11,12 +11,13 @@ from common.privacy.theorems.composition import composed_epsilon, subsampled
 
 @ACCOUNTANTS.register("kov")
 class OptimalCompositionAccountant(Accountant):
-    """The exact k-fold composition of releases that are (eps*, delta*)-DP by the subsampling lemma.
+    """The optimal k-fold composition of releases that are (eps*, delta*)-DP by the subsampling lemma.
 
     Kairouz, Oh and Viswanath (2015), Theorem 3.3; :func:`common.privacy.theorems.composition.subsampled`.
 
-    Every release is counted as the dearest one planned. The filter fixes both before the first event: the
-    number of releases and the most that each may cost.
+    Exact for releases of one price: no smaller epsilon holds for all mechanisms with that guarantee. Where prices
+    differ, every release is counted as the dearest one planned, which is too much (``basic`` adds them up). The filter
+    fixes both before the first event: the number of releases and the most that each may cost.
     """
 
     def covers(self, event: Event) -> bool:
@@ -24,7 +25,7 @@ class OptimalCompositionAccountant(Accountant):
         return isinstance(event, SubsampledRelease | Release | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the exact epsilon of the counted number of releases, each as dear as the dearest."""
+        """Return the least epsilon of the counted number of releases, each as dear as the dearest."""
         count, star, star_delta = _dearest(plan)
         return composed_epsilon(count, star, star_delta, delta) if count else 0.0
 
@@ -35,7 +36,7 @@ class OptimalCompositionAccountant(Accountant):
 
         def amount(event: Event) -> Fraction | None:
             if isinstance(event, SubsampledRelease | Release):
-                each, each_delta = _cost(event)
+                each, each_delta = cost_of(event)
                 return Fraction(1) if each <= star and each_delta <= star_delta else None
             return Fraction(0) if isinstance(event, NoEvent) else None
 
@@ -43,7 +44,8 @@ class OptimalCompositionAccountant(Accountant):
         return BudgetFilter(unit, Fraction(count if private else 0), amount)
 
 
-def _cost(event: SubsampledRelease | Release) -> tuple[float, float]:
+def cost_of(event: SubsampledRelease | Release) -> tuple[float, float]:
+    """Return the (epsilon, delta) of one release, on the sample or on draws from mu, rounded up."""
     if isinstance(event, Release):
         return event.epsilon, event.delta
     return subsampled(event.draws, event.tv_bound, event.epsilon, event.delta)
@@ -51,6 +53,6 @@ def _cost(event: SubsampledRelease | Release) -> tuple[float, float]:
 
 def _dearest(plan: Plan) -> tuple[int, float, float]:
     releases = [(event, count) for event, count in plan if isinstance(event, SubsampledRelease | Release)]
-    costs = [_cost(event) for event, _ in releases]
+    costs = [cost_of(event) for event, _ in releases]
     count = sum(count for _, count in releases)
     return count, max((c[0] for c in costs), default=0.0), max((c[1] for c in costs), default=0.0)

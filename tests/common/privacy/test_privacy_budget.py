@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -200,3 +201,48 @@ def test_a_share_of_a_budget_is_what_its_whole_delta_leaves_of_the_cost() -> Non
     plan: Plan = [(Gaussian(count=1, mu=0.5), 1)]
     assert share(plan, 2.0, DELTA) == pytest.approx(cost(plan, DELTA) / 2.0, rel=1e-9)
     assert cost(plan, DELTA / 2) > 1.02 * cost(plan, DELTA)
+
+
+def test_releases_of_different_prices_cost_their_sum_and_a_budget_of_it_holds_them() -> None:
+    one_and_ten: Plan = [(Release(epsilon=1.0), 1), (Release(epsilon=0.1), 10)]
+    assert cost(one_and_ten, 0.0) == pytest.approx(2.0, rel=1e-15)  # not 11 times the dearest
+    budget = open_budget(0.6, 0.0, [Release(epsilon=0.5), Release(epsilon=0.05)])
+    assert (budget.accountant, budget.guarantee) == ("basic", (0.6, 0.0))
+    few: Plan = [(Release(epsilon=1.0, delta=1e-9), 1), (Release(epsilon=0.01, delta=1e-9), 3)]
+    assert cost(few, 1e-8) <= 1.03 * (1.0 + 1e-12)
+    assert math.isinf(ACCOUNTANTS["basic"]().epsilon(few, 3.9e-9))
+    with pytest.raises(BudgetExceeded):
+        open_budget(2.0 - 1e-12, 0.0, [event for event, count in one_and_ten for _ in range(count)])
+
+
+@settings(max_examples=60)
+@given(
+    asked=st.lists(st.tuples(st.sampled_from([0.01, 0.1, 0.25, 0.5]), st.sampled_from([0.0, 1e-7, 4e-6])), max_size=40),
+    delta=st.sampled_from([0.0, 1e-5]),
+)
+def test_a_sum_admits_any_releases_up_to_the_caps_of_both_and_nothing_beyond(
+    asked: list[tuple[float, float]], delta: float
+) -> None:
+    """However they are chosen. A twin that adds up epsilons alone would admit deltas without end."""
+    budget = open_budget(1.0, delta, [Release(epsilon=0.5), Release(epsilon=0.05)])
+    if budget.accountant != "basic":
+        planned: Plan = [(Release(epsilon=0.5), 1)]
+        budget = Budget(
+            (1.0, delta), "basic", ACCOUNTANTS["basic"]().budget_filter(planned, 1.0, delta), error_paid([])
+        )
+    admitted: list[Event] = []
+    left, failing = Fraction(1), Fraction(delta)
+    for epsilon, failure in asked:
+        event = Release(epsilon=epsilon, delta=failure)
+        fits_it = Fraction(epsilon) <= left and Fraction(failure) <= failing
+        if not fits_it:
+            with pytest.raises(BudgetExceeded):
+                budget.admit(admitted, event)
+            continue
+        budget.admit(admitted, event)
+        admitted.append(event)
+        left, failing = left - Fraction(epsilon), failing - Fraction(failure)
+    assert 0.0 <= budget.share(admitted) <= 1.0
+    for event in (STEPS, Gaussian(mu=1e-9), NonPrivate()):
+        with pytest.raises(BudgetExceeded):
+            budget.admit(admitted, event)
