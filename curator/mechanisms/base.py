@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
 
@@ -37,6 +39,27 @@ class Mechanism(ABC, Generic[T, A]):
         source
             Of its noise, and of nothing else.
         """
+
+    def person(self, value: Any) -> T:
+        """Return one person's value, of length 1, of what a function of another package made of one record.
+
+        Only mechanisms that a package may give a function to have it.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
+        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
+
+    @property
+    def nobody(self) -> T:
+        """The value of a person who counts as nothing, of length 1."""
+        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
+
+    def together(self, people: list[T]) -> T:
+        """Return the values of several people, one after the other; at least one."""
+        return np.concatenate(people)  # type: ignore[arg-type, return-value]
 
 
 CENTRAL: set[type[Mechanism[Any, Any]]] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,18 @@ class ClippedSum(Mechanism[AnyArray, Floats]):
         """mu-GDP."""
         return Gaussian(mu=self.mu)
 
+    def person(self, value: Any) -> AnyArray:
+        """Return one row: several rows of one person are added up, and clipped as a whole."""
+        rows = np.asarray(value, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.width:
+            raise ValueError(f"rows of {self.width} numbers are wanted, found shape {rows.shape}")
+        return np.asarray(rows.sum(axis=0, keepdims=True))
+
+    @property
+    def nobody(self) -> AnyArray:
+        """Zeros."""
+        return np.zeros((1, self.width))
+
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> Floats:
         """Return the noisy sum, shape (width,).
 
@@ -89,6 +102,18 @@ class LossSum(Mechanism[AnyArray, int]):
     def price(self) -> Gaussian:
         """mu-GDP."""
         return Gaussian(mu=self.mu)
+
+    def person(self, value: Any) -> AnyArray:
+        """Return one loss: several losses of one person are added up, and cut as a whole."""
+        found = np.asarray(value, dtype=np.float64)
+        if found.ndim > 1 or not np.isfinite(found).all():
+            raise ValueError(f"finite losses are wanted, found shape {found.shape}")
+        return np.array([int(np.clip(found.sum(), 0, self.parts))])
+
+    @property
+    def nobody(self) -> AnyArray:
+        """No loss."""
+        return np.zeros(1, dtype=np.int64)
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:
         """Return whole parts."""

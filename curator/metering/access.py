@@ -17,6 +17,7 @@ from curator.mechanisms.choices.random_stopping import choose
 from curator.mechanisms.clipped_steps import ClippedSteps
 from curator.mechanisms.shares import NoisyShares
 from curator.metering.meter import Meter, Overdrawn
+from curator.metering.persons import NoValue, items_by_person, own, person_by_person
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Distinct, Sampler
 from curator.weights.task_views import TaskSampler
@@ -46,10 +47,11 @@ class Access:
     released, whatever its code does with that error, and the charge stays. Only an event that promises nothing
     (NonPrivate) shows records themselves.
 
-    What this cannot hold: ``of`` sees records, a block at a time. Python code that stores them there and puts them into
-    a later answer, or that reaches into private attributes, is stopped by no object in the same process. Nor does
-    anything here check that ``of`` makes each person's value of that person's record alone, or that a run of a private
-    choice forgets the runs before it (docs/security.md, "Code inside the curator").
+    A function of another package is given one record at a time, so that each person's value is made of that person's
+    record alone, and is clipped as a whole (:mod:`curator.metering.persons`). What this cannot hold: ``of`` sees
+    records. Python code that stores them there and puts them into a later answer, or that reaches into private
+    attributes, is stopped by no object in the same process. Nor does anything here check that a run of a private choice
+    forgets the runs before it (docs/security.md, "Code inside the curator").
 
     Parameters
     ----------
@@ -122,7 +124,8 @@ class Access:
         mechanism
             One of :mod:`curator.mechanisms`, with its public parameters.
         of
-            Makes of a block of records what the mechanism wants of each; of each record by itself.
+            Makes of a record what the mechanism wants of a person. A function of another package is called with one
+            record at a time (:mod:`curator.metering.persons`), one of the curator's own with blocks of them.
         draws
             Of so many fresh draws from mu; None: of the whole sample, in its order.
 
@@ -141,7 +144,10 @@ class Access:
         source = self._fresh()
         blocks = self._sampler.everybody() if draws is None else self._drawn(draws, source)
         try:
-            return mechanism.apply(map(of, blocks), source)
+            made = of if own(of) else person_by_person(of, mechanism, self.dimension, self.dtype)
+            return mechanism.apply(map(made, blocks), source)
+        except NoValue as error:
+            raise self._meter.refuse(str(error)) from None
         except Exception:
             self._meter.spoilt = True  # whether ``of`` fails may depend on a record: whoever catches it gains nothing
             raise
@@ -158,7 +164,7 @@ class Access:
         items
             How many, K.
         of
-            Makes of a block of records the item of each, shape (k,): of each record by itself.
+            Makes of records the item of each, shape (k,); as for :meth:`release`.
 
         Raises
         ------
@@ -168,9 +174,12 @@ class Access:
         mechanism = NoisyShares(epsilon, items, self._sampler.share_bound)
         self._meter.everybody()
         self._meter.mechanism(mechanism.price)
-        values = ((of(records), weights) for records, weights in self._sampler.weighted())
         try:
+            made = of if own(of) else items_by_person(of, self.dimension, self.dtype)
+            values = ((made(records), weights) for records, weights in self._sampler.weighted())
             return mechanism.apply(values, self._fresh()), mechanism.whole
+        except NoValue as error:
+            raise self._meter.refuse(str(error)) from None
         except Exception:
             self._meter.spoilt = True  # as in :meth:`release`
             raise

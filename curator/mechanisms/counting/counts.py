@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,15 @@ class NoisyCount(Mechanism[AnyArray, int]):
         """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
 
+    def person(self, value: Any) -> AnyArray:
+        """Return one truth value."""
+        return np.asarray(_one(value) != 0)
+
+    @property
+    def nobody(self) -> AnyArray:
+        """Not one of them."""
+        return np.zeros(1, dtype=np.bool_)
+
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:
         """Count, and add noise."""
         ones = sum(int(np.count_nonzero(_flat(block))) for block in values)
@@ -67,6 +77,22 @@ class NoisyHistogram(Mechanism[tuple[Indices, AnyArray], Indices]):
     def price(self) -> Release:
         """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
+
+    def person(self, value: Any) -> tuple[Indices, AnyArray]:
+        """Return one cell and one number."""
+        cell, number = (_one(part) for part in value)
+        known = 0.0 <= float(cell[0]) < self.cells
+        return np.array([int(cell[0]) if known else -1]), np.array([_cut(number)[0] if known else 0])
+
+    @property
+    def nobody(self) -> tuple[Indices, AnyArray]:
+        """In no cell."""
+        return np.array([-1]), np.array([0])
+
+    def together(self, people: list[tuple[Indices, AnyArray]]) -> tuple[Indices, AnyArray]:
+        """Return cells and numbers."""
+        cells, numbers = zip(*people, strict=True)
+        return np.concatenate(cells), np.concatenate(numbers)
 
     def apply(self, values: Iterator[tuple[Indices, AnyArray]], source: RandomSource) -> Indices:
         """Sum up, and add noise; shape (cells,), int64."""
@@ -103,6 +129,18 @@ class MostFrequent(Mechanism[AnyArray, int]):
         """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
 
+    def person(self, value: Any) -> AnyArray:
+        """Return one row of truth values."""
+        found = np.asarray(value)
+        if found.shape != (1, self.columns):
+            raise ValueError(f"one row of {self.columns} truth values is wanted, found shape {found.shape}")
+        return np.asarray(found != 0)
+
+    @property
+    def nobody(self) -> AnyArray:
+        """With none of the properties."""
+        return np.zeros((1, self.columns), dtype=np.bool_)
+
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:
         """Return the number of a column."""
         ones, people = np.zeros(self.columns, dtype=np.int64), 0
@@ -113,6 +151,20 @@ class MostFrequent(Mechanism[AnyArray, int]):
         level = choose_level(np.bincount(missing, minlength=people + 1), self.epsilon, source)
         alike = np.flatnonzero(missing == level)
         return int(alike[int(source.integers(len(alike), 1)[0])])
+
+
+def _one(value: Any) -> AnyArray:
+    """Return one finite number, shape (1,).
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    found = np.asarray(value)
+    if found.shape not in ((), (1,)) or not np.isfinite(found).all():
+        raise ValueError(f"one finite number is wanted, found shape {found.shape}")
+    return found.reshape(1)
 
 
 def _cut(numbers: AnyArray) -> Indices:
