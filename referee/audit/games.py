@@ -54,6 +54,9 @@ LEADERS = (0.0, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.07, 0.1, 0.15)
 """By these shares, beside the excess, the squares of leaders' distances exceed the greatest."""
 SLACK, CUT = 0.01, 1e-3
 """Shares of delta that leaders, and losses beyond the moves' ends, may cost."""
+HOPELESS = 1.4
+"""A bound that is so many times what is claimed is not tried with finer moves, and with more rounds only while it falls
+by a fiftieth each time."""
 FIRST, MORE = 100, 1.3
 """So many rounds before the first bound, and so many times more before each further one."""
 ROUNDS, WORK = 1200, 1 << 31
@@ -78,7 +81,7 @@ def delta_of_game(s: float, u: float, steps: int, epsilon: float, width: float, 
         raise AuditFailed("the privacy certificate's grid is none for a game of such steps")
     found = math.inf
     for excess in EXCESSES:
-        if found > delta:
+        if delta < found < HOPELESS * delta or found == math.inf:
             found = min(found, _game(s, u, steps, epsilon, width, delta, excess).bound())
     return found
 
@@ -259,7 +262,8 @@ class _Game:
                 state = self._round(state, self._looked(state.excess)[0])
             found, before = self._finished(state), best
             best = min(best, found)
-            if best <= self._delta or state.done >= min(rounds, self._steps) or found > 0.999 * before:
+            falls = found < (0.98 if best > HOPELESS * self._delta else 0.999) * before
+            if best <= self._delta or state.done >= min(rounds, self._steps) or not falls:
                 return best
             following = math.ceil(MORE * following)
 

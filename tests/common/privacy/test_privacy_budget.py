@@ -243,6 +243,6 @@ def test_a_sum_admits_any_releases_up_to_the_caps_of_both_and_nothing_beyond(
         admitted.append(event)
         left, failing = left - Fraction(epsilon), failing - Fraction(failure)
     assert 0.0 <= budget.share(admitted) <= 1.0
-    for event in (STEPS, Gaussian(mu=1e-9), NonPrivate()):
+    for other in (STEPS, Gaussian(mu=1e-9), NonPrivate()):
         with pytest.raises(BudgetExceeded):
-            budget.admit(admitted, event)
+            budget.admit(admitted, other)
