@@ -31,6 +31,7 @@ def found(patch: pytest.MonkeyPatch, bug: Bug, within: int = WITHIN) -> tuple[in
     return None
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_a_history_in_another_process_too():
     command = [sys.executable, "-m", "benchmarks.histories", "--seed", "2"]
     played = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
