@@ -54,6 +54,9 @@ LAWS: dict[str, dict[str, Range]] = {
 CLAIM = {"epsilon": Range(0.0, 1e9), "delta": _FAILURE, "distance": Range(0.0, 1.0)}
 
 
+_GRID = frozenset({"width", "tilt", "points"})
+
+
 class _Read(NamedTuple):
     """A certificate whose values all have their ranges."""
 
@@ -165,7 +168,8 @@ def _read(certificate: dict[str, Any]) -> _Read:
     if rows:
         wanted = set(method.numbers) - (method.optional - set(numbers))
         numbers = {
-            part: method.numbers[part].read(part, value) for part, value in _fields(numbers, "numbers", wanted).items()
+            part: method.numbers[part].read(f"grid's {part}" if part in _GRID else part, value)
+            for part, value in _fields(numbers, "numbers", wanted).items()
         }
     return _Read(rows, name, numbers if rows else {}, claim["distance"], claim["epsilon"], claim["delta"])
 
