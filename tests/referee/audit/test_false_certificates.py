@@ -143,13 +143,15 @@ def _best_of(mu: float, law: Tree, epsilon: float) -> float:
 
 
 def test_the_three_false_certificates_are_refused() -> None:
-    nothing = {**claim("comparison", PLANS["comparison"]), "epsilon": 0.0, "numbers": {"pad": 1e-6, "rate": -1.0}}
-    assert not accepted(nothing)
-    true = claim("pld", PLANS["pld"])
-    for share in (0.3, 0.6, 0.9):
-        epsilon = share * true["epsilon"]
-        for points in range(8, 400, 7):  # windows that end just above the claimed epsilon, or anywhere
-            numbers = {**true["numbers"], "points": float(points)}
+    for count in (30, 5000):  # a negative rate took more off delta than the releases add
+        nothing = {**claim("comparison", [(SMALL, count)]), "epsilon": 0.0, "numbers": {"pad": 1e-6, "rate": -1.0}}
+        assert not accepted(nothing)
+    true = claim("pld", [(SubsampledSteps(count=100, tv_bound=0.01, ratio=1.0), 5)])
+    for share in (0.5, 0.9):
+        for tilt, above in ((1e-3, 1.0005), (1e-3, 1.1), (0.5, 1.01), (true["numbers"]["tilt"], 1.0005)):
+            epsilon = share * true["epsilon"]  # a window whose top lies just above it held next to nothing of the sum
+            points = float(2 * round(epsilon * above / true["numbers"]["width"]))
+            numbers = {**true["numbers"], "points": points, "tilt": tilt}
             assert not accepted({**true, "epsilon": epsilon, "numbers": numbers})
     for order in (1e9, 65_537.0, 2.5, 1.0, 0.0, -3.0):
         with pytest.raises(AuditFailed, match="order must be a whole number from 2 to 65536"):
