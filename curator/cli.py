@@ -68,7 +68,7 @@ def serve_command(
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001
     """
     from common.lifetime.charging import Charging
-    from common.planning.plan import resolve
+    from common.planning.accepting import accepted
     from common.scenario import loading
     from common.service.web.app import listen, metrics_token, serve
     from common.wire.state import user_state
@@ -79,7 +79,7 @@ def serve_command(
     end_with_stdin()
     tls = serving("curator", tls_cert, tls_key, tls_client_ca)
     state = (state or user_state() / "curator").absolute()
-    chosen = resolve(loading.load(scenario, sets))
+    chosen = accepted(loading.load(scenario, sets))
     with (
         listen(host, port) as listener,
         closing(

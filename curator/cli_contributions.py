@@ -43,15 +43,17 @@ def collect_command(
 
     Example: TANDEM_CONTRIBUTION_TOKEN=... curator collect FILE.yaml --state /srv/curator
     """
-    from common.planning.plan import resolve
+    from common.planning.accepting import accepted
     from common.scenario import loading
     from common.service.web.app import listen, serve
     from curator.contributions.app import collecting_app
     from curator.contributions.opening import collecting
+    from curator.service.startup import check_policy
 
     end_with_stdin()
     tls = serving("curator", tls_cert, tls_key)
-    chosen = resolve(loading.load(scenario, sets))
+    chosen = accepted(loading.load(scenario, sets))
+    check_policy(chosen)
     token = os.environ.get(TOKEN) or None
     if token is not None and len(token) < 8:
         raise BadInput(f"{TOKEN} must have at least 8 characters")

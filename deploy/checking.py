@@ -1,19 +1,36 @@
-"""Resolve a scenario and check what only the parties know: its learner and its protocol."""
+"""The one question whether a scenario and its data can be run, which every command asks before anything is charged.
+
+Each party refuses by functions of its own what it would not take; here all of them are asked, in the order in which a
+run would. So what ``referee init`` writes and ``referee check`` passes begins as a run, and what a run refuses, a check
+refuses in the same words.
+"""
 
 from __future__ import annotations
 
-from common.core.errors import BadInput, BadScenario
-from common.planning.plan import resolve
-from common.planning.problems.base import shortfalls
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Literal
+
+from common.core.errors import BadInput, BadScenario, BudgetExceeded, TandemError
+from common.numerics.bisection import narrowed
+from common.people.spec import open_records
+from common.planning.accepting import accepted, in_range
+from common.scenario.agreement import data_folder, public_sample
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.base import LearnerSettings
 from curator.learners.base import parse_learner
+from curator.service.startup import check_policy, check_room
 from referee.protocols.base import PROTOCOLS
+from referee.protocols.quorum import check_beginning
+
+Side = Literal["S", "T"]
+MOST_PEOPLE = 1 << 20
+"""Where so many people of the curator do not help, the reason is another one."""
 
 
 def checked(asked: Scenario) -> ResolvedScenario:
-    """Return the resolved scenario.
+    """Return the resolved scenario: what can be planned and simulated, whatever the curator's budget is.
 
     Raises
     ------
@@ -21,21 +38,115 @@ def checked(asked: Scenario) -> ResolvedScenario:
         If no protocol has that name, its problem is another, the learner refuses its settings, or planning fails.
     """
     try:
-        wanted = PROTOCOLS[asked.protocol].problem
+        PROTOCOLS[asked.protocol]
     except BadInput as error:
         raise BadScenario(error.detail) from None
-    found = asked.problem.name if asked.problem else None
-    if found != wanted:
-        raise BadScenario(f"protocol {asked.protocol} is about problem {wanted or 'none'}, found {found or 'none'}")
     if isinstance(asked.curator.learner, LearnerSettings):
         parse_learner(asked.curator.learner)
-    if asked.problem is not None:
-        short = shortfalls(asked, asked.problem)
-        if short:
-            raise BadScenario(
-                f"{'; '.join(short)}: the guarantee does not hold; take the plan's number or a larger beta"
-            )
-    chosen = resolve(asked)
+    chosen = accepted(asked)
     if chosen.curator.learner is not None:
         parse_learner(chosen.curator.learner)
+    check_beginning(chosen)
     return chosen
+
+
+def acceptable(asked: Scenario) -> ResolvedScenario:
+    """Return the resolved scenario, if all parties take it, as far as its public numbers tell; no table is read.
+
+    Raises
+    ------
+    BadScenario
+        As :func:`checked`, and if the curator's learner cannot learn from such samples.
+    BadInput, BudgetExceeded
+        If the curator's budget does not hold what is planned.
+    """
+    chosen = checked(asked)
+    check_parties(chosen)
+    return chosen
+
+
+def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) -> ResolvedScenario:
+    """Return the resolved scenario of n people of the curator; if they are too few, say how many would do.
+
+    Parameters
+    ----------
+    with_people
+        Returns the scenario of another number of people.
+    too_few
+        Says that n are too few, in the words of who counts them.
+
+    Raises
+    ------
+    BadScenario, BadInput, BudgetExceeded
+        As :func:`acceptable`; with a number of people that is acceptable itself, where more of them help.
+    """
+
+    def holds(people: int) -> bool:
+        try:
+            acceptable(with_people(people))
+        except TandemError:
+            return False
+        return True
+
+    try:
+        return acceptable(with_people(n))
+    except (BadInput, BudgetExceeded) as error:
+        if n >= MOST_PEOPLE or not holds(MOST_PEOPLE):
+            raise
+        why = "" if "kappa" in error.detail else f" ({error.detail})"  # who counts rows has chosen no kappa
+    bad, good = n, min(2 * n, MOST_PEOPLE)
+    while good < MOST_PEOPLE and not holds(good):
+        bad, good = good, min(2 * good, MOST_PEOPLE)
+    raise BadScenario(f"{too_few}: {narrowed(holds, bad, good, 0.02):,} would do{why}")
+
+
+def check_parties(chosen: ResolvedScenario) -> None:
+    """Refuse what a party would refuse of a resolved scenario, as far as its public numbers tell.
+
+    Raises
+    ------
+    BadScenario, BadInput, BudgetExceeded
+        As :func:`acceptable`.
+    """
+    with in_range():
+        check_policy(chosen, check_beginning(chosen))
+
+
+def check_people(chosen: ResolvedScenario, sides: Collection[Side] = ("S", "T")) -> None:
+    """Refuse tables that their parties could not read, by reading them as they do; nothing is kept.
+
+    Contributions are checked one by one as they come, and are in nobody's folder.
+
+    Raises
+    ------
+    BadScenario, BadData
+        The first that a run would raise.
+    """
+    folder = data_folder(chosen) if sides else None
+    wanted = {"S": (chosen.source, chosen.curator.n), "T": (chosen.target, chosen.agents.count)}
+    for side in sides:
+        people, size = wanted[side]
+        if people.table is not None and not people.table.contributed:
+            open_records(people, folder and folder.absolute() if side == "S" else folder, 0, size)
+    if "S" in sides and chosen.public is not None and chosen.public.table is not None:
+        with in_range():
+            check_policy(chosen, check_beginning(chosen), public_sample(chosen, 0))
+
+
+def refusal(chosen: ResolvedScenario, tables: Collection[Side] = ()) -> TandemError | None:
+    """Return the error with which a run of a resolved scenario would end before anything is charged; None if none.
+
+    Parameters
+    ----------
+    tables
+        Whose tables are read; of T's keeper alone, nothing is asked about the curator.
+    """
+    try:
+        if "S" in tables or not tables:
+            check_parties(chosen)
+        if tables:
+            check_room(chosen, Path())
+        check_people(chosen, tables)
+    except TandemError as error:
+        return error
+    return None

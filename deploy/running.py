@@ -22,7 +22,7 @@ from common.scenario.scenario import Scenario
 from common.service.addresses import is_address
 from common.wire.state import claim
 from deploy.base import Deployment, OnProgress
-from deploy.checking import checked
+from deploy.checking import acceptable
 from deploy.experiment import complete
 from referee.service.referee import public
 from referee.state.runfolder import write_result, write_run
@@ -71,7 +71,7 @@ def carry_out(
     BadScenario, BadInput, BudgetExceeded
         If the scenario or the folder is refused, before anything starts.
     """
-    chosen = checked(asked)
+    chosen = acceptable(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     if not is_address(deployment):
         data_folder(chosen)  # a missing directory is reported before anything starts

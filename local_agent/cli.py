@@ -114,7 +114,7 @@ def host_command(
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
     from common.lifetime.charging import Charging
-    from common.planning.plan import resolve
+    from common.planning.accepting import accepted
     from common.scenario import loading
     from common.wire.state import claim, user_state
     from local_agent.client import RefereeClient
@@ -126,7 +126,7 @@ def host_command(
 
     end_with_stdin()
     state = (state or user_state() / "agents").absolute()
-    chosen = resolve(loading.load(scenario, sets))
+    chosen = accepted(loading.load(scenario, sets))
     queries = chosen_queries(accept or (), refuse or (), ALL_QUERIES)
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)

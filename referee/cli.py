@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from common.core.errors import BadScenario
 from common.core.plain import command
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import application, begin, fail_clearly
 from common.service.cli_tls import TlsCa
-from common.service.terminal import deliver, say, say_lines, showing, warn
-from referee import cli_data, cli_models, cli_report, cli_services
+from common.service.terminal import ask, deliver, say, say_command, say_lines, showing, warn
+from referee import cli_models, cli_report, cli_services
 
 app = application(
     "The referee: asks a curator and many local agents, keeps every budget, writes down the answer.\n\n"
@@ -106,7 +107,6 @@ def list_command(
     Example: referee list learners
     """
     import scenarios
-    from common.core.errors import BadScenario
     from common.core.nearest import nearest
     from deploy.catalogue import KINDS, explained, registered
     from referee.view import listing
@@ -131,19 +131,119 @@ def list_command(
 def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson = False) -> None:
     """Print how many people a scenario needs, by the paper's and by the tight bounds, and what it violates.
 
+    A plan may show what no run would begin with, for want of people or of budget: then it has the run's own words.
+
     Example: referee plan ball --set alpha=0.05
     """
     from common.scenario import loading
-    from deploy.checking import checked
+    from deploy.checking import checked, refusal
     from referee.view import show
 
     chosen = loading.load(scenario, sets)
-    checked(chosen)
-    document = show.plans(chosen)
+    refused = refusal(checked(chosen))
+    document = {**show.plans(chosen), "refused": refused and refused.detail}
     if as_json:
         deliver(json.dumps(document))
     else:
         show.plan_table(chosen, document)
+
+
+@app.command("init")
+@fail_clearly
+def init_command(
+    source: Annotated[Path, typer.Argument(metavar="S", help="Table of the curator's people: .csv, .parquet, .npz.")],
+    target: Annotated[Path, typer.Argument(metavar="T", help="Table of the agents' people, with the same columns.")],
+    label: Annotated[str, typer.Option(help="The column to predict.")] = "",
+    positive: Annotated[str, typer.Option(metavar="TEXT,...", help="Its texts that mean yes.")] = "",
+    negative: Annotated[str, typer.Option(metavar="TEXT,...", help="Its texts that mean no.")] = "",
+    bounds: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=LOW:HIGH", help="A number and its public bounds; repeat it.")
+    ] = None,
+    categories: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=VALUE,...", help="A category and its public values; repeat it.")
+    ] = None,
+    id_column: Annotated[
+        str,
+        typer.Option(
+            "--id", metavar="COLUMN", help="A column that says who is who, by which further runs know people."
+        ),
+    ] = "",
+    epsilon: Annotated[float, typer.Option(help="Privacy of S for the whole run; smaller is more private.")] = 1.0,
+    delta: Annotated[float | None, typer.Option(help="Its delta (default: a power of ten, at most 1/(10 n)).")] = None,
+    agent_epsilon: Annotated[float, typer.Option(help="Privacy of each agent's one answer.")] = 1.0,
+    separator: Annotated[str, typer.Option(help="Between the fields of a text file.")] = ",",
+    name: Annotated[str, typer.Option(help="Of the scenario (default: of the file S).")] = "",
+    output: Annotated[Path | None, typer.Option(help="Write here (default: NAME.yaml).", dir_okay=False)] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; what no option says is an error.")] = False,
+) -> None:
+    """Write a first scenario for two tables of your own: asks for what no option says, and explains each key.
+
+    It reads the names of the columns and counts rows; bounds and categories are asked for, never taken from the data.
+    Exit status 0: written; 1: a table cannot be read; 2: an option is wrong, or the file is there already.
+
+    Example: referee init testers.csv customers.csv --label renews --positive yes --negative no --bounds visits=0:30
+    """
+    from deploy.checking import acceptable_of
+    from referee.view import asking
+    from referee.view.starting import described, write
+
+    given = asking.Given(label, positive, negative, tuple(bounds or ()), tuple(categories or ()), id_column)
+    budgets = (epsilon, delta, agent_epsilon)
+    start = described(source, target, given, budgets, separator, name, _nobody if yes else _somebody)
+    written = write(start, output or Path(f"{start.name}.yaml"), acceptable_of)
+    say(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
+    say("Next, of which the second is for the keeper of the data alone:")
+    for name_of_next in ("plan", "check", "run"):
+        say_command("referee", name_of_next, written, lead="  ")
+
+
+def _somebody(question: str) -> str:
+    return ask(question)
+
+
+def _nobody(question: str) -> str:
+    raise BadScenario(f"--yes, and no option says it: {question}")
+
+
+@app.command("check")
+@fail_clearly
+def check_command(
+    scenario: Annotated[str, typer.Argument(help="A YAML file, or a shipped scenario with --set data=DIRECTORY.")],
+    sets: Sets = None,
+    side: Annotated[
+        Literal["S", "T"] | None,
+        typer.Option(help="One table alone: S, the curator's people, or T, the agents' (default: both)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a scenario and its tables as a run does, for the keeper of the records alone: the output is private.
+
+    Shows what a run would refuse (broken rows, no UTF-8, fields that are no number), what it would take
+    otherwise than meant (other case, one class only), and what would be clipped, unlisted or missing. Nothing is
+    written and nothing is sent. Exit status 0: a run begins; 1: something must be fixed, and standard error has the
+    line with which a run would end; 2: wrong scenario. Whether the people have budget left, referee budget shows.
+
+    Example: referee check my-scenario.yaml --side T
+    """
+    from common.scenario import loading
+    from deploy.checking import checked, refusal
+    from referee.view import checks
+
+    asked = loading.load(scenario, sets)
+    sides = checks.sides_of(asked, side)
+    chosen = checked(asked)
+    found = {one: checks.examined(chosen, one) for one in sides}
+    refused = refusal(chosen, sides)
+    sound = refused is None and all(one.sound for one in found.values())
+    if as_json:
+        deliver(json.dumps(checks.document(found, sound)))
+    else:
+        for line in checks.lines(chosen, found, sound):
+            say(line)
+    if refused is not None:
+        raise refused
+    if not sound:
+        raise typer.Exit(1)
 
 
 Url = Annotated[str, typer.Option("--url", help="Address of the referee.")]
@@ -367,7 +467,7 @@ def audit_command(
         show.audit_table(run, found)
 
 
-for module in (cli_services, cli_data, cli_models, cli_report):
+for module in (cli_services, cli_models, cli_report):
     module.add_to(app)
 
 

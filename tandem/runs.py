@@ -15,7 +15,7 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from deploy.base import OnProgress
-from deploy.checking import checked
+from deploy.checking import checked, refusal
 from deploy.running import carry_out
 from referee.audit.audit import Audit as Audit
 from referee.audit.audit import audit as audit_folder
@@ -152,8 +152,8 @@ def plan(scenario: AnyScenario, *overrides: str) -> dict[str, Any]:
         If the scenario is not valid, or a number at ``plan`` has no value.
     """
     asked = _asked(scenario, overrides)
-    checked(asked)
-    return plans(asked)
+    refused = refusal(checked(asked))
+    return {**plans(asked), "refused": refused and refused.detail}
 
 
 @works_after_fork

@@ -31,6 +31,12 @@ MOST = 1 << 50
 """Largest sample size or number of steps that a search considers."""
 
 
+def enough(kappa: float) -> int:
+    """Return the least number of people n with kappa n > :data:`MIN_SUPPORT`, in doubles as it is compared."""
+    n = math.floor(MIN_SUPPORT / kappa)
+    return n if kappa * n > MIN_SUPPORT else n + 1 if kappa * (n + 1) > MIN_SUPPORT else n + 2
+
+
 def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int = 0) -> tuple[float, ...]:
     """Return the sampling bounds s_t >= TV(mu, mu') after t = before, ..., before + rounds - 1 reweighs, rounded up.
 
@@ -62,7 +68,8 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int
         If a number is out of range.
     """
     if not 0.0 < kappa <= 1.0 or not kappa * n > MIN_SUPPORT:
-        raise BadInput(f"kappa must be in (0, 1] with kappa n > {MIN_SUPPORT:g}, found {kappa} and n = {n}")
+        few = f"n = {n:,} people are too few, {enough(kappa):,} would do: " if 0.0 < kappa <= 1.0 else ""
+        raise BadInput(f"{few}kappa must be in (0, 1] with kappa n > {MIN_SUPPORT:g}, found {kappa} and n = {n}")
     if not 0.0 <= eta < math.inf or rounds < 1 or before < 0:
         raise BadInput(f"eta and before must be at least 0, rounds at least 1, found {eta}, {before} and {rounds}")
     cap = up(1.0 / (kappa * n))

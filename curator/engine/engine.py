@@ -17,7 +17,7 @@ from common.vocabulary.operations.base import Operation, R, parse_operation
 from common.vocabulary.records import Records
 from curator.engine.failures import constant_failure
 from curator.engine.history import History
-from curator.engine.policy import Policy
+from curator.engine.policy import Policy, check_features
 from curator.engine.silence import silence
 from curator.engine.workspace import Finished, KeptWeights, replayed
 from curator.sample.base import Sample
@@ -110,9 +110,7 @@ class Engine:
         """
         self._check_settled()
         self._policy.check_agreed(operation.kind)
-        least, dimension = operation.min_features, self._sample.dimension
-        if least > dimension:
-            raise PolicyRefused(f"{operation.kind} needs {least} features, records have {dimension}")
+        check_features(operation, self._sample.dimension)
         event = self.workspace.event(operation)
         afford(event)
         done, most = self._history.count(operation.kind), self._policy.most(operation.kind)

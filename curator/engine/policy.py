@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from common.core.errors import BadData, PolicyRefused
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.demands.base import demands_of, pattern_of
@@ -14,6 +16,18 @@ from common.vocabulary.operations.base import Operation, parse_operation
 from common.vocabulary.records import Records
 from curator.learners.base import Learner, Sizes, parse_learner
 from curator.sample.base import Sample
+
+
+def check_features(operation: Operation[Any], dimension: int) -> None:
+    """Refuse an operation that looks at features which records lack.
+
+    Raises
+    ------
+    PolicyRefused
+        Saying how many it needs.
+    """
+    if operation.min_features > dimension:
+        raise PolicyRefused(f"{operation.kind} needs {operation.min_features} features, records have {dimension}")
 
 
 @dataclass(frozen=True)
@@ -52,22 +66,53 @@ class Policy:
         Raises
         ------
         BadScenario
-            If the learner cannot learn from these samples.
+            As :meth:`agreed`.
         BadData
             If the sample has another size, or holds what is not a number.
         """
+        if len(sample) != scenario.curator.n:
+            raise BadData(f"the curator's policy is for n = {scenario.curator.n} records, found {len(sample)}")
+        sample.check()
+        return cls.agreed(scenario, sample.dtype, sample.dimension, public)
+
+    @classmethod
+    def agreed(
+        cls,
+        scenario: ResolvedScenario,
+        dtype: np.dtype[Any],
+        dimension: int,
+        public: Records | None,
+        *,
+        public_is_read: bool = True,
+    ) -> Policy:
+        """Return the policy in a resolved scenario for samples of this shape, before any record is seen.
+
+        Parameters
+        ----------
+        dtype, dimension
+            Of the private sample's features, as learners see them.
+        public
+            The public sample; None where the scenario has none, or it is not read.
+        public_is_read
+            Whether it was read, if there is one: only then what a learner wants of it is checked.
+
+        Raises
+        ------
+        BadScenario
+            If the learner cannot learn from such samples.
+        """
         section = scenario.curator
         n, kappa, eta, rounds = section.n, section.kappa, section.eta, section.rounds
-        if len(sample) != n:
-            raise BadData(f"the curator's policy is for n = {n} records, found {len(sample)}")
-        sample.check()
         learner = None if section.learner is None else parse_learner(section.learner)
         if learner is not None:
             if scenario.problem is None:  # otherwise each operation says which features its learner sees
-                learner.check(sample.dtype, sample.dimension)
-            learner.check_public(public)
+                for seen in sorted({task.features for task in scenario.tasks} or {dimension}):
+                    learner.check(dtype, seen)
+            if public_is_read:
+                learner.check_public(public)
             learner.check_people(n)
-            learner.check_noise(Sizes(n, 0 if public is None else len(public), sample.dimension, sample.dtype.itemsize))
+            if public_is_read:
+                learner.check_noise(Sizes(n, 0 if public is None else len(public), dimension, dtype.itemsize))
         protocol, alone = scenario.protocol, scenario.alone
         operations = pattern_of(protocol, alone).kinds("curator")
         name = protocol if alone is None else f"{protocol}, {alone} alone"

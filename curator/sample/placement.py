@@ -7,14 +7,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from common.core.machine import processors
 from common.people.spec import RecordSource
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
+from common.vocabulary.records import Records
 from common.wire.state import claim_people, durable_key, hold
 from curator.sample.base import Sample
 from curator.sample.keeping import OnProgress
 from curator.sample.local import LocalSample
+from curator.sample.rows.layout import Layout
 from curator.sample.source import Source, Work, in_blocks
 
 if TYPE_CHECKING:
@@ -93,6 +97,20 @@ def open_sample(
             sample = open_cluster(source, population, on_progress)
         sample.on_close(opened.pop_all())
     return sample
+
+
+def layout_of(scenario: ResolvedScenario) -> Layout:
+    """Return how the sample of a resolved scenario will be laid out; no table is read.
+
+    Raises
+    ------
+    BadScenario, BadData
+        As :meth:`Layout.of`.
+    """
+    if scenario.source.table is None:
+        return (source := _source(scenario, Path(), 0)).layout(source.population())
+    features = np.zeros((1, scenario.source.dimension), dtype=np.float32)
+    return Layout.of(scenario.curator.storage, scenario.source, Records(features, np.ones(1, dtype=np.int8)))
 
 
 def _source(

@@ -31,6 +31,7 @@ from common.core.schedule import Schedule
 from common.lifetime.account import Account
 from common.log.chain import REMEDY
 from common.log.journal import Journal
+from common.planning.accepting import check_real
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
@@ -79,6 +80,14 @@ def planned_events(
         return rounds * [NonPrivate() if share is None else Release(epsilon=share)]
     bounds = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds, before)
     return [learner.event(bound) for bound in bounds]
+
+
+def planned_by(scenario: ResolvedScenario, policy: Policy) -> Sequence[Event]:
+    """Return all that a run of a resolved scenario may cost the curator's people: what the budget must hold."""
+    share = None if scenario.curator.epsilon is None else scenario.curator.share
+    before = scenario.reweighs_before
+    rounds = planned_events(policy.learner, share, policy.n, policy.kappa, policy.eta, policy.rounds, before)
+    return [*rounds, *scenario.planned_margins]
 
 
 _OBEYED = (
@@ -145,16 +154,9 @@ class Curator:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
             raise BadScenario("people are real: the curator's noise must not come from a seed")
-        if scenario.people == "real" and section.epsilon is None:
-            raise BadScenario("people are real: the curator needs an epsilon and a delta")
-        self._policy = policy = Policy.of(scenario, sample, public)
-        share = None if section.epsilon is None else section.share
-        planned = [
-            *planned_events(
-                policy.learner, share, policy.n, policy.kappa, policy.eta, policy.rounds, scenario.reweighs_before
-            ),
-            *scenario.planned_margins,
-        ]
+        check_real(scenario)
+        self._policy = Policy.of(scenario, sample, public)
+        planned = planned_by(scenario, self._policy)
         self._budget = open_budget(section.epsilon, section.delta, planned)
         self._guarantee = of_curator(self._budget.guarantee, section.guarantee.protects)
         self._lock = threading.Lock()

@@ -6,20 +6,27 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from common.core.errors import BadScenario, PolicyRefused
 from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
 from common.numerics.randomness import subseed
+from common.privacy.budget import open_budget
 from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
+from common.vocabulary.operations.base import Operation
+from common.vocabulary.records import Records
 from common.wire.state import claim, claim_people
 from common.wire.witness import Witness
+from curator.engine.policy import Policy, check_features
 from curator.learners.base import Sizes, parse_learner
+from curator.operations.base import HANDLERS, Standing
 from curator.sample.keeping import OnProgress
-from curator.sample.placement import check_sample, open_sample
+from curator.sample.placement import check_sample, layout_of, open_sample
 from curator.sample.source import in_blocks
-from curator.service.curator import Curator
+from curator.service.curator import Curator, planned_by
+from curator.weights.reweighing import Reweighing
 
 if TYPE_CHECKING:
     from common.people.spec import RecordSource
@@ -81,6 +88,11 @@ def open_curator(
         source = subseed(known, "source")
         sample = open_sample(scenario, folder, source, on_progress, identify, read.append, contributions)
         opened.callback(sample.close)
+        for column in read[0].mostly_clipped() if read else ():
+            on_progress(
+                f"PRIVATE, for the keeper of these records alone: {read[0].clipped[column]:,} of {read[0].rows:,} rows "
+                f"of column {column!r} are beyond its bounds and clipped to them: look for a wrong unit"
+            )
         public = public_sample(scenario, known)
         if public is not None:  # the same noise on another public sample would be a second release
             claim_people(folder, public.fingerprint(), "public-people")
@@ -98,6 +110,51 @@ def open_curator(
         )
         opened.pop_all()
     return curator
+
+
+def check_policy(
+    scenario: ResolvedScenario, first: Sequence[Operation[Any]] = (), public: Records | None = None
+) -> None:
+    """Refuse a resolved scenario that this curator would not take, as far as its public numbers tell; no table is read.
+
+    Parameters
+    ----------
+    first
+        What the protocol asks the curator for first.
+    public
+        The public people, where they are of a table and it was read; others are drawn.
+
+    Raises
+    ------
+    BadScenario, BadData
+        If the learner or the storage cannot work with such samples, or the first operations cannot be carried out.
+    BudgetExceeded, BadInput
+        If its rounds do not fit its budget.
+    """
+    read = public is not None or scenario.public is None or scenario.public.table is None
+    if public is None and read:
+        public = public_sample(scenario, 0)
+    layout, section = layout_of(scenario), scenario.curator
+    policy = Policy.agreed(scenario, layout.dtype, layout.dimension, public, public_is_read=read)
+    open_budget(section.epsilon, section.delta, planned_by(scenario, policy))
+    standing = Standing(
+        people=policy.n,
+        dimension=layout.dimension,
+        dtype=layout.dtype,
+        tv_bound=Reweighing(policy.n, policy.kappa, policy.eta).sampling_bound(),
+        learner=policy.learner,
+        previous=None,
+        public=public,
+        check_room=lambda weighing: None,
+    )
+    for operation in first:
+        try:
+            policy.check_agreed(operation.kind)
+            check_features(operation, layout.dimension)
+            if read:
+                HANDLERS[operation.kind]().check(operation, standing)
+        except PolicyRefused as error:
+            raise BadScenario(error.detail) from None
 
 
 def check_room(scenario: ResolvedScenario, folder: Path) -> None:

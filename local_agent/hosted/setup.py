@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from common.core.errors import BadInput
 from common.lifetime.charging import USERS_OWN, Charging
 from common.numerics.randomness import RandomSource, subseed
 from common.people.spec import open_records
+from common.planning.accepting import check_real
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import ordinary_kinds
@@ -64,10 +64,7 @@ def open_population(
     """
     section, simulated = scenario.agents, scenario.people == "simulated"
     epsilon, delta = section.mechanism.guarantee
-    if not simulated and not math.isfinite(epsilon):
-        raise BadInput(f"people are real: mechanism {section.mechanism.name!r} gives them no privacy")
-    if not simulated and section.dropout > 0:
-        raise BadInput("dropout is for simulated people only")
+    check_real(scenario)
     if workers and not simulated:
         raise BadInput("people are real: their records stay in this process, so leave out the workers")
     if scenario.target.table is not None and agents is not None:

@@ -228,8 +228,11 @@ def protocol_of(scenario: ResolvedScenario) -> Protocol:
     BadInput
         If there is none of that name.
     BadScenario
-        If the scenario assumes liars, of which this protocol's intervals know nothing.
+        If its problem is another one, or the scenario assumes liars, of which this protocol's intervals know nothing.
     """
+    wanted, given = PROTOCOLS[scenario.protocol].problem, scenario.problem and scenario.problem.name
+    if given != wanted:
+        raise BadScenario(f"protocol {scenario.protocol} is about problem {wanted or 'none'}, found {given or 'none'}")
     found = _class_of(scenario)
     if scenario.agents.liars and not found.bears_liars:
         raise BadScenario(f"agents.liars: {scenario.protocol} has no intervals that bear liars: leave it out")

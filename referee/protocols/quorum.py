@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from common.core.errors import BadScenario, PolicyRefused
+from common.planning.accepting import in_range
 from common.planning.plan import plan
 from common.planning.problems.base import planned_values
 from common.scenario.resolved import ResolvedScenario
@@ -17,10 +19,11 @@ from common.statistics.means.plausible import implausible
 from common.statistics.means.silence import silence
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.mechanisms.base import BitMechanism, LocalRandomizer
+from common.vocabulary.operations.base import Operation
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.queries.base import Query
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Together
-from referee.protocols.base import Outcome, Protocol, Script, Silent, Step, level_of
+from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Together
+from referee.protocols.base import Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
 from referee.protocols.learned import check_learned
 
 _SIGMAS = 5.0
@@ -69,6 +72,38 @@ def _judged(protocol: Protocol, scenario: ResolvedScenario, public: int, heard: 
 def _but(outcome: Outcome, why: str) -> Outcome:
     formerly = f"{outcome.formerly}; but {why}" if outcome.formerly else ""
     return replace(outcome, status="exhausted", reason=f"{outcome.reason}; but {why}", formerly=formerly)
+
+
+def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
+    """Refuse what a protocol refuses on its way to its first messages; return what these ask the curator for.
+
+    Nothing is sent: a script does no I/O, and up to there it knows nothing but the scenario.
+
+    Raises
+    ------
+    BadInput
+        If there is no such protocol.
+    BadScenario
+        If it refuses the scenario, or agents cannot randomize what it asks them for first.
+    """
+    script = begun(protocol_of(scenario), scenario, 0)
+    try:
+        with in_range():
+            step = next(script)
+            while isinstance(step, Progress):
+                step = script.send(None)
+    except StopIteration:
+        return ()
+    finally:
+        script.close()
+    steps = step.steps if isinstance(step, Together) else (step,)
+    for single in steps:
+        if isinstance(single, AskAgents):
+            try:
+                scenario.agents.mechanism.answer_kind(single.query.domain)
+            except PolicyRefused as error:
+                raise BadScenario(error.detail) from None
+    return tuple(single.operation for single in steps if isinstance(single, AskCurator))
 
 
 class _Heard:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from common.core import canonical
 from common.core.about import about_run
 from common.core.errors import BadInput, Forged, NotFound, Refused, Superseded, TandemError
+from common.planning.accepting import accepted
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.service.storage.database import sqlite_url
 from common.vocabulary.steps import Progress, Testing
@@ -28,7 +29,7 @@ from referee.collection.judging import Claim
 from referee.collection.proofs import Proofs
 from referee.collection.reading import Sent, claims
 from referee.collection.signatures import sign_all
-from referee.protocols.base import protocol_of
+from referee.protocols.quorum import check_beginning
 from referee.runs import execution
 from referee.runs.checkpoints import Checkpoints, RunWitness
 from referee.runs.execution import Execution
@@ -223,7 +224,8 @@ class Referee:
             If the name is taken by another request.
         """
         chosen = parse_resolved(canonical.decode(canonical.encode(tree)))
-        protocol_of(chosen)
+        accepted(chosen)
+        check_beginning(chosen)
         wire = public(chosen)
         return self.store.create_run(run, canonical.digest({"scenario": wire, "seed": seed}), wire, seed)
 

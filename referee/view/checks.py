@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
-from common.people.tables.input.examining import Examined, Finding
+from common.core.errors import BadScenario
+from common.people.spec import locate
+from common.people.tables.input.examining import Examined, Finding, examine
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
+
+Side = Literal["S", "T"]
+SIDES: tuple[Side, ...] = ("S", "T")
 
 PRIVATE = (
     "PRIVATE: this was computed from people's records, without any noise. It is for their keeper alone, and was "
@@ -19,10 +26,43 @@ _HEADINGS = {
 }
 
 
-def document(side: str, found: Examined) -> dict[str, Any]:
-    """Return what was found as JSON."""
+def sides_of(scenario: Scenario, wanted: Side | None) -> tuple[Side, ...]:
+    """Return the sides whose tables are to be checked: the one that is wanted, else all that have a table here.
+
+    Raises
+    ------
+    BadScenario
+        If the wanted side, or no side, has a table here.
+    """
+    why: dict[Side, str] = {}
+    for side in SIDES:
+        people = scenario.source if side == "S" else scenario.target
+        if people.table is not None and people.table.contributed:
+            why[side] = f"side {side} of {scenario.name} contributes: each record is checked before it is sent"
+        elif people.table is None or scenario.data is None:
+            why[side] = f"side {side} of {scenario.name} has simulated people: there is no table to check"
+    found = tuple(side for side in ((wanted,) if wanted else SIDES) if side not in why)
+    if not found:
+        raise BadScenario(why[wanted or "S"])
+    return found
+
+
+def examined(chosen: ResolvedScenario, side: Side) -> Examined:
+    """Return what is found in the table of a side, which has one."""
+    people, wanted = (chosen.source, chosen.curator.n) if side == "S" else (chosen.target, chosen.agents.count)
+    if people.table is None or chosen.data is None:
+        raise AssertionError("the sides with a table are asked for before")
+    return examine(locate(chosen.data), people.table, wanted)
+
+
+def document(found: Mapping[Side, Examined], sound: bool) -> dict[str, Any]:
+    """Return what was found as JSON: of one side, or of S with T beside it under its letter; whether a run begins."""
+    first, *others = [_document(side, one) for side, one in found.items()]
+    return {"private": PRIVATE, **first, "sound": sound, **{other["side"]: other for other in others}}
+
+
+def _document(side: Side, found: Examined) -> dict[str, Any]:
     return {
-        "private": PRIVATE,
         "side": side,
         "sound": found.sound,
         "rows": found.rows,
@@ -32,9 +72,20 @@ def document(side: str, found: Examined) -> dict[str, Any]:
     }
 
 
-def lines(side: str, files: str, found: Examined) -> Iterator[str]:
-    """Yield what was found, line by line."""
+def lines(scenario: Scenario, found: Mapping[Side, Examined], sound: bool) -> Iterator[str]:
+    """Yield what was found, line by line; at the end, whether a run begins."""
     yield PRIVATE
+    for side, one in found.items():
+        table = (scenario.source if side == "S" else scenario.target).table
+        yield from _of_a_side(side, ", ".join(table.files if table is not None else ()), one)
+    yield "Nothing stands in the way of a run." if sound else "Fix this before a run."
+
+
+def _of_a_side(side: Side, files: str, found: Examined) -> Iterator[str]:
+    for finding in found.findings:
+        if finding.kind == "clipped" and 2 * finding.count >= found.kept:
+            clipped = f"{finding.count:,} of {found.kept:,} rows of column {finding.column!r} of {side}"
+            yield f"WARNING: the bounds clip {clipped}: people differ in little there; look for a wrong unit"
     labels = f"{found.positive:,} positive, {found.negative:,} negative"
     yield f"{side} ({files}): {found.rows:,} rows, {found.kept:,} kept, {labels}"
     for severity, heading in _HEADINGS.items():
@@ -44,7 +95,6 @@ def lines(side: str, files: str, found: Examined) -> Iterator[str]:
             for finding in here:
                 yield f"  {_place(finding)}: {finding.what}"
                 yield f"    -> {finding.remedy}"
-    yield "Nothing stands in the way of a run." if found.sound else "Mend this before a run."
 
 
 def _place(finding: Finding) -> str:

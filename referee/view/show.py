@@ -247,7 +247,9 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
         _OUT.print(f"people: {SIMULATED}", soft_wrap=True)
     for violation in document["violations"]:
         _OUT.print(styled(("violated", "bold red"), (f" {violation}", "")), soft_wrap=True)
-    if not document["violations"]:
+    if document.get("refused"):
+        _OUT.print(styled(("a run is refused", "bold red"), (f" {document['refused']}", "")), soft_wrap=True)
+    elif not document["violations"]:
         _OUT.print(
             styled(("The scenario keeps every bound of its choice", "bold green"), (f" ({scenario.bounds}).", ""))
         )

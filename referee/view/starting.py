@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,8 @@ from common.core.errors import BadData, BadScenario
 from common.people.tables.input.files import columns_of, is_typed, pieces
 from common.people.tables.source import Layout
 from common.planning.fitting import Advice
-from common.planning.plan import resolve
 from common.planning.starting import Start, advised, scenario_tree, usual_delta
-from common.scenario.scenario import parse
+from common.scenario.scenario import Scenario, parse
 from common.service.terminal import say
 from referee.view.asking import WARNING, Ask, Given, features_of, id_of, label_of
 
@@ -60,6 +60,10 @@ _EXPLAINED = {
     "agents.mechanism": "warner: randomized response. A true bit is sent with probability e^epsilon/(1 + e^epsilon), "
     "else the other one. Whatever somebody answers, an observer's odds change by a factor of e^epsilon at most.",
 }
+
+
+Accept = Callable[[Callable[[int], Scenario], int, str], object]
+"""Accepts a scenario of so many people of the curator, or refuses it: :func:`deploy.checking.acceptable_of`."""
 
 
 def described(
@@ -132,8 +136,13 @@ def described(
     )
 
 
-def write(start: Start, output: Path) -> Path:
-    """Write the scenario to a new file, after it was read and planned as ``referee plan`` does it.
+def write(start: Start, output: Path, accept: Accept) -> Path:
+    """Write the scenario to a new file, after it was read, planned and accepted as a run does it.
+
+    Parameters
+    ----------
+    accept
+        Refuses what a run would refuse, and says how many rows would do.
 
     Raises
     ------
@@ -144,8 +153,14 @@ def write(start: Start, output: Path) -> Path:
         raise BadScenario("--epsilon and --agent-epsilon must be positive, and --delta between 0 and 1")
     if output.suffix not in (".yaml", ".yml"):
         raise BadScenario(f"--output must end in .yaml, found {output}")
-    text = scenario_text(scenario_tree(start), advised(start))
-    resolve(parse(strictyaml.load(text)))
+
+    def text_of(people: int) -> str:
+        sized = replace(start, n=people)
+        return scenario_text(scenario_tree(sized), advised(sized))
+
+    too_few = f"{start.n:,} row{'s' if start.n > 1 else ''} of S are too few for these budgets"
+    accept(lambda people: parse(strictyaml.load(text_of(people))), start.n, too_few)
+    text = text_of(start.n)
     try:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)

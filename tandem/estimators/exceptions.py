@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_FEW = "fits ten people and wants a model or a word about their one feature; ten are refused: kappa n must be above 10"
+_FEW = (
+    "fits ten people and wants a model or a word about their one feature; ten are refused, and the message says how "
+    "many would do"
+)
 
 EXPECTED_FAILED_CHECKS: Mapping[str, Mapping[str, str]] = {
     "TransferClassifier": {"check_fit2d_1feature": _FEW},

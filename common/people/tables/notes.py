@@ -78,6 +78,10 @@ class Notes:
                 lines.append(f"{column}: {self._share(self.missing[column])} without a value, {what}")
         return lines
 
+    def mostly_clipped(self, share: float = 0.5) -> list[str]:
+        """Return the columns of which at least this share is beyond the bounds."""
+        return [column for column, count in self.clipped.items() if self.rows and count >= share * self.rows]
+
     def document(self) -> dict[str, dict[str, int]]:
         """Return the counts that are not 0, as JSON."""
         kinds = {"clipped": self.clipped, "unlisted": self.unlisted, "missing": self.missing}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from common.core.errors import BadInput
 from common.core.registry import Registry
@@ -38,6 +39,8 @@ class Demands:
         It learns several things about the same people, if the scenario names them.
     alone
         What remains of the pattern for a side whose other side is left out: by ``curator`` and ``agents``.
+    answers
+        What an agent's answer says: a ``value`` in [0, 1], or a ``bit``; None: the problem decides.
     """
 
     pattern: Pattern
@@ -48,6 +51,7 @@ class Demands:
     further: Mapping[str, int] = field(default_factory=dict)
     several_tasks: bool = False
     alone: Mapping[str, Pattern] = field(default_factory=dict)
+    answers: Literal["value", "bit"] | None = None
 
 
 DEMANDS: Registry[Demands] = Registry("protocol's demands", __name__)

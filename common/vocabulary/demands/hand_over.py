@@ -5,4 +5,4 @@ from __future__ import annotations
 from common.vocabulary.demands.base import DEMANDS, Demands
 from common.vocabulary.demands.subsample_test_reweigh import PATTERN
 
-DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True))
+DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True, answers="value"))

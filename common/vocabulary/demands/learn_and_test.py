@@ -11,5 +11,6 @@ DEMANDS.register("learn-and-test")(
         reweighs=False,
         claims=False,
         transfers=True,
+        answers="value",
     )
 )

@@ -9,5 +9,6 @@ DEMANDS.register("local-averages")(
     Demands(
         sequence(agents("moment"), agents("loss")),
         claims=False,
+        answers="value",
     )
 )

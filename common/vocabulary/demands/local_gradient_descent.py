@@ -9,5 +9,6 @@ DEMANDS.register("local-gradient-descent")(
     Demands(
         sequence(some(agents("gradient")), agents("loss")),
         claims=False,
+        answers="value",
     )
 )

@@ -9,5 +9,6 @@ DEMANDS.register("model-agnostic")(
     Demands(
         sequence(curator("label"), agents("loss")),
         reweighs=False,
+        answers="value",
     )
 )

@@ -23,5 +23,6 @@ DEMANDS.register("portfolio")(
         claims=False,
         transfers=True,
         further={"margins": 1},
+        answers="bit",
     )
 )

@@ -7,4 +7,4 @@ from common.vocabulary.patterns import agents, curator, many, maybe, sequence, s
 
 PATTERN = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
 
-DEMANDS.register("subsample-test-reweigh")(Demands(PATTERN, transfers=True))
+DEMANDS.register("subsample-test-reweigh")(Demands(PATTERN, transfers=True, answers="value"))

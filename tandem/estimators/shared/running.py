@@ -17,18 +17,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import polars
 
 from common.core.errors import BadFit, BadInput, BudgetExceeded, FitFailed
 from common.lifetime.charging import Charging, Given, Side
-from common.planning.checks import violations
-from common.privacy.calibration import MIN_SUPPORT
 from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import parse
+from common.scenario.scenario import Scenario, parse
 from curator.learners.base import parse_learner
 from deploy.base import Finished
-from deploy.checking import checked
+from deploy.checking import acceptable_of
 from deploy.embedded import Embedded
 from tandem.estimators.shared.learners import check_model
 
@@ -62,22 +59,14 @@ def settled(tree: Mapping[str, Any]) -> ResolvedScenario:
         If a value is wrong, the learner guarantees nothing, or no noise fits the budget.
     """
     with refusing():
-        asked = parse(dict(tree))
-        kappa, n = asked.curator.kappa, int(asked.curator.n)
-        if isinstance(kappa, float) and not kappa * n > MIN_SUPPORT:
-            raise BadFit(
-                f"n_samples={n} for the curator is too few: kappa n must be above {MIN_SUPPORT:g}, found "
-                f"{kappa * n:g}; give more than {MIN_SUPPORT / kappa:.0f} people, or raise kappa"
-            )
-        chosen = checked(asked)
-        broken = [told for told in violations(chosen) if told.startswith("privacy: ")]
-        if broken:
-            raise BadFit(broken[0].removeprefix("privacy: "))
-        learner = parse_learner(chosen.curator.settings)
-        learner.check(np.dtype(np.float32), chosen.source.dimension)
-        learner.check_people(n)
+        n = int(parse(dict(tree)).curator.n)
+
+        def with_people(people: int) -> Scenario:
+            return parse({**tree, "curator": {**tree["curator"], "n": people}})
+
+        chosen = acceptable_of(with_people, n, f"n_samples={n} for the curator is too few")
         if chosen.people == "real":
-            check_model(learner, chosen.source.dimension)
+            check_model(parse_learner(chosen.curator.settings), chosen.source.dimension)
     return chosen
 
 

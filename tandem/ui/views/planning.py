@@ -18,7 +18,7 @@ from common.core.errors import BadScenario, TandemError
 from common.core.plain import plain
 from common.privacy.guarantee import Guarantee
 from common.scenario import loading
-from deploy.checking import checked
+from deploy.checking import checked, refusal
 from referee.view.face.building import PROMISED
 from referee.view.face.values import Tone
 from referee.view.show import MEANINGS, figure, plans
@@ -144,13 +144,15 @@ def planned(wanted: Wanted) -> Planned:
     """Plan; a scenario that cannot be planned is an answer as well."""
     try:
         chosen = loading.load(wanted.scenario, [f"{key}={text}" for key, text in wanted.numbers])
-        checked(chosen)
+        refused = refusal(checked(chosen))
         document = plans(chosen)
     except TandemError as error:
         return Planned("bad", "This cannot be planned", (plain(error.detail),))
     warnings = document["advice"]["warnings"] if document["advice"] else []
-    if warnings:
-        light: tuple[Tone, str, Any] = ("bad", "One of the two sides cannot help", warnings)
+    if refused:
+        light: tuple[Tone, str, Any] = ("bad", "A run of it is refused", [refused.detail, *warnings])
+    elif warnings:
+        light = ("bad", "One of the two sides cannot help", warnings)
     elif document["violations"]:
         light = ("open", f"It runs, and violates a bound of its choice ({chosen.bounds})", document["violations"])
     else:
