@@ -4,7 +4,7 @@ from tandem.estimators.domain_classifier import DomainAdapter
 from tandem.estimators.domain_regressor import DomainAdapterRegressor
 from tandem.estimators.exceptions import EXPECTED_FAILED_CHECKS
 from tandem.estimators.shared.clipping import PublicClippingWarning
-from tandem.estimators.shared.fitting import CannotHelpWarning
+from tandem.estimators.shared.fitting import CannotHelpWarning, PrivateClippingWarning
 from tandem.estimators.shared.guarantee import Guarantee, Spending
 from tandem.estimators.transfer import TransferClassifier
 
@@ -14,6 +14,7 @@ __all__ = [
     "DomainAdapter",
     "DomainAdapterRegressor",
     "Guarantee",
+    "PrivateClippingWarning",
     "PublicClippingWarning",
     "Spending",
     "TransferClassifier",

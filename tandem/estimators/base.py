@@ -32,6 +32,7 @@ from common.wire.messages import Spent
 from referee.service.referee import public
 from referee.state.runfolder import write_run
 from referee.view.face.building import OVER_ALL_RUNS
+from tandem.estimators.shared.fitting import warn_of_clipping
 from tandem.estimators.shared.frames import (
     check_once,
     chosen_columns,
@@ -309,6 +310,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     ) -> None:
         """Check everything, charge, run, and keep what was released; ``others`` are public."""
         chosen = settled(tree)
+        if others is None:  # else a PublicClippingWarning tells it of the public sample, which costs nobody anything
+            warn_of_clipping({"curator": sides.curator, "population": sides.population}, self._schema)
         tables = {SOURCE: sides.curator, TARGET: sides.population}
         if others is not None:
             tables[PUBLIC] = others

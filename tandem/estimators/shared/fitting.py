@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import polars
+
 from common.core.errors import BadFit
+from common.people.tables import Number, Schema
+from common.people.tables.input.loading import numbers_and_wrong
+from common.people.tables.input.texts import canonical_texts
 from common.planning import portfolio
 from common.planning.fitting import Advice, advice
 from common.planning.starting import ACCURACY
@@ -27,6 +34,14 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = {REWEIGH: _REWEIGHED, PORTFOLIO: _
 
 class CannotHelpWarning(UserWarning):
     """So few people cannot add anything: the agents cannot judge, or the curator's model may be noise alone."""
+
+
+class PrivateClippingWarning(CannotHelpWarning):
+    """Most values of a column are beyond its public bounds: for the keeper of the records alone."""
+
+
+MOST = 0.5
+"""Share of a column's values beyond its bounds from which on a fit warns: fewer may be tails, cut off by intention."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +135,47 @@ def judged(result: Mapping[str, Any]) -> tuple[Judged, ...]:
     )
 
 
+def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> None:
+    """Say, before anything is spent, of which columns the public bounds clip :data:`MOST` of the values or more.
+
+    The shares are computed from people's records without any noise. The warning is for their keeper alone, in the
+    process that has them, and no file or message of a run holds it.
+
+    Parameters
+    ----------
+    sides
+        The people of each side, by the side's name in a sentence.
+    """
+    bounds: dict[str, tuple[float, float]] = {}
+    for feature in schema.features:
+        if isinstance(feature, Number):
+            low, high = bounds.get(feature.column, (-math.inf, math.inf))
+            bounds[feature.column] = max(low, feature.low), min(high, feature.high)
+    found = []
+    for side, frame in sides.items():
+        for column, (low, high) in bounds.items():
+            values = frame[column]
+            if values.dtype.is_numeric():
+                numbers = values.to_numpy()
+            else:
+                numbers, _ = numbers_and_wrong(canonical_texts(values, column).fill_null(""), schema.layout)
+            share = np.count_nonzero((numbers < low) | (numbers > high)) / max(1, len(numbers))
+            if share >= MOST:
+                found.append(
+                    (share, f"{share:.1%} of the {side}'s values of {column!r} are beyond {low:g} .. {high:g}")
+                )
+    if found:
+        more = f", and at least {MOST:.0%} of {len(found) - 1} further columns" if len(found) > 1 else ""
+        warnings.warn(
+            f"{max(found)[1]}{more}: they are clipped to their bounds, so that people differ little. Give bounds= in "
+            "the units of the columns, from what is publicly known. This share is private: it is for the keeper of the "
+            "records alone, so neither pass it on nor choose bounds by it",
+            PrivateClippingWarning,
+            stacklevel=5,
+        )
+
+
 def warn(found: Advice) -> None:
     """Say, before anything is spent, who cannot help."""
     for words in found.warnings:
-        warnings.warn(words, CannotHelpWarning, stacklevel=3)
+        warnings.warn(words, CannotHelpWarning, stacklevel=4)

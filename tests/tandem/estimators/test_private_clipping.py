@@ -63,8 +63,9 @@ def test_default_bounds_on_natural_units_warn_before_anything_is_spent_and_leave
     with pytest.raises(PrivateClippingWarning):  # warnings are errors here
         model.fit(X, y, population=population)
     assert not hasattr(model, "guarantee_")
-    with pytest.warns(CannotHelpWarning, match="100.0% of the population's values of 'x0' are beyond -1 .. 1"):
+    with pytest.warns(CannotHelpWarning, match="100.0% of the population's values of 'x0' are beyond -1 .. 1") as said:
         model.fit(X, y, population=population)
+    assert said[0].filename == __file__
     folder = model.save_run(tmp_path / "run")
     for file in folder.rglob("*"):
         if file.is_file():
