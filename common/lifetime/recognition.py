@@ -5,17 +5,18 @@ and splits. So other bounds, another schema or another ``where`` do not make the
 
 Each cell becomes 64 bits of a pseudorandom function under the ledger's secret key. Numbers are compared to six
 significant digits and texts without case and outer spaces, so that a dtype or a format changes nothing. Two rows are
-compared by the *sums* of their cells' digests, which do not depend on the order of columns:
+compared by *sums* of their cells' digests:
 
-- on all columns, and on all columns of the table that has fewer;
+- on all columns, in any order, and on all columns of the table that has fewer;
 - on the columns that both tables name;
-- on all columns but one, as a column may have changed, and where columns have no names on those whose values agree:
-  this only where far more rows agree than would by chance (:func:`_beyond_chance`), since rows of few columns look
-  alike.
+- on all columns but one, as a column may have changed, and on those whose values agree, whatever they are called, if
+  they are half of either table's: this only where far more rows agree than would by chance (:func:`_beyond_chance`),
+  since rows of few columns look alike. Where columns are matched, a digest counts with its column, so that tables of
+  zeros and ones are told apart, too.
 
 Two different multisets of cells have the same sum with probability 2^-64, and then count as one person, which is the
-private side. Rows that were changed in several columns at once are not recognised: nothing short of an identifier
-recognises these.
+private side. Rows that were changed in most columns at once are not recognised (rounding to three digits, say): nothing
+short of an identifier recognises these.
 
 Where an *id column* is named, it decides alone: the same id is the same person, another id is another person.
 """
@@ -68,6 +69,8 @@ class People:
         Digests of the files that the rows come from, whatever is read of these, and however they are compressed.
     features
         Returns what releases up to 0.3 have stored of these people (:meth:`Digester.features`).
+    old
+        Whether only that is known of them, one in each row.
     """
 
     cells: Words
@@ -75,21 +78,26 @@ class People:
     id_name: int = 0
     files: tuple[str, ...] = ()
     features: Callable[[], Words] = field(default=lambda: np.empty(0, dtype=np.uint64))
+    old: bool = False
 
     def __len__(self) -> int:
         return len(self.cells)
 
-    def encoded(self) -> bytes:
-        """Return the digests of cells and names as the ledger stores them."""
+    def encoded(self, *, features: bool = False) -> bytes:
+        """Return the digests of cells and names, and of features if wanted, as the ledger stores them."""
         buffer = io.BytesIO()
-        np.savez(buffer, cells=self.cells, names=self.names)
+        if features:
+            np.savez(buffer, cells=self.cells, names=self.names, features=self.features())
+        else:
+            np.savez(buffer, cells=self.cells, names=self.names)
         return zlib.compress(buffer.getvalue(), 1)
 
     @classmethod
     def decoded(cls, content: bytes, id_name: int, files: Sequence[str]) -> People:
         """Return what :meth:`encoded` has written."""
         with np.load(io.BytesIO(zlib.decompress(content)), allow_pickle=False) as arrays:
-            return cls(arrays["cells"], arrays["names"], id_name, tuple(files))
+            features = arrays["features"] if "features" in arrays else np.empty(0, dtype=np.uint64)
+            return cls(arrays["cells"], arrays["names"], id_name, tuple(files), lambda: features)
 
     def ids(self, name: int) -> Words | None:
         """Return the digests of the column of that name, shape (n,), None if there is none."""
@@ -314,6 +322,12 @@ def _sums(cells: Words) -> Words:
     return np.asarray(cells.sum(axis=1, dtype=np.uint64))
 
 
+def _placed(cells: Words) -> Words:
+    """Return digests that depend on the place of their column, too, so that the same value elsewhere is another one."""
+    words = np.random.Generator(np.random.Philox(0)).integers(0, 2**64, cells.shape[1], dtype=np.uint64)
+    return np.asarray(cells * (words | np.uint64(1)))
+
+
 def _compared(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
     """Yield the rows' sums over some columns of the known people, over the same columns of these, and a verdict.
 
@@ -322,23 +336,27 @@ def _compared(known: People, people: People) -> Iterator[tuple[Words, Words, boo
     d, e = known.cells.shape[1], people.cells.shape[1]
     if d == e:
         yield _sums(known.cells), _sums(people.cells), True
-    if known.names.all() and people.names.all():
-        yield from _named(known, people)
-    else:
+    shared = np.intersect1d(known.names[known.names > 0], people.names) if d and e else ()
+    yield from _named(known, people)
+    if len(shared) < min(d, e):  # names do not say which columns are the same ones
         yield from _without_one(known.cells, people.cells)
-        yield from _by_values(known.cells, people.cells)
+        yield from _by_places(known.cells, people.cells)
+    yield from _by_totals(known.cells, people.cells)
+    yield from _by_values(known.cells, people.cells)
 
 
 def _named(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
     """Compare on the columns that both name, and on these without any one, if they are half of either table's."""
+    if not (known.names.all() and people.names.all()):
+        return
     shared, first, second = np.intersect1d(known.names, people.names, return_indices=True)
     least = -(-min(len(known.names), len(people.names)) // 2)
     if len(shared) < max(1, least):
         return
-    one, other = known.cells[:, first], people.cells[:, second]
+    one, other = _placed(known.cells[:, first]), _placed(people.cells[:, second])
     before, now = _sums(one), _sums(other)
     yield before, now, len(shared) == min(len(known.names), len(people.names))
-    if len(shared) > max(2, least):
+    if len(shared) > max(1, least):
         for place in range(len(shared)):
             yield before - one[:, place], now - other[:, place], False
 
@@ -346,26 +364,58 @@ def _named(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]
 def _without_one(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
     """Compare without one column of the table that has one more, or without the same one of both."""
     d, e = one.shape[1], other.shape[1]
-    if abs(d - e) > 1 or max(d, e) < 2 or d == e == 2:
+    if abs(d - e) > 1 or max(d, e) < 2:
         return
+    if d == e:
+        one, other = _placed(one), _placed(other)
     before, now = _sums(one), _sums(other)
     for place in range(max(d, e)):
         yield before - one[:, place] if d >= e else before, now - other[:, place] if e >= d else now, d != e
 
 
-def _by_values(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
-    """Compare on the columns whose values agree, each with the one that it agrees with most."""
+def _by_places(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
+    """Compare all columns of the table that has fewer with as many of the other one's that stand side by side."""
     d, e = one.shape[1], other.shape[1]
+    fewer, more = min(d, e), abs(d - e)
+    for first in range(more + 1 if fewer and more else 0):
+        some = slice(first, first + fewer)
+        before, now = one[:, some] if d > e else one, other[:, some] if e > d else other
+        yield _sums(_placed(before)), _sums(_placed(now)), first in (0, more)
+
+
+def _by_totals(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
+    """Compare on the columns that have the same values over all rows, in any order, as no two columns of a table do."""
+    unique = [
+        np.unique(cells.sum(axis=0, dtype=np.uint64), return_index=True, return_counts=True) for cells in (one, other)
+    ]
+    (first, places, _), (second, others, _) = ([part[each[2] == 1] for part in each] for each in unique)
+    _, left, right = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+    yield from _matched(one, other, dict(zip(places[left].tolist(), others[right].tolist(), strict=True)))
+
+
+def _by_values(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
+    """Compare on the columns whose values agree, each with the one that it agrees with most.
+
+    Of very many columns only those are compared that have the same place, counted from the first or from the last.
+    """
+    d, e = one.shape[1], other.shape[1]
+    places = list(product(range(d), range(e)))
     if d * e > PAIRS:
-        return
+        places = [(at, at) for at in range(min(d, e))] + [(d - at, e - at) for at in range(1, min(d, e) + 1)]
     sketches = [_sketch(one[:, at]) for at in range(d)], [_sketch(other[:, at]) for at in range(e)]
-    scores = [(_overlap(sketches[0][i], sketches[1][j]), i, j) for i, j in product(range(d), range(e))]
+    scores = [(_overlap(sketches[0][i], sketches[1][j]), i, j) for i, j in places]
     matched: dict[int, int] = {}
     for score, i, j in sorted(scores, reverse=True):
         if score >= ALIKE and i not in matched and j not in matched.values():
             matched[i] = j
-    if len(matched) > 1 and 2 * len(matched) >= min(d, e):
-        yield _sums(one[:, list(matched)]), _sums(other[:, list(matched.values())]), False
+    yield from _matched(one, other, matched)
+
+
+def _matched(one: Words, other: Words, columns: dict[int, int]) -> Iterator[tuple[Words, Words, bool]]:
+    """Compare on columns of one table with those of the other, if they are half of either table's."""
+    if columns and 2 * len(columns) >= min(one.shape[1], other.shape[1]):
+        before, now = one[:, list(columns)], other[:, list(columns.values())]
+        yield _sums(_placed(before)), _sums(_placed(now)), False
 
 
 def _sketch(column: Words) -> tuple[Words, Floats]:

@@ -58,6 +58,10 @@ def written_otherwise(data: pandas.DataFrame, tmp_path):
     yield "another label", data.assign(active=~data["active"]), 1.0
     yield "a column in other units", data.assign(income=data["income"] / 1000.0), 1.0
     yield "half of the columns", data[["income", "score", "plan"]], 1.0
+    yield "two columns in other units", data.assign(income=data["income"] / 7, age=data["age"] * 12), 1.0
+    yield "other names", data.rename(columns="x_{}".format), 1.0
+    yield "other names, a column less", data.rename(columns="x_{}".format).drop(columns="x_income"), 1.0
+    yield "other names, two columns more", data.rename(columns="x_{}".format).assign(more=1, still=2), 1.0
     yield "half of the people", data.iloc[::2], 1.0
     yield "among others", pandas.concat([data, frame(400, 9)]), 0.5
     yield "single precision", data.astype({"score": np.float32, "income": np.float32}), 0.95
@@ -102,6 +106,34 @@ def test_arrays_without_names_are_recognised_too():
     for what, other in forms.items():
         assert recognised(known, people(other)).mean() >= 0.95, what
     assert recognised(people(wide), known).mean() >= 0.95
+
+
+def test_wide_arrays_and_those_of_few_values_are_recognised_with_other_columns():
+    """More columns than are compared each with each; and ones whose values alone do not say which column they are."""
+    r = np.random.default_rng(0)
+    wide = r.random((300, 120))
+    binary = (r.random((300, 60)) < r.random(60)).astype(int)
+    for what, array in (("wide", wide), ("binary", binary), ("two", wide[:, :2])):
+        d = array.shape[1]
+        more = np.column_stack([array, r.random((300, 2))])
+        forms = {
+            "two more": more,
+            "two more in front": more[:, [d, d + 1, *range(d)]],
+            "one in other units": array * np.where(np.arange(d) == 1, 3.7, 1.0),
+            "half of the people, one more": np.column_stack([array, np.ones(300)])[::2],
+        }
+        if d > 2:
+            forms |= {
+                "without two": array[:, 2:],
+                "without every third": array[:, np.arange(d) % 3 > 0],
+                "without every third, in another order": array[:, np.flatnonzero(np.arange(d) % 3)[::-1]],
+                "two others": np.column_stack([array[:, 2:], r.random((300, 2))]),
+            }
+        for form, other in forms.items():
+            assert recognised(people(array), people(other)).mean() > 0.95, (what, form)
+            assert recognised(people(other), people(array)).mean() > 0.45, (what, form)
+        others = r.random(array.shape) if what != "binary" else None
+        assert others is None or not recognised(people(more), people(others)).any(), what
 
 
 def test_other_people_are_not_recognised():
