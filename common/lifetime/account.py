@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -16,9 +17,10 @@ from common.log.chain import REMEDY
 from common.log.journal import Journal
 from common.people.spec import RecordSource
 from common.people.tables.input.compressed import found
-from common.privacy.rounding import up
+from common.privacy.rounding import above
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.sections import Lifetime
 from common.wire.messages import Spent
 from common.wire.primitives.chain import Head
 
@@ -165,16 +167,20 @@ def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
     """Return what a run costs the people on a side.
 
     Where both sides read the same file a row may be on either, and leave one and join the other: it is charged what
-    :func:`common.privacy.guarantee.together` says, with the curator's people.
+    :func:`common.privacy.guarantee.together` says, with the curator's people, and what both sides' people were promised
+    binds it.
     """
     curator, agents = scenario.curator, scenario.agents
     epsilon, delta = agents.mechanism.guarantee
+    lifetime = curator.lifetime if side == "source" or agents.lifetime is None else agents.lifetime
     if side == "source":
         both = scenario.shares_a_file
         if curator.epsilon is None or curator.delta is None:
             raise BadScenario("people are real: the curator needs an epsilon and a delta")
         if both:
-            epsilon, delta = up(curator.epsilon + epsilon), up(curator.delta + delta) if curator.delta + delta else 0.0
+            epsilon = above(Fraction(curator.epsilon) + Fraction(epsilon))
+            delta = above(Fraction(curator.delta) + Fraction(delta))
+            lifetime = _both_hold(curator.lifetime, agents.lifetime)
         else:
             epsilon, delta = curator.epsilon, curator.delta
     return Charge(
@@ -184,7 +190,13 @@ def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
         people=curator.n if side == "source" else agents.count,
         epsilon=epsilon,
         delta=delta,
-        lifetime=curator.lifetime if side == "source" or agents.lifetime is None else agents.lifetime,
+        lifetime=lifetime,
         experiment=scenario.experiment,
         both=side == "source" and scenario.shares_a_file,
     )
+
+
+def _both_hold(one: Lifetime | None, other: Lifetime | None) -> Lifetime | None:
+    if one is None or other is None:
+        return one or other
+    return Lifetime(epsilon=min(one.epsilon, other.epsilon), delta=min(one.delta, other.delta))

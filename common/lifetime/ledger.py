@@ -40,7 +40,7 @@ from common.lifetime.recognition import Digester, People, by_id, recognised
 from common.log.chain import Entry
 from common.log.journal import Journal
 from common.log.places import witness_at
-from common.privacy.rounding import up
+from common.privacy.rounding import above
 from common.scenario.sections import Lifetime
 from common.wire.messages import Spent
 from common.wire.primitives.chain import Head
@@ -206,11 +206,14 @@ class PeopleLedger:
             If the disk does not take it.
         """
         with self._opened() as journal:
-            known = _own(journal, charge.party) or _covering(journal, charge)
+            known = _own(journal, charge.party)
+            if known is None and (covering := _covering(journal, charge)) is not None:
+                who = self._rest(covering, who)
+                known = None if len(who) else covering
             if known is not None:
                 return Spent.parse(known.body["spent"]), journal.chain.head()
             spent = self._check(journal, charge, who, [(charge, who), *beside])
-            cells = self._keep(who)
+            cells = self._keep(who, old=any("cells" not in entry.body for entry in _charged(journal)))
             journal.append(
                 CHARGED,
                 {
@@ -219,7 +222,7 @@ class PeopleLedger:
                     "digest": charge.digest,
                     "scenario": charge.scenario,
                     "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                    "people": charge.people,
+                    "people": min(charge.people, len(who)),
                     "epsilon": charge.epsilon,
                     "delta": charge.delta,
                     "lifetime": None if charge.lifetime is None else charge.lifetime.wire(),
@@ -299,9 +302,15 @@ class PeopleLedger:
             f"writable, or name another place with --ledger; nothing was charged"
         )
 
-    def _keep(self, who: People) -> str:
-        """Keep the digests in a file by their own digest, before the entry that names it."""
-        content = who.encoded()
+    def _keep(self, who: People, *, old: bool) -> str:
+        """Keep the digests in a file by their own digest, before the entry that names it.
+
+        Parameters
+        ----------
+        old
+            Whether the ledger has charges of a release up to 0.3: then what recognises these people there is kept, too.
+        """
+        content = who.encoded(features=old)
         name = hashlib.sha256(content).hexdigest()
         path = self.folder / "rows" / name
         make_folder(path.parent, mode=0o700)
@@ -325,7 +334,7 @@ class PeopleLedger:
         """Return who was charged; of a release up to 0.3, whose digests are of encoded features, one row for each."""
         if "cells" not in entry.body:
             rows = np.frombuffer(self._stored(entry.body["rows"]), dtype="<u8").astype(np.uint64)
-            return People(rows[:, None], np.zeros(1, np.uint64), 0, tuple(entry.body["files"]), lambda: rows)
+            return People(rows[:, None], np.zeros(1, np.uint64), 0, tuple(entry.body["files"]), lambda: rows, old=True)
         key = entry.body["cells"], entry.body["id"], tuple(entry.body["files"])
         if key not in self._known:
             self._known[key] = People.decoded(self._stored(key[0]), int(key[1], 16), key[2])
@@ -333,15 +342,23 @@ class PeopleLedger:
 
     def _inside(self, entry: Entry, who: People) -> AnyArray:
         """Say of each of these people whether a charge was theirs, shape (n,)."""
-        if "cells" in entry.body:
-            known = self._people(entry)
+        known = self._people(entry)
+        if who.old:
+            shared = bool(set(known.files) & set(who.files))
+            return np.isin(who.features(), known.features()) | shared
+        if not known.old:
             if (known, who) not in self._recognised:
                 self._recognised[known, who] = recognised(known, who)
             return self._recognised[known, who]
         # Digests of encoded features do not say which row is whose: if any agrees, all count.
-        known = self._people(entry)
         shared = bool(set(known.files) & set(who.files)) or bool(np.isin(who.features(), known.features()).any())
         return np.full(len(who), shared)
+
+    def _rest(self, covering: Entry, who: People) -> People:
+        """Return those of a host's people whom the curator's charge of a file that both read does not cover."""
+        known = self._people(covering)
+        rest = ~recognised(known, replace(who, files=()))
+        return replace(who, cells=who.cells[rest], files=tuple(file for file in who.files if file not in known.files))
 
     def _cost(self, entry: Entry) -> _Cost:
         body = entry.body
@@ -360,29 +377,37 @@ class PeopleLedger:
         """Return what these people will have spent with all charges of a run; refuse what no lifetime budget holds."""
         parties = {each.party for each, _ in run if each.party}
         entries = [e for e in _charged(journal) if e.body["curator"] not in parties]
-        same = [e for e in entries if _of_this_run(e, charge, entries)]
+        begun = not any(each.side == "source" for each, _ in run)
+        same = [e for e in entries if _of_this_run(e, charge, entries, begun=begun)]
         covering = next((e for e in same if charge.side == "target" and e.body.get("both")), None)
-        if covering is not None:  # the curator's charge of the file that both read was for the agents, too
-            return Spent.parse(covering.body["spent"])
+        if covering is not None:  # the curator's charge of the file that both read was for its agents, too
+            rest = self._rest(covering, who)
+            if not len(rest):
+                return Spent.parse(covering.body["spent"])
+            run, who = [(each, rest if each is charge else people) for each, people in run], rest
         costs = [(cost, cost.inside(who)) for cost in map(self._cost, entries)]
         met = [(cost, inside) for cost, inside in costs if inside.any()]
         own = [(_of(each, people), recognised(people, who)) for each, people in run]
         spent, before = _sum([*met, *own]), _sum(met)
         earlier = [
-            entry for entry, (_, inside) in zip(entries, costs, strict=True) if inside.any() and entry not in same
+            (entry, inside)
+            for entry, (_, inside) in zip(entries, costs, strict=True)
+            if inside.any() and entry not in same
         ]
         limits = [charge.lifetime, *(cost.lifetime for cost, _ in met)]
         limits += [each.lifetime for each, people in run if recognised(people, who).any()]
+        again = np.any([inside for _, inside in earlier] or [np.zeros(len(who), dtype=np.bool_)], axis=0)
+        agreed = np.any([inside for cost, inside in [*met, *own] if cost.lifetime is not None] or [~again], axis=0)
         tight = next(
             (x for x in limits if x is not None and (x.epsilon < spent.epsilon or x.delta < spent.delta)), None
         )
-        if tight is None and (not earlier or charge.experiment or any(x is not None for x in limits)):
+        if tight is None and (charge.experiment or not np.any(again & ~agreed)):
             return spent
-        words = self._words(charge, who, met, before, spent, earlier)
+        words = self._words(charge, who, met, before, spent, [entry for entry, _ in earlier])
         asked = {"spent": before.epsilon, "requested": charge.epsilon}
         if tight is not None:
             raise BudgetExceeded(
-                f"{words} Their lifetime budget is ({tight.epsilon:g}, {tight.delta:g}), which no later run can raise. "
+                f"{words} Their lifetime budget is {_pair(tight)}, which no later run can raise. "
                 f"Nothing was charged: ask for less, or take other people.",
                 **asked,
                 budget=tight.epsilon,
@@ -405,12 +430,10 @@ class PeopleLedger:
         earlier: Sequence[Entry],
     ) -> str:
         """Say who was recognised, how, what was spent, by which runs, and how to tell people apart who look alike."""
-        own = f"({charge.epsilon:g}, {charge.delta:g})"
-        would = f"with this run {own} they would have spent ({spent.epsilon:g}, {spent.delta:g})"
+        would = f"with this run {_pair(charge)} they would have spent {_pair(spent)}"
         if not earlier:
-            return (
-                f"{WHOSE[charge.side].capitalize()}: {would}, as some rows are, or look the same, on both sides of it."
-            )
+            both = ", as some rows are, or look the same, on both sides of it" if charge.both or spent.both else ""
+            return f"{WHOSE[charge.side].capitalize()}: {would}{both}."
         inside = np.any([found for _, found in met], axis=0)
         count = f"{int(inside.sum()):,} of {len(who):,} rows of {WHOSE[charge.side]}"
         runs = "; ".join(cost.words for cost, _ in met[-3:])
@@ -424,8 +447,8 @@ class PeopleLedger:
             f"is who: {charge.side}.table.id: COLUMN (estimators: id_column=COLUMN)."
         )
         return (
-            f"{count} {how} rows that were charged before: {runs}{more}. One of them has spent ({before.epsilon:g}, "
-            f"{before.delta:g}) so far, in {before.runs} run{'s' * (before.runs > 1)}; {would}.{aside}"
+            f"{count} {how} rows that were charged before: {runs}{more}. One of them has spent {_pair(before)} so far, "
+            f"in {before.runs} run{'s' * (before.runs > 1)}; {would}.{aside}"
         )
 
 
@@ -437,14 +460,14 @@ def _own(journal: Journal, party: str) -> Entry | None:
     return next((entry for entry in _charged(journal) if entry.body["curator"] == party), None)
 
 
-def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry]) -> bool:
+def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry], *, begun: bool) -> bool:
     """Tell whether a charge is of the run that is checked.
 
-    A host that starts does not know its run yet: the curator's charge of its scenario is taken for that of its run
-    while no agents were charged for it. What the host is charged in the end names the run.
+    A host that starts alone does not know its run yet, which may have begun: the curator's charge of its scenario is
+    taken for that of its run while no agents were charged for it. What the host is charged in the end names the run.
     """
     digest = entry.body.get("digest")
-    if charge.digest or charge.side == "source":
+    if charge.digest or charge.side == "source" or not begun:
         return bool(charge.digest) and digest == charge.digest
     sides = {_side(other) for other in entries if other.body.get("digest") == digest}
     return bool(digest) and sides == {"source"} and entry.body["scenario"] == charge.scenario
@@ -488,7 +511,7 @@ def _sum(costs: Sequence[tuple[_Cost, AnyArray]]) -> Spent:
             (before[k >> 1][0] + (k & 1) * cost.epsilon, before[k >> 1][1] + (k & 1) * cost.delta)
             for k in keys.tolist()
         ]
-    epsilon, delta = (_rounded(max(pair[part] for pair in sums)) for part in (0, 1))
+    epsilon, delta = (above(max(pair[part] for pair in sums)) for part in (0, 1))
     runs = [cost.run for cost, _ in met]
     pairs = ((one & other).any() for (a, one), (b, other) in combinations(met, 2) if a.run == b.run)
     return Spent(runs=max(1, len(set(runs))), epsilon=epsilon, delta=delta, both=any(pairs))
@@ -510,6 +533,7 @@ def _one_side_each(costs: Sequence[tuple[_Cost, AnyArray]]) -> list[tuple[_Cost,
     return found
 
 
-def _rounded(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else up(nearest, 0.0)
+def _pair(spent: Spent | Lifetime | Charge) -> str:
+    """Return an epsilon and a delta in words that are compared: all digits, where six do not say the number."""
+    shown = (f"{value:g}" if float(f"{value:g}") == value else repr(value) for value in (spent.epsilon, spent.delta))
+    return f"({', '.join(shown)})"

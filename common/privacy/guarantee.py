@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from common.core.values import Value
-from common.privacy.rounding import up
+from common.privacy.rounding import above
 
 Protected = Literal["records", "labels"]
 """What of a person's record is protected: the whole of it, or the label alone."""
@@ -124,15 +125,15 @@ def together(curator: Guarantee, agent: Guarantee) -> Guarantee:
     """Return what holds for a row of a file that both sides read, whole records protected on both.
 
     A changed row is one record of the curator's and one agent's at most: it may leave one side and join the other. So
-    the epsilons and the deltas add up (basic composition), rounded up. Where the curator protects labels alone, nothing
-    holds for a row.
+    the epsilons and the deltas add up (basic composition), exactly, rounded up. Where the curator protects labels
+    alone, nothing holds for a row.
     """
     if curator.protects == "labels" or not curator.private or not agent.private:
         return Guarantee(covers="run and agent")
-    (first, second), (third, fourth) = curator.pair, agent.pair
-    return Guarantee(
-        epsilon=up(first + third), delta=up(second + fourth) if second + fourth else 0.0, covers="run and agent"
+    epsilon, delta = (
+        above(Fraction(one) + Fraction(other)) for one, other in zip(curator.pair, agent.pair, strict=True)
     )
+    return Guarantee(epsilon=epsilon, delta=delta, covers="run and agent")
 
 
 def _finite(pair: tuple[float | None, float | None]) -> tuple[float | None, float | None]:

@@ -121,6 +121,29 @@ def test_a_file_that_both_sides_read_is_charged_what_its_rows_are_promised_toget
 
 
 @pytest.mark.slow
+def test_a_shared_file_covers_no_other_one_and_is_bound_by_both_sides_lifetimes(tmp_path):
+    """The population is of the shared file and of another one, whose people are charged as agents."""
+    rows = np.random.default_rng(0).random((300, 1)) * 7
+    lines = [f"{at % 2},{x:.6f},{'yes' if x > 3 else 'no'}\n" for at, (x,) in enumerate(rows)]
+    (tmp_path / "all.csv").write_text("half,x,y\n" + "".join(lines[:180]))
+    (tmp_path / "more.csv").write_text("half,x,y\n" + "".join(lines[180:]))
+
+    def side(half, *files):
+        return {"table": {**TABLE, "files": list(files), "where": {"half": [half]}}}
+
+    shared = {"source": side("0", "all.csv"), "target": side("1", "all.csv", "more.csv")}
+    agents = {**TREE["agents"], "lifetime": {"epsilon": 90.5, "delta": 0.5}}
+    with pytest.raises(BudgetExceeded, match=r"would have spent \(91, 0.01\), .*both sides of it.* is \(90.5, 0.5\)"):
+        Embedded(tmp_path / "none").run(own(tmp_path, **shared, agents=agents), None, "run", quiet)
+    limit = {**TREE["curator"], "lifetime": {"epsilon": 91.0, "delta": 0.01}}  # exactly what is promised together
+    finished = Embedded(tmp_path / "one").run(own(tmp_path, **shared, curator=limit), None, "run", quiet)
+    assert finished.result["privacy"]["together"]["epsilon"] == 91.0
+    assert {who: total["epsilon"] for who, total in finished.all_runs.items()} == {"curator": 91.0, "agent": 1.0}
+    again = Embedded(tmp_path / "two").run(own(tmp_path, target=side("0", "more.csv")), None, "run", quiet)
+    assert again.all_runs["agent"] == {"runs": 2, "epsilon": 2.0, "delta": 0.0}
+
+
+@pytest.mark.slow
 def test_processes_charge_the_same_ledger(tmp_path):
     ran(tmp_path, "one")
     finished = Processes(tmp_path / "two").run(own(tmp_path, curator=LIFETIME), None, "run", quiet)

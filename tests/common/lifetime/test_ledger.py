@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+import math
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -126,6 +128,55 @@ def test_the_curators_charge_for_a_file_that_both_read_covers_the_agents(ledger)
     spent, _ = ledger.charge(charge("b", 1.0, side="target", digest="run"), people)
     assert spent.epsilon == 3.0
     assert len(ledger.table()) == 1
+
+
+def test_a_file_that_both_read_covers_no_people_of_another_one(ledger):
+    """A host whose people are partly, or all, of other files than the curator's: these are charged, as agents."""
+    own, others = table(), table(seed=1)
+    for number, (people, rest) in enumerate(
+        {"own and others": (polars.concat([own, others]), 50), "": (others, 50)}.values()
+    ):
+        here = PeopleLedger(ledger.folder.with_name(f"{number}"))
+        here.charge(charge("a", 3.0, digest="run", both=True), who(here, own))
+        host = charge("b", 1.0, side="target", delta=0.0, people=100)
+        asked = who(here, people)
+        assert here.check([(host, asked)])[0].epsilon == 1.0  # it starts again, and does not know its run yet
+        assert here.charge(replace(host, digest="run"), asked)[0].epsilon == 1.0
+        (row,) = here.table()
+        assert (row["all_runs"]["epsilon"], row["agents"]["people"], row["agents"]["epsilon"]) == (3.0, rest, 1.0)
+        with pytest.raises(BudgetExceeded, match=r"50 of 50 rows .* has spent \(1, 0\)"):
+            here.check([(charge("c"), who(here, others))])
+        with pytest.raises(BudgetExceeded, match=r"50 of 50 rows .* has spent \(3, 1e-06\)"):
+            here.check([(charge("c"), who(here, own))])
+
+
+def test_a_run_that_begins_takes_no_earlier_one_for_itself(ledger):
+    """A curator's charge without agents, of the same scenario, is another run where the curator is checked, too."""
+    ledger.charge(charge("a", digest="run 1", both=True), who(ledger, table()))
+    host = charge("c", 0.5, side="target", delta=0.0), who(ledger, table())
+    with pytest.raises(BudgetExceeded, match="50 of 50 rows of the population's people"):
+        ledger.check([(charge("b"), who(ledger, table(seed=1))), host])
+
+
+def test_what_others_have_agreed_to_holds_for_nobody_else(ledger):
+    """A lifetime budget that was stated for some of the people of a run allows no further run of the other ones."""
+    ledger.charge(charge("a", lifetime=ENOUGH), who(ledger, table()))
+    ledger.charge(charge("b"), who(ledger, table(seed=1)))
+    together = polars.concat([table(), table(seed=1)])
+    with pytest.raises(BudgetExceeded, match=r"curator\.lifetime"):
+        ledger.check([(charge("c"), who(ledger, together))])
+    ledger.check([(charge("c"), who(ledger, table()))])
+    ledger.check([(charge("c", lifetime=ENOUGH), who(ledger, together))])
+
+
+def test_a_budget_that_is_too_small_by_a_digit_is_shown_with_it(ledger):
+    """Three times .01 is more than .03 as doubles are: the message shows two numbers that differ."""
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.check(
+            [(charge("a", lifetime=Lifetime(epsilon=math.nextafter(1.0, 0.0), delta=0.5)), who(ledger, table()))]
+        )
+    assert "would have spent (1, 1e-06). Their lifetime budget is (0.9999999999999999, 0.5)" in refused.value.detail
+    assert "both sides" not in refused.value.detail
 
 
 def test_rows_that_chance_has_shared_out_pay_for_one_side(ledger):
@@ -295,6 +346,10 @@ def test_charges_of_older_releases_are_read_and_counted(ledger):
     with pytest.raises(BudgetExceeded, match="old of 2026-01-01"):
         ledger.check([(charge("b"), again)])
     ledger.check([(charge("b"), digester.people([table()], features=lambda: digester.features(features + 1)))])
+    limit = Lifetime(epsilon=2.0, delta=1e-5)
+    assert ledger.charge(charge("b", lifetime=limit, digest="new"), again)[0].epsilon == 2.0
+    assert [row["all_runs"]["epsilon"] for row in ledger.table()] == [2.0, 2.0]  # also once only the ledger knows them
+    assert PeopleLedger(ledger.folder).spent("new")["source"].epsilon == 2.0
 
 
 def _made(folder):
