@@ -49,7 +49,7 @@ class Silence:
         sure = found.confidence + self.confidence - 1.0
         if sure <= 0.0:
             return found.model_copy(update={"low": 0.0, "high": 1.0})
-        low, high = (1.0 - self.most) * found.low, min(1.0, self.exceeded(found.high))
+        low, high = (1.0 - self.most) * found.low, self.exceeded(found.high)
         return found.model_copy(update={"low": low, "high": high, "confidence": sure})
 
     def exceeded(self, difference: float) -> float:

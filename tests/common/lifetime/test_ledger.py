@@ -15,6 +15,7 @@ import pytest
 
 from common.core.errors import BrokenLedger, BudgetExceeded, CannotWrite, TandemError
 from common.lifetime.ledger import CHARGED, Charge, PeopleLedger
+from common.lifetime.recognition import Digester
 from common.log.journal import Journal
 from common.scenario.sections import Lifetime
 from common.wire.state import durable_secret, user_state
@@ -184,8 +185,8 @@ def test_rows_that_chance_has_shared_out_pay_for_one_side(ledger):
     people = polars.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]})
     both = {"digest": "run", "apart": True}
     ledger.charge(charge("a", 1.0, **both), who(ledger, people))
-    spent, _ = ledger.charge(charge("b", 0.5, side="target", **both), who(ledger, people))
-    assert (spent.epsilon, spent.runs) == (1.0, 1)
+    spent, _ = ledger.charge(charge("b", 0.5, side="target", delta=0.0, **both), who(ledger, people))
+    assert (spent.epsilon, spent.delta, spent.runs) == (1.0, 1e-6, 1)
     assert ledger.charge(charge("c", 1.0, ENOUGH), who(ledger, people))[0].epsilon == 2.0
 
 
@@ -222,6 +223,58 @@ def test_each_person_is_charged_the_runs_they_were_in(ledger):
     spent, _ = ledger.charge(charge("c", 0.5, ENOUGH), who(ledger, polars.concat([one, two])))
     assert (spent.runs, spent.epsilon) == (3, 3.5)
     assert [row["all_runs"]["epsilon"] for row in ledger.table()] == [1.5, 3.5, 3.5]
+
+
+def test_one_row_that_was_charged_before_is_enough_to_be_refused(ledger):
+    """Whoever it is beside: nothing is charged, and the refusal says how many were met and what each number is."""
+    one, two = table(seed=1), table(seed=2)
+    ledger.charge(charge("a", 1.5), who(ledger, one))
+    with pytest.raises(BudgetExceeded, match=r"^1 of 51 rows of the curator's people look the same") as refused:
+        ledger.check([(charge("b", 0.25), who(ledger, polars.concat([two, one[:1]])))])
+    assert refused.value.members == {"spent": 1.5, "requested": 0.25, "budget": 1.5}
+    binding = Lifetime(epsilon=1.6, delta=1e-3)
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.check([(charge("b", 0.25, binding), who(ledger, polars.concat([two, one[:1]])))])
+    assert refused.value.members == {"spent": 1.5, "requested": 0.25, "budget": 1.6}
+    assert len(ledger.table()) == 1
+
+
+def test_a_sum_is_that_of_one_person_and_exact_up_to_the_last_place(ledger):
+    """Three groups of which each was in other runs: the sum of the one who has spent most, rounded up, never down."""
+    groups = [table(seed=seed) for seed in range(3)]
+    everybody = Lifetime(epsilon=10.0, delta=0.1)
+    taken = ((0.1, (0, 1)), (0.2, (1, 2)), (0.7, (0,)), (0.3, (1,)))
+    for number, (epsilon, who_takes_part) in enumerate(taken):
+        rows = polars.concat([groups[at] for at in who_takes_part])
+        ledger.charge(charge("abcd"[number], epsilon, everybody, delta=epsilon / 1e6), who(ledger, rows))
+    for at, group in enumerate(groups):
+        before = [epsilon for epsilon, some in taken if at in some]
+        (spent,) = ledger.check([(charge("e", 1e-3, everybody, delta=0.0), who(ledger, group))])
+        exact = sum(map(Fraction, before), Fraction(1e-3)), sum(Fraction(epsilon / 1e6) for epsilon in before)
+        assert spent.runs == len(before) + 1
+        for found, wanted in zip((spent.epsilon, spent.delta), exact, strict=True):
+            assert wanted <= Fraction(found) <= wanted * (1 + Fraction(1, 2**50))
+
+
+def test_the_ledger_is_for_its_user_alone_and_says_what_makes_it_unusable(ledger, tmp_path):
+    ledger.charge(charge("a"), who(ledger, table()))
+    ledger.witness(64 * "a")
+    for folder in (ledger.folder, ledger.folder / "rows", ledger.folder / "heads"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    (stored,) = (ledger.folder / "rows").iterdir()
+    assert stored.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(CannotWrite, match=r"cannot be used .*File name too long.*nothing was charged"):
+        PeopleLedger(tmp_path / (300 * "x")).digester()
+
+
+def test_digests_that_were_damaged_or_taken_away_are_noticed(ledger):
+    ledger.charge(charge("a"), who(ledger, table()))
+    (stored,) = (ledger.folder / "rows").iterdir()
+    content = stored.read_bytes()
+    for damaged in (content[:-1], None):
+        stored.unlink() if damaged is None else stored.write_bytes(damaged)
+        with pytest.raises(BrokenLedger, match="says who was charged"):
+            PeopleLedger(ledger.folder).table()
 
 
 def test_one_party_is_charged_once(ledger):
@@ -320,6 +373,9 @@ def test_charges_of_older_releases_are_read_and_counted(ledger):
     """Up to 0.3 a charge held digests of encoded features, and no key was written down."""
     features = np.random.default_rng(0).random((50, 4)).astype(np.float32)
     key = durable_secret(_made(ledger.folder) / "people.key").words(4).tobytes()
+    paths = [ledger.folder.with_name(f"{name}.csv") for name in ("old", "new")]
+    for path in paths:
+        path.write_text(path.name)
     digests = (hashlib.blake2b(row.tobytes(), digest_size=8, key=key, person=b"tandem person") for row in features)
     rows = np.unique(np.array([int.from_bytes(each.digest(), "little") for each in digests], dtype="<u8"))
     content = rows.tobytes()
@@ -334,7 +390,7 @@ def test_charges_of_older_releases_are_read_and_counted(ledger):
         "lifetime": None,
         "experiment": False,
         "rows": name,
-        "files": [],
+        "files": [Digester(key).file(paths[0])],
         "spent": spent,
     }
     journal.append(CHARGED, {**old, **more})
@@ -342,12 +398,16 @@ def test_charges_of_older_releases_are_read_and_counted(ledger):
     journal.close()
     assert [row["all_runs"]["runs"] for row in ledger.table()] == [1]
     digester = ledger.digester()
-    again = digester.people([table()], features=lambda: digester.features(features[:10]))
-    with pytest.raises(BudgetExceeded, match="old of 2026-01-01"):
-        ledger.check([(charge("b"), again)])
-    ledger.check([(charge("b"), digester.people([table()], features=lambda: digester.features(features + 1)))])
+
+    def people(features, *files):
+        return digester.people([table(7)], files, features=lambda: digester.features(features))
+
+    for again in (people(features[:10]), people(features[:10], paths[1]), people(features + 1, *paths)):
+        with pytest.raises(BudgetExceeded, match=r"7 of 7 rows .* old of 2026-01-01"):
+            ledger.check([(charge("b"), again)])
+    ledger.check([(charge("b"), people(features + 1, paths[1]))])
     limit = Lifetime(epsilon=2.0, delta=1e-5)
-    assert ledger.charge(charge("b", lifetime=limit, digest="new"), again)[0].epsilon == 2.0
+    assert ledger.charge(charge("b", lifetime=limit, digest="new"), people(features[:10]))[0].epsilon == 2.0
     assert [row["all_runs"]["epsilon"] for row in ledger.table()] == [2.0, 2.0]  # also once only the ledger knows them
     assert PeopleLedger(ledger.folder).spent("new")["source"].epsilon == 2.0
 

@@ -11,7 +11,7 @@ import polars
 import pytest
 
 from common.core.errors import BadData
-from common.lifetime.recognition import Digester, by_id, decimals, recognised
+from common.lifetime.recognition import SKETCH, Digester, _overlap, _sketch, by_id, decimals, recognised
 from common.lifetime.rows import rows_of_data
 from common.people.tables import Layout
 
@@ -134,6 +134,66 @@ def test_wide_arrays_and_those_of_few_values_are_recognised_with_other_columns()
             assert recognised(people(other), people(array)).mean() > 0.45, (what, form)
         others = r.random(array.shape) if what != "binary" else None
         assert others is None or not recognised(people(more), people(others)).any(), what
+
+
+def test_any_one_column_may_have_changed_in_small_tables_too():
+    """Half of a small table, or ten rows of a large one, must agree without it."""
+    for n in (6, 15, 200):
+        data = frame(n)[FEATURES]
+        known, array = people(data), data[NUMBERS].to_numpy(dtype=float)
+        for name in FEATURES:
+            assert recognised(known, people(data.assign(**{name: "other"}))).all(), (n, name)
+        for at in range(array.shape[1]):
+            scaled = array * np.where(np.arange(3) == at, 1e-3, 1.0)
+            assert recognised(people(array), people(scaled)).all(), (n, at)
+            assert recognised(people(array), people(np.delete(array, at, axis=1))).all(), (n, at)
+            assert recognised(people(np.delete(array, at, axis=1)), people(array)).all(), (n, at)
+    ten = pandas.concat([frame(200)[FEATURES].iloc[:10], frame(400, 9)[FEATURES]])
+    assert recognised(people(frame(200)[FEATURES]), people(ten.assign(score="other"))).sum() == 10
+    assert not recognised(people(frame(200)[FEATURES]), people(ten[1:].assign(score="other"))).any()
+
+
+def test_a_column_less_or_more_hides_nobody_however_alike_rows_are():
+    """Rows that look the same count as one person, which is the private side; of other columns few say nothing."""
+    few = np.random.default_rng(2).integers(0, 2, (200, 3))
+    for at in range(3):
+        less = np.delete(few, at, axis=1)
+        assert recognised(people(few), people(less)).all()
+        assert recognised(people(less), people(few)).all()
+    assert not recognised(people(few), people(few[:, :1] + 5)).any()
+
+
+def test_rows_are_compared_on_half_of_the_columns_that_one_table_names_and_not_on_fewer():
+    data = frame()[["person", *FEATURES]]
+    others = frame(seed=9)[["person", *FEATURES]].rename(columns=lambda name: f"other {name}")
+    for shared, more, wanted in (
+        (["person", "income", "score"], 3, True),
+        (["income", "score"], 2, True),
+        (["income", "score"], 3, False),
+    ):
+        mixed = pandas.concat([data[shared], others.iloc[:, :more]], axis=1)
+        assert recognised(people(data), people(mixed)).all() == wanted
+        assert recognised(people(mixed), people(data)).any() == wanted
+
+
+def test_columns_without_names_are_matched_by_the_share_of_values_that_both_have():
+    """Beside columns of other values, in another order, and whatever a few rows of them hold."""
+    rng = np.random.default_rng(8)
+    array, noise = frame()[NUMBERS].to_numpy(dtype=float), rng.random((400, 4))
+    for shared in (1.0, 0.5):
+        wide = np.column_stack([noise[:, :2], array[:, 1], noise[:, 2:], array[:, [2, 0]]])
+        rows = int(400 * shared)
+        wide[rows:, [2, 5, 6]] = -rng.random((400 - rows, 3))
+        found = recognised(people(array), people(rng.permutation(wide)))
+        assert found.mean() == pytest.approx(shared)
+    many = np.column_stack([rng.random((2400, 4)), np.concatenate([array, -rng.random((2000, 3))])])
+    assert recognised(people(array), people(many)).mean() == pytest.approx(1 / 6)  # of the table that has fewer rows
+    assert recognised(people(many), people(array)).all()
+    one = rng.integers(0, 2**64, 400, dtype=np.uint64)
+    for rows, count in ((40, 400), (400, 400), (100, 5000), (0, 400), (30, 60)):  # the overlap is that of their rows
+        other = np.concatenate([one[:rows], rng.integers(0, 2**64, count - rows, dtype=np.uint64)])
+        shares = [_overlap(_sketch(a), _sketch(b)) for a, b in ((one, other), (other, one))]
+        assert shares == pytest.approx([rows / min(400, count)] * 2, abs=0.15 if count > SKETCH else 1e-9)
 
 
 def test_other_people_are_not_recognised():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from itertools import product
 
 import pytest
 
+from common.core.errors import BrokenLedger
 from common.log.chain import Chain
 from common.wire.primitives.chain import Extension
 
@@ -54,3 +57,33 @@ def test_all_that_is_committed_is_in_the_file_itself(chain, tmp_path):
     copied = Chain(copy)
     assert (len(copied), copied.head()) == (5, chain.head())
     copied.close()
+
+
+def test_an_entry_that_was_changed_taken_out_or_moved_is_noticed(chain, tmp_path):
+    """Only what is cut off at the end is a chain: the head and the witnesses notice that."""
+    changes = {
+        """UPDATE entries SET body = '{"number": 9}' WHERE position = 2""": 2,
+        "UPDATE entries SET body = 'no JSON' WHERE position = 2": 2,
+        "UPDATE entries SET kind = 'other' WHERE position = 3": 3,
+        "UPDATE entries SET hash = upper(hash) WHERE position = 4": 4,
+        "DELETE FROM entries WHERE position = 0": 0,
+        "DELETE FROM entries WHERE position = 2": 2,
+        "UPDATE entries SET position = 9 WHERE position = 4": 4,
+        "DELETE FROM entries WHERE position = 4": None,
+    }
+    for change, place in changes.items():
+        copy = tmp_path / "copy.sqlite"
+        copy.write_bytes(chain.path.read_bytes())
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute(change)
+        if place is None:
+            with closing(Chain(copy)) as cut:
+                assert cut.head() == chain.head(4)
+                assert [number for number, _ in cut.numbered()] == [1, 2, 3, 4]
+            continue
+        with pytest.raises(BrokenLedger, match=f"^entry {place} of "):
+            Chain(copy)
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        connection.execute("DROP TABLE entries")
+    with pytest.raises(BrokenLedger, match="cannot be read"):
+        Chain(copy)

@@ -63,6 +63,26 @@ def test_tests_refuse_them_too(share):
         RobustTest(Laplace(epsilon=1.0), 0.1, 0.3, 0.05, 0.1)
 
 
+def test_the_robust_test_takes_the_least_evidence_that_honest_answers_can_have_left():
+    """For either verdict, against all counts of ones that differ from what was counted by the lies at most."""
+    for count, ones, share in ((40, 0, 0.2), (40, 3, 0.2), (40, 20, 0.2), (40, 37, 0.2), (40, 40, 0.2), (40, 20, 0.0)):
+        test, plain = RobustTest(WARNER, 0.2, 0.3, 0.01, share), SequentialTest(WARNER, 0.2, 0.3, 0.01)._evidences
+        test.update(ones, count)
+        lies = liars(count, share)
+        honest = range(max(0, ones - lies), min(count, ones + lies) + 1)
+        least = [min(side.log_value(float(s), count) for s in honest) for side in (plain.above, plain.below)]
+        assert test._evidence() == pytest.approx(least, abs=1e-9)
+
+
+def test_the_robust_test_asks_for_half_as_many_as_came_and_for_none_after_its_verdict():
+    test = RobustTest(WARNER, 0.2, 0.3, 0.01, 0.05)
+    assert test.next_batch(500) == 500
+    for ones, count, following in ((1, 1, 1), (0, 3, 2), (2, 5, 5), (50_000, 50_000, 0)):
+        test.update(ones, count)
+        assert test.next_batch(500) == following
+    assert test.verdict == "above"
+
+
 # Measured -------------------------------------------------------------------------------------------------------------
 
 RUNS, COUNT, LOSS, SHARE = 200, 40_000, 0.3, 0.05

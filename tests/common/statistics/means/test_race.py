@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput
+from common.statistics.means.matched import Matches, bounds
 from common.statistics.means.race import WIDER, Race
 from common.vocabulary.mechanisms.warner import Warner
 
@@ -18,6 +19,11 @@ class Hasty(Race):
     def eliminate(self) -> list[int]:
         self._running = [min(self._running, key=lambda k: self._estimates[k].value)]
         return []
+
+
+def bits(rng: np.random.Generator, share: float, count: int) -> np.ndarray:
+    """Return randomized answers about a share."""
+    return (rng.random(count) < 1 - WARNER.truth + (2 * WARNER.truth - 1) * share).astype(np.uint8)
 
 
 def heats(
@@ -110,6 +116,15 @@ def test_a_choice_by_beliefs_never_takes_a_gap_beyond_the_aim():
     assert plain.gap <= race.gap <= aim or race.winner == 0
 
 
+def test_the_aim_is_what_a_choice_by_beliefs_may_reach_and_no_more():
+    gap = near(0.0)._gap(1)
+    assert near(0.0).gap < gap
+    for aim, winner in ((gap, 1), (np.nextafter(gap, 0.0), 0)):
+        race = near(float(aim))
+        race.believe(1, 0.0, 1e-6)
+        assert race.winner == winner
+
+
 @pytest.mark.parametrize("liar", [0, 1, 2])
 def test_the_promise_holds_whatever_is_believed(liar):
     """Somebody is believed to make no mistake at all."""
@@ -182,6 +197,49 @@ def test_a_race_that_counts_agents_again_and_again_breaks_its_promise():
         found = race.estimates[race.winner]
         kept += found.low <= losses[race.winner] <= found.high and losses[race.winner] - 0.2 <= race.gap
     assert kept < 40
+
+
+def test_who_is_expected_to_be_best_is_a_standard_error_above_the_mean_of_all_that_is_known():
+    """Against least squares: answers, beliefs and comparisons as rows, each weighed by 1 over its standard error."""
+    rng = np.random.default_rng(11)
+    race = Race(WARNER, 4, 0.9)
+    race.hear({0: bits(rng, 0.3, 900), 1: bits(rng, 0.2, 400)})
+    for k, mean, deviation in ((1, 0.25, 0.05), (2, 0.1, 0.02)):
+        race.believe(k, mean, deviation)
+    race.compare(2, 0, bits(rng, 0.1, 700), bits(rng, 0.3, 500))
+    race.compare(0, 2, bits(rng, 0.3, 300), bits(rng, 0.1, 200))
+    rows, values = [np.eye(4)[k] * 1e-3 for k in range(4)], [0.5e-3] * 4  # all faintly take a loss of 1/2
+    for k in (0, 1):
+        error = np.sqrt(WARNER.variance(race.estimates[k].value) / race.counts[k])
+        rows.append(np.eye(4)[k] / error)
+        values.append(race.estimates[k].value / error)
+    for k, mean, deviation in ((1, 0.25, 0.05), (2, 0.1, 0.02)):
+        rows.append(np.eye(4)[k] / deviation)
+        values.append(mean / deviation)
+    ones, heard, others, asked = race._compared[0, 2]
+    assert (heard, asked) == (800, 900)
+    shares = [
+        min(1.0, max(0.0, (x / n + WARNER.truth - 1) / (2 * WARNER.truth - 1))) for x, n in ((ones, 800), (others, 900))
+    ]
+    error = np.sqrt(WARNER.variance(shares[0]) / 800 + WARNER.variance(shares[1]) / 900)
+    rows.append((np.eye(4)[0] - np.eye(4)[2]) / error)
+    values.append((shares[0] - shares[1]) / error)
+    matrix = np.array(rows)
+    inverse = np.linalg.inv(matrix.T @ matrix)
+    wanted = inverse @ matrix.T @ np.array(values) + np.sqrt(np.diag(inverse))
+    assert race._expected() == pytest.approx(wanted, rel=1e-9)
+
+
+def test_a_heat_bounds_differences_by_its_matched_answers():
+    rng = np.random.default_rng(12)
+    race = Race(WARNER, 2, 0.9, planned=3000)
+    one, other = bits(rng, 0.4, 3000), bits(rng, 0.3, 2500)
+    race.hear({1: other, 0: one})
+    low, high = bounds(WARNER, Matches.of(one, other), 0.1 / 2, 3000)
+    assert race._most[0][1] <= high < 1.0
+    assert race._most[1][0] <= -low < 1.0
+    assert race.counts == (3000, 2500)
+    assert race.answers == 5500
 
 
 def test_comparisons_say_more_than_losses_and_count_for_who_is_chosen():

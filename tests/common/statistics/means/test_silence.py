@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from common.core.errors import BadInput
 from common.statistics.means.intervals import Estimate, estimate
 from common.statistics.means.silence import Silence, silence, unseen
 from common.vocabulary.mechanisms.laplace import Laplace
+from common.vocabulary.mechanisms.none import NoMechanism
 from common.vocabulary.mechanisms.warner import Warner
 
 WARNER = Warner(epsilon=1.0)
@@ -25,6 +28,14 @@ def test_the_interval_is_that_of_the_worst_the_silent_can_be():
     assert Silence(0.2, 0.25, 0.95).exceeded(0.1) == pytest.approx(0.325)
     everybody = Silence(1.0, 1.0, 0.95).widened(Estimate(value=0.2, low=0.1, high=0.3, confidence=0.95))
     assert (everybody.low, everybody.high) == (0.0, 1.0)
+
+
+def test_a_widened_interval_stays_one_of_means():
+    """In doubles as in the theorem: (1 - M) b + M is 1 at most, as 1 - M is off by 2^-54 at most."""
+    generator = np.random.default_rng(9)
+    for most in (0.0, 2.0**-60, *(generator.random(2000) ** 20).tolist(), *generator.random(2000).tolist(), 1.0):
+        for high in (1.0, float(np.nextafter(1.0, 0.0)), float(generator.random())):
+            assert Silence(most, most, 0.95).exceeded(high) <= 1.0
 
 
 def test_two_halves_of_a_chance_hold_nothing_together():
@@ -46,6 +57,20 @@ def test_of_several_questions_the_one_that_fewest_answered_counts_and_all_bounds
     assert several is not None
     assert several.missing == pytest.approx(0.3)
     assert several.most > one.most
+
+
+def test_the_bound_of_each_question_has_its_own_part_of_what_may_miss():
+    """The k-th has 1/(k (k + 1)) of it, these add up to 1, and one that everybody answered bounds nothing."""
+    assert sum(Fraction(1, k * (k + 1)) for k in range(1, 100)) < 1
+    for among in (1, 3):
+        parts = [estimate(NoMechanism(), 300, 1000, 0.95, among * k * (k + 1)).high for k in (1, 2, 3)]
+        for place in range(3):
+            found = silence([*place * [(10, 10)], (1000, 700), (1000, 700), (5000, 4990)][: place + 1], 0.95, among)
+            assert found is not None
+            assert found.most == parts[place]
+        both = silence([(1000, 700), (1000, 700)], 0.95, among)
+        assert both is not None
+        assert both.most == max(parts[:2])
 
 
 @pytest.mark.parametrize("question", [(10, 11), (10, -1)])
@@ -101,6 +126,23 @@ def test_answers_that_were_left_out_after_they_were_seen_are_as_good_as_lies():
         found = unseen(WARNER, float(bits.sum() - dropped), 1500 - dropped, 1500, 0.95)
         assert found.low <= whole.low
         assert found.high >= whole.high
+
+
+def test_what_is_known_of_answers_left_out_is_the_hull_over_all_that_they_can_have_been():
+    """Against every count of ones among all who were asked: those that came, less or more the lies, and any missing."""
+    for count, ones, asked, lies in (
+        (50, 20, 60, 0),
+        (50, 20, 50, 4),
+        (50, 2, 55, 4),
+        (50, 49, 55, 4),
+        (50, 20, 58, 3),
+    ):
+        counted = range(max(0, ones - lies), min(asked, ones + lies + asked - count) + 1)
+        each = [estimate(WARNER, float(s), asked, 0.95, 2) for s in counted]
+        found = unseen(WARNER, float(ones), count, asked, 0.95, 2, lies=lies)
+        assert found.low == pytest.approx(min(one.low for one in each), abs=1e-9)
+        assert found.high == pytest.approx(max(one.high for one in each), abs=1e-9)
+        assert found.value == estimate(WARNER, float(ones), count, 0.95, 2).value
 
 
 def test_what_holds_for_silence_does_not_hold_for_answers_that_were_dropped_for_what_they_say():

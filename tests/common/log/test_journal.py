@@ -1,0 +1,193 @@
+"""A ledger that is put back, cut, exchanged or unknown to its witnesses is refused before anything is charged."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from common.core.errors import BrokenLedger, CannotWrite
+from common.log.journal import CLOSED, HEAD, KEY, LEDGER, Journal, read_head
+from common.wire.primitives.chain import Extension
+from common.wire.witness import FileWitness
+
+ABOUT = {"about": "tests"}
+
+
+class Counting(FileWitness):
+    """A witness that counts what it is sent."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.puts = 0
+
+    def put(self, signed):
+        self.puts += 1
+        super().put(signed)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "log").mkdir()
+    return tmp_path / "log"
+
+
+def opened(folder, *witnesses, **more):
+    return closing(Journal(folder, ABOUT, witnesses, **more))
+
+
+def test_the_head_the_key_and_the_ledger_are_only_taken_together(folder, tmp_path):
+    with opened(folder) as log:
+        first = log.chain.head()
+        assert log.chain.entries[0].body["about"] == "tests"
+        assert len(log.chain.entries[0].body["number"]) == 32  # no two ledgers begin alike
+    (folder / HEAD).unlink()  # so it looks after a crash behind the first entry: nothing was charged
+    with opened(folder) as log:
+        assert read_head(folder / HEAD, log.identity.public) == first == log.chain.head()
+        log.append("charge", {})
+        log.publish()
+    for file in (HEAD, KEY):
+        assert (folder / file).stat().st_mode & 0o777 == 0o600
+    for lost in ((HEAD,), (KEY,), (LEDGER,), (LEDGER, HEAD), (LEDGER, KEY)):
+        shutil.copytree(folder, tmp_path / "copy")
+        for name in lost:
+            (tmp_path / "copy" / name).unlink()
+        with pytest.raises(BrokenLedger), opened(tmp_path / "copy"):
+            pass
+        shutil.rmtree(tmp_path / "copy")
+    with opened(folder) as log:
+        assert len(log.chain) == 2
+
+
+def test_entries_that_were_cut_off_or_exchanged_are_noticed_by_the_head(folder, tmp_path):
+    with opened(folder) as log:
+        shutil.copy(folder / LEDGER, tmp_path / "older")
+        log.append("charge", {})
+        log.publish()
+    shutil.copy(tmp_path / "older", folder / LEDGER)
+    with pytest.raises(BrokenLedger, match="cut off"), opened(folder):
+        pass
+    (tmp_path / "other").mkdir()
+    with opened(tmp_path / "other"):
+        shutil.copy(tmp_path / "other" / LEDGER, folder / LEDGER)
+    with pytest.raises(BrokenLedger, match="another ledger"), opened(folder):
+        pass
+
+
+def test_heads_go_to_every_witness_once_with_the_links_from_the_last_one(folder, tmp_path):
+    one, two = Counting(tmp_path / "one"), Counting(tmp_path / "two")
+    with opened(folder, one, two) as log:
+        known = log.chain.head()
+        assert (one.last(), two.last()) == (known, known)
+        assert Extension.parse(one.newest().message).since == 0
+        log.append("charge", {})
+        assert one.last() == known
+        for _ in range(2):
+            log.publish()
+            assert one.last() == two.last() == log.chain.head()
+        assert (one.puts, two.puts) == (2, 2)
+        assert Extension.parse(one.newest().message).since == known.entries
+    with opened(folder, one, two) as log:
+        assert [entry.kind for entry in log.chain.entries] == ["genesis", "witness", "witness", "charge"]
+    assert (one.puts, two.puts) == (2, 2)  # it knows the head already
+
+
+def test_a_witness_is_named_or_reached_at_every_start_and_must_remember(folder, tmp_path):
+    witness, reached = FileWitness(tmp_path / "heads"), []
+
+    def reach(place):
+        reached.append(place)
+        return FileWitness(Path(place))
+
+    with opened(folder, witness) as log:
+        log.append("charge", {})
+        log.publish()
+    with pytest.raises(BrokenLedger, match="give it with --witness"), opened(folder):
+        pass
+    with opened(folder, reach=reach) as log:
+        log.append("charge", {})
+        log.publish()
+        assert (reached, witness.last()) == ([witness.place], log.chain.head())
+    with opened(folder, witness, reach=reach):
+        assert len(reached) == 1
+    shutil.copytree(folder, tmp_path / "older")
+    with opened(folder, witness) as log:
+        log.append("charge", {})
+        log.publish()
+    with pytest.raises(BrokenLedger, match="put back or cut off"), opened(tmp_path / "older", witness):
+        pass
+    (tmp_path / "heads").unlink()
+    with pytest.raises(BrokenLedger, match="has forgotten"), opened(folder, witness):
+        pass
+
+
+def test_a_witness_that_could_not_be_reached_at_first_has_forgotten_nothing(folder, tmp_path):
+    place = tmp_path / "disk" / "heads"
+    with pytest.raises(CannotWrite), opened(folder, FileWitness(place)):
+        pass
+    place.parent.mkdir()
+    with opened(folder, FileWitness(place)) as log:
+        assert FileWitness(place).last() == log.chain.head()
+        log.append("charge", {})
+    place.unlink()
+    with pytest.raises(BrokenLedger, match="has forgotten"), opened(folder, FileWitness(place)):
+        pass
+
+
+def test_a_witness_that_attends_is_told_from_then_on_and_need_not_be_named(folder, tmp_path):
+    witness = FileWitness(tmp_path / "heads")
+    with opened(folder) as log:
+        with pytest.raises(BrokenLedger, match="has forgotten"):
+            log.attend(witness, opened=True)
+        assert witness.last() is None
+        log.attend(witness, opened=False)
+        assert witness.last() == log.chain.head()
+        shutil.copytree(folder, tmp_path / "older")
+        log.append("charge", {})
+        log.publish()
+        assert witness.last() == log.chain.head()
+    with opened(folder) as log:
+        log.attend(witness, opened=True)
+    with opened(tmp_path / "older") as log, pytest.raises(BrokenLedger, match="put back or cut off"):
+        log.attend(witness, opened=False)
+
+
+def test_a_closed_ledger_says_why_and_tells_nobody(folder, tmp_path):
+    witness, other = FileWitness(tmp_path / "heads"), FileWitness(tmp_path / "other")
+    with opened(folder, witness) as log:
+        known = witness.last()
+        assert log.closed is None
+        for why in ("the first reason", "a later one"):
+            log.append(CLOSED, {"why": why})
+            assert log.closed == "the first reason"
+        log.publish()
+        log.attend(other, opened=True)
+        assert (witness.last(), other.last()) == (known, None)
+        (tmp_path / "heads").unlink()
+        (tmp_path / "heads").mkdir()
+        assert log.witnesses_lacking() is None
+    with opened(folder) as log:  # nothing is charged any more: its witness need not be there
+        assert log.closed == "the first reason"
+
+
+def test_what_a_ledger_lacks_is_said_without_a_change(folder, tmp_path):
+    witness = FileWitness(tmp_path / "heads")
+    with opened(folder, witness, FileWitness(tmp_path / "more")) as log:
+        head = log.chain.head()
+        assert (log.lacking(), log.witnesses_lacking()) == (None, None)
+        (tmp_path / "heads").unlink()
+        (tmp_path / "heads").mkdir()
+        assert log.witnesses_lacking() == "1 of 2 cannot be written"
+        for name in (HEAD, LEDGER):
+            (folder / name).rename(tmp_path / "away")
+            assert log.lacking() == "is gone"
+            (tmp_path / "away").rename(folder / name)
+        assert (log.lacking(), log.chain.head()) == (None, head)
+        with log.chain._engine.begin() as connection:
+            connection.exec_driver_sql("DROP TABLE entries")
+        assert log.lacking() == "cannot be written"
+        with pytest.raises(CannotWrite, match=r"no such table.*nothing was released"):
+            log.append("charge", {})
+        assert log.chain.head() == head
