@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +201,13 @@ def test_too_small_a_disk_is_refused_before_any_work(tmp_path, monkeypatch):
     contents(chosen, tmp_path)
     monkeypatch.setattr(capacity, "available_disk", lambda folder: 2 * 3001 + capacity.SPARE)
     check_sample(chosen, tmp_path)  # the rows are there already
+
+
+def test_workers_without_ray_are_refused_in_a_line(monkeypatch):
+    monkeypatch.delitem(sys.modules, "curator.sample.cluster", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+    with pytest.raises(BadScenario, match=r"workers needs Ray: install .*workers: 0"):
+        importlib.import_module("curator.sample.cluster")
 
 
 def test_features_without_bounds_cannot_be_fixed_point(tmp_path):

@@ -246,3 +246,15 @@ def test_margins_that_are_no_numbers_are_predicted_negative():
     rows = SingleRows(records)
     assert np.isnan(rows.signed_margins(plane, np.arange(4))).all()
     np.testing.assert_array_equal(rows.losses(HypothesisLoss(plane, "zero-one"))(0, 4), plane.mistakes(records))
+
+
+def test_a_grid_is_the_finest_that_reaches_from_one_bound_to_the_other():
+    """Its step is a power of two, the first feature has every second value, and half of the step would not reach."""
+    generator = np.random.default_rng(4)
+    for low, high in [(-1.0, 1.0), (0.0, 1.0), (-5e-324, 3.0), *np.sort(generator.normal(0, 9, (300, 2))).tolist()]:
+        grid = Grid.over(low, high)
+        assert np.frexp(grid.step)[0] == 0.5
+        assert (grid.low / (2.0 * grid.step)).is_integer()  # 0 is on it
+        assert grid.low <= low
+        assert grid.low + 32767 * 2.0 * grid.step >= high
+        assert np.floor(low / grid.step) * grid.step + 32767 * grid.step < high

@@ -14,6 +14,7 @@ from common.vocabulary.records import Records
 from common.vocabulary.weighing import HypothesisLoss
 from curator.sample import shard as shards
 from curator.sample.local import LocalSample
+from curator.sample.rejection import AcceptanceTable
 from curator.sample.rows.fixed import FixedRows, Grid
 from curator.sample.rows.single import SingleRows
 from curator.sample.shard import ScoreHistogram, Shard
@@ -134,6 +135,23 @@ def test_the_sample_is_never_copied():
     records = people()
     block = Shard(SingleRows(records)).block(0, N)
     assert np.shares_memory(block.features, records.features)
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [700, 1300]])
+def test_each_point_of_the_pile_lies_on_one_record_and_each_record_on_as_many_as_it_is_high(cuts):
+    """Records are as high as their score says, one after the other, through all shards."""
+    n, heights = 1500, np.array([3, 1, 2])
+    sample = split(losses_of(np.zeros((1, n), dtype=np.uint8)), *cuts)
+    scores = np.random.default_rng(6).integers(0, 4, n).astype(np.uint8)  # above the last level: as high as that
+    sample.restore(np.split(scores, cuts), 3)
+    table = AcceptanceTable(0, np.full(3, 2**64 - 1, dtype=np.uint64), heights)
+    wanted = np.repeat(np.arange(n), heights[np.minimum(scores, 2)])
+    sums = sample.bucket_sums(table)
+    assert sums[-1] == len(wanted)
+    points = np.random.default_rng(7).permutation(len(wanted))
+    found = sample.find(points, np.zeros(len(wanted), dtype=np.uint64), sums, table, False)
+    np.testing.assert_array_equal(found.places, np.arange(len(wanted)))
+    np.testing.assert_array_equal(found.rows, wanted[points])
 
 
 def test_a_table_of_heights_needs_heights():

@@ -158,6 +158,14 @@ def test_a_certificate_pays_for_the_distance_of_its_noise_from_the_exact_law(nam
         recheck({**certificate, "delta": 2e-16}, events, 100.0, DELTA)
 
 
+def test_pure_releases_are_certified_without_a_delta() -> None:
+    plan: Plan = [(Release(epsilon=0.5), 2)]
+    pure = certificate_of("basic", ACCOUNTANTS["basic"](), plan, 1.0, 0.0, 0.0).wire()
+    assert recheck(pure, record(plan), 1.0, 0.0) == 0.0
+    with pytest.raises(AuditFailed, match="recomputed it is"):
+        recheck({**pure, "epsilon": 0.99}, record(plan), 1.0, 0.0)
+
+
 def test_exact_noise_costs_nothing_and_other_neighbours_are_refused() -> None:
     certificate = claim("kov", [(RELEASE, 30)])
     assert certificate["distance"] == 0.0

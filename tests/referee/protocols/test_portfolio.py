@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -265,6 +266,17 @@ def test_a_referee_that_rakes_where_no_raking_was_planned_gets_no_model(tmp_path
         with pytest.raises(BudgetExceeded, match="asks for"):
             desk.ask(Learn(round=1).wire())
         assert [charge.event for charge in desk._curator._ledger] == [NoEvent()]
+
+
+def test_the_noise_on_a_share_is_what_it_is_taken_for():
+    """Of 240 numbers, seeded: their deviation has one of its own of .07, by the kurtosis of a Laplace law, 6."""
+    scenario = resolve(small("portfolio.raking=true"))
+    people = open_records(scenario.source, None, subseed(1, "source"), scenario.curator.n)
+    sample = LocalSample.of(people.records(np.arange(len(people))))
+    counted = Margins(cells=portfolio._BY_LABEL, epsilon=scenario.planned_margins[0].epsilon)
+    released = [local_curator(scenario, sample, seed).perform("0", counted).fractions for seed in range(60)]
+    found = math.sqrt(np.var(released, axis=0).mean())
+    assert found == pytest.approx(portfolio._deviation(scenario, 0), rel=0.35)
 
 
 def test_labels_are_raked_to_the_populations_share():

@@ -42,6 +42,24 @@ def test_half_of_what_the_guarantee_takes_is_not_done(protocol, monkeypatch):
     assert f"{needed(chosen):,}" in few.reason
 
 
+def test_a_search_that_ends_early_is_done_with_the_answers_that_it_asked_for(monkeypatch):
+    """It asks for fewer than were planned; half of these are too few all the same."""
+    chosen, asked = small("parity-and-threshold"), []
+    real = SimulatedAgents.answer
+
+    def counting(self, query, count):
+        asked.append(count)
+        return real(self, query, count)
+
+    monkeypatch.setattr(simulation.SimulatedAgents, "answer", counting)
+    assert conduct(chosen, 1, lambda *a: None).status == "done"
+    assert sum(asked) < needed(chosen)
+    heard(monkeypatch, 0.5)
+    few = conduct(chosen, 1, lambda *a: None)
+    assert few.status == "exhausted"
+    assert "agents answered, and the guarantee takes" in few.reason
+
+
 def test_the_least_is_what_is_refused_beforehand():
     chosen = small("hypothesis-testing")
     least = needed(chosen)
