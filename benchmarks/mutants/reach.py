@@ -59,15 +59,18 @@ class Imports:
     def tests(self, path: Path) -> list[Path]:
         """Return the fast tier's test files that reach a file, the likeliest to notice first.
 
-        First those that are named for the file, then those that name it or what it registers, then by the number of
-        imports between; among these, those whose folder is the file's.
+        First those that are named for the file and the contract suite of its folder, then those that name it or what it
+        registers, then those of its folder, then by the number of imports between. A test is of the folder that its own
+        folder mirrors, and of those below.
         """
         names = (path.stem, path.stem.replace("_", "-"))  # as a module, and as it is registered
+        folder = self._root / "tests" / path.parent.relative_to(self._root)
 
-        def rank(test: Path) -> tuple[bool, bool, int, bool, str]:
-            beside = path.parent.name == test.parent.name
-            named = beside and path.stem in test.stem
-            return not named, not any(name in self._texts[test] for name in names), found[test], not beside, str(test)
+        def rank(test: Path) -> tuple[bool, int, int, str]:
+            beside = folder.is_relative_to(test.parent) and len(test.parent.relative_to(self._root).parts) > 2
+            owner = beside and (path.stem in test.stem or test.stem.endswith("_contract"))
+            named = any(name in self._texts[test] for name in names)
+            return not owner, -(2 * named + beside), found[test], str(test)
 
         found = self.importers(path)
         tests = [p for p in found if p.name.startswith("test_") and not self._elsewhere(p)]

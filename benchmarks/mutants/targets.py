@@ -39,12 +39,26 @@ AREAS: dict[str, tuple[str, ...]] = {
     "curator's noise and draws": (
         "curator/numerics/gaussian_noise.py",
         "curator/mechanisms/**/*.py",
-        "curator/**/sampling.py",
-        "curator/**/reweighing.py",
+    ),
+    "sampling": (
+        "common/people/tables/sampling.py",
+        "curator/sample/**/*.py",
+        "curator/weights/*.py",
+    ),
+    "people's ledger": tuple(f"common/lifetime/{name}.py" for name in ("ledger", "account", "charging")),
+    "digests of people": tuple(f"common/lifetime/{name}.py" for name in ("recognition", "rows")),
+    "append-only log": ("common/log/*.py",),
+    "race": ("common/statistics/means/race.py",),
+    "liars": tuple(f"common/statistics/means/{name}.py" for name in ("liars", "silence")),
+    "protocols": ("referee/protocols/**/*.py",),
+    "certificates": (
+        "common/privacy/certificate.py",
+        "referee/audit/certificates.py",
+        "referee/audit/games.py",
+        "referee/audit/recomputing.py",
     ),
     "ledger and curator": (
         "curator/**/ledger.py",
-        "common/log/journal.py",
         "curator/service/curator.py",
         "curator/engine/*.py",
     ),
@@ -54,7 +68,7 @@ AREAS: dict[str, tuple[str, ...]] = {
 }
 """Patterns of files by area. ``**`` also stands for no folder at all."""
 
-ORDERED = ("ledger and curator", "agents", "operations")
+ORDERED = ("ledger and curator", "people's ledger", "append-only log", "agents", "operations")
 """Areas in which the order of statements is the guarantee: adjacent ones are exchanged there."""
 
 FAST = ("-m", "not slow and not thorough and not docker")
