@@ -34,7 +34,7 @@ import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.arrays import AnyArray
-from common.core.errors import BrokenLedger, BudgetExceeded, CannotWrite
+from common.core.errors import BadInput, BrokenLedger, BudgetExceeded, CannotWrite
 from common.lifetime.charging import Side
 from common.lifetime.recognition import Digester, People, by_id, recognised
 from common.log.chain import Entry
@@ -270,8 +270,8 @@ class PeopleLedger:
     def _opened(self) -> Iterator[Journal]:
         try:
             lock = hold(self.folder, wait=True)
-        except OSError as error:
-            raise self._unusable(error) from None
+        except (OSError, BadInput) as error:
+            raise self._unusable(error.__context__ or error) from None
         with closing(lock):
             witnesses = [witness_at(place) for place in self._places]
             with closing(Journal(self.folder, {"about": "people"}, witnesses, reach=witness_at)) as journal:
@@ -296,7 +296,7 @@ class PeopleLedger:
             journal.append(KEYED, {"key": here})
             journal.publish()
 
-    def _unusable(self, error: Exception) -> CannotWrite:
+    def _unusable(self, error: BaseException) -> CannotWrite:
         return CannotWrite(
             f"the ledger of people {self.folder} cannot be used ({getattr(error, 'orig', None) or error}): make it "
             f"writable, or name another place with --ledger; nothing was charged"

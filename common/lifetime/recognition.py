@@ -100,9 +100,9 @@ class People:
             return cls(arrays["cells"], arrays["names"], id_name, tuple(files), lambda: features)
 
     def ids(self, name: int) -> Words | None:
-        """Return the digests of the column of that name, shape (n,), None if there is none."""
+        """Return the digests of the column of that name, shape (n,), None if there is none, or more than one."""
         place = np.flatnonzero(self.names == np.uint64(name)) if name else np.empty(0, dtype=np.int64)
-        return np.asarray(self.cells[:, place[0]]) if place.size else None
+        return np.asarray(self.cells[:, place[0]]) if place.size == 1 else None
 
 
 class Digester:
@@ -169,14 +169,20 @@ class Digester:
 
     def _check_ids(self, who: People, column: str) -> None:
         ids = who.ids(who.id_name)
+        if (who.names == np.uint64(who.id_name)).sum() > 1:
+            raise BadData(
+                f"column {column!r} is the id of people, and another column has its name but for capitals or spaces: "
+                "rename that one"
+            )
         if ids is None:
             raise BadData(f"the table has no column {column!r}, which is named as the id of its people")
         if np.any(ids == np.uint64(self._text(""))):
             raise BadData(f"column {column!r} is the id of people, and is empty in some rows: fill it")
         if len(np.unique(ids)) < len(ids):
             raise BadData(
-                f"column {column!r} is the id of people, and some rows have the same one: what is promised holds for "
-                f"one row a person, so keep one row of each"
+                f"column {column!r} is the id of people, and some rows have the same one (numbers are compared to six "
+                f"digits, texts without capitals): what is promised holds for one row a person, so keep one row of "
+                f"each, and put a letter before numbers of more digits"
             )
 
     def cells(self, texts: polars.Series) -> Words:

@@ -204,6 +204,11 @@ class Journal:
             known = self._known[place] = witness.last()
             self._check(f"the witness {place}", known)
             if place not in used:
+                # It takes a head before the ledger depends on it: a place that is none would keep it closed for ever.
+                try:
+                    self._tell(witness, self.chain.head())
+                except OSError as error:
+                    raise _cannot_write(error) from None
                 self.append(WITNESS, {"place": place})
 
     def _check(self, who: str, known: Head | None) -> None:

@@ -236,6 +236,14 @@ def test_an_id_that_does_not_tell_people_apart_is_refused():
         assert "'a'" not in refused.value.detail
     with pytest.raises(BadData, match="no column 'nobody'"):
         people(data, "nobody")
+    with pytest.raises(BadData, match="put a letter before numbers"):
+        people(data.assign(person=[f"2024.0000{at}" for at in range(5)]), "person")
+    data = frame(50)
+    twice = data.assign(PERSON=range(50))
+    with pytest.raises(BadData, match="has its name but for capitals"):
+        people(twice, "person")
+    # Where another table has the name twice it is no id there: the same rows are the same people.
+    assert recognised(people(twice), people(data.assign(person=range(50, 100)), "person")).all()
 
 
 def test_columns_that_have_no_text_and_are_there_twice_are_left_out(tmp_path):
