@@ -193,6 +193,7 @@ def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
         lifetime=lifetime,
         experiment=scenario.experiment,
         both=side == "source" and scenario.shares_a_file,
+        labels=side == "source" and curator.guarantee.protects == "labels",
     )
 
 

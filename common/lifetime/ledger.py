@@ -84,6 +84,8 @@ class Charge:
     apart
         Whether every row is on one side of the run at most, as chance has shared them out: then a person pays for one
         side, and rows of the two sides that look alike are other people.
+    labels
+        Whether labels alone are protected: then nothing more is by the sum.
     """
 
     side: Side
@@ -97,6 +99,7 @@ class Charge:
     digest: str = ""
     both: bool = False
     apart: bool = False
+    labels: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ class _Cost:
     apart: bool
     words: str
     lifetime: Lifetime | None
+    labels: bool
 
 
 class PeopleLedger:
@@ -229,6 +233,7 @@ class PeopleLedger:
                     "experiment": charge.experiment,
                     "both": charge.both,
                     "apart": charge.apart,
+                    "labels": charge.labels,
                     "cells": cells,
                     "id": f"{who.id_name:016x}",
                     "files": list(who.files),
@@ -367,8 +372,8 @@ class PeopleLedger:
         words = (
             f"{body['scenario']} of {body['time'][:16]}, {WHOSE[_side(entry)]} ({body['epsilon']:g}, {body['delta']:g})"
         )
-        run, apart = body.get("digest") or body["curator"], body.get("apart", False)
-        return _Cost(*pair, lambda who: self._inside(entry, who), run, apart, words, lifetime)
+        run, apart, labels = body.get("digest") or body["curator"], body.get("apart", False), body.get("labels", False)
+        return _Cost(*pair, lambda who: self._inside(entry, who), run, apart, words, lifetime, labels)
 
     def _total(self, journal: Journal, who: People) -> Spent:
         return _sum([(cost, cost.inside(who)) for cost in map(self._cost, _charged(journal))])
@@ -495,7 +500,7 @@ def _empty(body: dict[str, Any]) -> dict[str, Any]:
 def _of(charge: Charge, people: People) -> _Cost:
     pair = Fraction(charge.epsilon), Fraction(charge.delta)
     inside = partial(recognised, people)
-    return _Cost(*pair, inside, charge.digest, charge.apart, charge.scenario, charge.lifetime)
+    return _Cost(*pair, inside, charge.digest, charge.apart, charge.scenario, charge.lifetime, charge.labels)
 
 
 def _sum(costs: Sequence[tuple[_Cost, AnyArray]]) -> Spent:
@@ -514,7 +519,8 @@ def _sum(costs: Sequence[tuple[_Cost, AnyArray]]) -> Spent:
     epsilon, delta = (above(max(pair[part] for pair in sums)) for part in (0, 1))
     runs = [cost.run for cost, _ in met]
     pairs = ((one & other).any() for (a, one), (b, other) in combinations(met, 2) if a.run == b.run)
-    return Spent(runs=max(1, len(set(runs))), epsilon=epsilon, delta=delta, both=any(pairs))
+    labels = any(cost.labels for cost, inside in met if inside.any())
+    return Spent(runs=max(1, len(set(runs))), epsilon=epsilon, delta=delta, both=any(pairs), labels=labels)
 
 
 def _one_side_each(costs: Sequence[tuple[_Cost, AnyArray]]) -> list[tuple[_Cost, AnyArray]]:
@@ -529,7 +535,8 @@ def _one_side_each(costs: Sequence[tuple[_Cost, AnyArray]]) -> list[tuple[_Cost,
         dearer = max(cost.epsilon, before.epsilon), max(cost.delta, before.delta)
         both = there & inside
         found[other] = before, there & ~both
-        found += [(replace(cost, epsilon=dearer[0], delta=dearer[1]), both), (cost, inside & ~both)]
+        labels = cost.labels or before.labels
+        found += [(replace(cost, epsilon=dearer[0], delta=dearer[1], labels=labels), both), (cost, inside & ~both)]
     return found
 
 

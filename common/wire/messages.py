@@ -96,13 +96,15 @@ class Spent(Value):
 
     ``runs`` are those in which a person of the present one was recognised; epsilon and delta are those of the person
     who has spent most in them, on either side, by basic composition (:mod:`common.lifetime.ledger`). ``both`` says that
-    somebody was on both sides of a run, as far as rows can tell.
+    somebody was on both sides of a run, as far as rows can tell. ``labels`` says that the curator of one of these runs
+    protects labels alone: then the sum holds for a person's labels, and for nothing else of them.
     """
 
     runs: int = Field(ge=1)
     epsilon: float = Field(ge=0)
     delta: float = Field(ge=0)
     both: bool = Field(default=False, exclude_if=lambda both: not both)
+    labels: bool = Field(default=False, exclude_if=lambda labels: not labels)
 
     def __str__(self) -> str:
         where = f"in {self.runs} runs" if self.runs > 1 else "in this run, and none was recognised in another one"
@@ -110,7 +112,8 @@ class Spent(Value):
             "; for who is on both sides of a run, where rows that look alike count as one person unless an id column "
             "tells them apart"
         )
-        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g} {where}{aside * self.both}"
+        what = " for labels alone, which is all that the curator of one of the runs protects," * self.labels
+        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}{what} {where}{aside * self.both}"
 
 
 class Terms(Value):

@@ -170,6 +170,21 @@ def test_what_others_have_agreed_to_holds_for_nobody_else(ledger):
     ledger.check([(charge("c", lifetime=ENOUGH), who(ledger, together))])
 
 
+def test_a_sum_with_a_run_that_protects_labels_alone_says_so(ledger):
+    """Features may have been released as they are there: the sum is true of labels alone, in later runs, too."""
+    people, others = who(ledger, table()), who(ledger, table(seed=1))
+    assert not ledger.charge(charge("a", lifetime=ENOUGH), people)[0].labels
+    ledger.charge(charge("b", labels=True, digest="run"), people)
+    later, _ = ledger.charge(charge("c", 0.5, side="target", delta=0.0), people)
+    assert "epsilon = 2.5, delta = 2e-06 for labels alone" in str(later)
+    assert ledger.spent("run")["source"].labels
+    assert not ledger.charge(charge("d"), others)[0].labels
+    assert str(ledger.charge(charge("e", labels=True), who(ledger, table(seed=2)))[0]) == (
+        "epsilon = 1, delta = 1e-06 for labels alone, which is all that the curator of one of the runs protects, in "
+        "this run, and none was recognised in another one"
+    )
+
+
 def test_a_budget_that_is_too_small_by_a_digit_is_shown_with_it(ledger):
     """Three times .01 is more than .03 as doubles are: the message shows two numbers that differ."""
     with pytest.raises(BudgetExceeded) as refused:
