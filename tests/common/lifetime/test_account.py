@@ -47,6 +47,10 @@ def test_each_side_is_charged_its_own_and_a_file_that_both_read_their_sum(tmp_pa
     found = charge_of(shared, "source")
     assert found.both
     assert not charge_of(shared, "target").both
+    for one, other in (({"epsilon": 95.0, "delta": 0.5}, ENOUGH), (ENOUGH, {"epsilon": 100.0, "delta": 0.1})):
+        sections = {"curator": {**TREE["curator"], "lifetime": one}, "agents": {**TREE["agents"], "lifetime": other}}
+        promised = charge_of(own(tmp_path, **SHARED, **sections), "source").lifetime
+        assert promised == Lifetime(**{part: min(one[part], other[part]) for part in one})  # both promises hold
     exact = Fraction(0.1) + Fraction(1.0), Fraction(0.3)
     for number, wanted in zip((found.epsilon, found.delta), exact, strict=True):
         assert wanted <= Fraction(number) <= wanted * (1 + Fraction(1, 2**40))

@@ -155,12 +155,17 @@ def test_any_one_column_may_have_changed_in_small_tables_too():
 
 def test_a_column_less_or_more_hides_nobody_however_alike_rows_are():
     """Rows that look the same count as one person, which is the private side; of other columns few say nothing."""
-    few = np.random.default_rng(2).integers(0, 2, (200, 3))
-    for at in range(3):
+    few = np.random.default_rng(2).integers(0, 2, (200, 4)) + 10 * np.arange(4)
+    for some, wanted in (([0, 1], True), ([2, 3], True), ([1, 2], False)):  # the first, the last, and others
+        assert recognised(people(few), people(few[:, some])).all() == wanted
+        assert recognised(people(few[:, some]), people(few)).any() == wanted
+    for at in range(4):
         less = np.delete(few, at, axis=1)
         assert recognised(people(few), people(less)).all()
         assert recognised(people(less), people(few)).all()
     assert not recognised(people(few), people(few[:, :1] + 5)).any()
+    one, other = pandas.DataFrame({"a": [0], "b": [0], "c": [5]}), pandas.DataFrame({"b": [0], "c": [0]})
+    assert not recognised(people(one), people(other)).any()  # columns with names are the same by these alone
 
 
 def test_rows_are_compared_on_half_of_the_columns_that_one_table_names_and_not_on_fewer():
@@ -186,6 +191,10 @@ def test_columns_without_names_are_matched_by_the_share_of_values_that_both_have
         wide[rows:, [2, 5, 6]] = -rng.random((400 - rows, 3))
         found = recognised(people(array), people(rng.permutation(wide)))
         assert found.mean() == pytest.approx(shared)
+    two = np.column_stack([noise[:, 0], array[:, 1], noise[:, 1:3], array[:, 2]])[::2]  # of three, among others
+    for at in range(5):
+        assert recognised(people(array), people(np.roll(two, at, axis=1))).all()
+        assert recognised(people(np.roll(two, at, axis=1)), people(array)).mean() == 0.5
     many = np.column_stack([rng.random((2400, 4)), np.concatenate([array, -rng.random((2000, 3))])])
     assert recognised(people(array), people(many)).mean() == pytest.approx(1 / 6)  # of the table that has fewer rows
     assert recognised(people(many), people(array)).all()

@@ -16,15 +16,16 @@ from common.wire.witness import FileWitness
 ABOUT = {"about": "tests"}
 
 
-class Counting(FileWitness):
-    """A witness that counts what it is sent."""
+class Recording(FileWitness):
+    """A witness that remembers what it is sent: from which number of entries to which."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.puts = 0
+        self.sent: list[tuple[int, int]] = []
 
     def put(self, signed):
-        self.puts += 1
+        extension = Extension.parse(signed.message)
+        self.sent.append((extension.since, extension.head.entries))
         super().put(signed)
 
 
@@ -77,22 +78,23 @@ def test_entries_that_were_cut_off_or_exchanged_are_noticed_by_the_head(folder, 
 
 
 def test_heads_go_to_every_witness_once_with_the_links_from_the_last_one(folder, tmp_path):
-    one, two = Counting(tmp_path / "one"), Counting(tmp_path / "two")
-    with opened(folder, one, two) as log:
+    witnesses = [Recording(tmp_path / "one"), Recording(tmp_path / "two")]
+    with opened(folder, *witnesses) as log:
         known = log.chain.head()
-        assert (one.last(), two.last()) == (known, known)
-        # Each takes a head before the ledger depends on it, and then that of all entries.
-        assert [Extension.parse(witness.newest().message).since for witness in (one, two)] == [1, 2]
+        assert {witness.last() for witness in witnesses} == {known}
         log.append("charge", {})
-        assert one.last() == known
+        assert {witness.last() for witness in witnesses} == {known}
         for _ in range(2):
             log.publish()
-            assert one.last() == two.last() == log.chain.head()
-        assert (one.puts, two.puts) == (3, 3)
-        assert Extension.parse(one.newest().message).since == known.entries
-    with opened(folder, one, two) as log:
+            assert {witness.last() for witness in witnesses} == {log.chain.head()}
+    for witness in witnesses:
+        before, after = zip(*witness.sent, strict=True)
+        assert before == (0, *after[:-1])  # each goes on where the last one ended
+        assert witness.sent[-1] == (known.entries, known.entries + 1)
+    sent = [list(witness.sent) for witness in witnesses]
+    with opened(folder, *witnesses) as log:
         assert [entry.kind for entry in log.chain.entries] == ["genesis", "witness", "witness", "charge"]
-    assert (one.puts, two.puts) == (3, 3)  # it knows the head already
+    assert [witness.sent for witness in witnesses] == sent  # they know the head already
 
 
 def test_a_witness_is_named_or_reached_at_every_start_and_must_remember(folder, tmp_path):

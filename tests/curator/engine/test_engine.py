@@ -10,8 +10,10 @@ import pytest
 
 from common.core.errors import BadData, BadScenario, BudgetExceeded, OperationFailed, PolicyRefused
 from common.numerics.randomness import RandomSource
+from common.planning.plan import resolve
 from common.privacy import sampling_error
 from common.privacy.events import NoEvent
+from common.scenario.loading import load
 from common.vocabulary.operations.base import Operation, parse_operation
 from common.vocabulary.records import Records
 from curator.engine.engine import Engine
@@ -198,3 +200,11 @@ def test_a_policy_is_for_its_sample():
     assert policy.learner is not None
     with pytest.raises(BadData, match="n = 1199 records, found 1200"):
         Policy.of(tiny("curator.n=1199"), sample, None)
+
+
+def test_a_public_sample_that_is_missing_is_refused_and_one_that_was_not_read_is_not_missed():
+    chosen = resolve(load("domain-adaptation"))
+    shape = np.dtype(np.float32), chosen.source.dimension
+    with pytest.raises(BadScenario, match="adapts from a public sample"):
+        Policy.agreed(chosen, *shape, None)
+    assert Policy.agreed(chosen, *shape, None, public_is_read=False).learner.name == "cnvx-adap"

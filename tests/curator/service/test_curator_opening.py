@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, BudgetExceeded
+from common.log.journal import CLOSED
 from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.sample.local import LocalSample
@@ -28,11 +29,13 @@ class Attending:
 
     def __init__(self) -> None:
         self.told: list[bool] = []
+        self.charged: list[str] = []
 
     def attach(self, journal: Any, *, seen: Any, opened: bool) -> None:
         self.told.append(opened)
 
     def charge(self, party: str, digest: str) -> tuple[None, None]:
+        self.charged.append(digest)
         return None, None
 
 
@@ -45,6 +48,25 @@ def test_real_people_are_not_met_without_a_budget(tmp_path):
     chosen = tiny("curator.epsilon=null", "curator.delta=null").model_copy(update={"people": "real"})
     with pytest.raises(BadScenario, match="needs an epsilon and a delta"):
         Curator(chosen, sample(chosen.curator.n), tmp_path)
+
+
+def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_path):
+    with Bench(tmp_path / "bench") as bench:
+        bench.open()
+        agreed = bench.referee.configuration("run")
+    for closed in (True, False):
+        account: Any = Attending()
+        curator = Curator(tiny(), sample(1200), tmp_path / f"{closed}", seed=1, account=account)
+        if closed:
+            curator._directory.journal.append(CLOSED, {"why": "an older copy was put back"})
+            with pytest.raises(BudgetExceeded, match="an older copy was put back") as refused:
+                curator.open_run(agreed)
+            epsilon = curator.guarantee.pair[0]
+            assert refused.value.members == {"spent": epsilon, "requested": epsilon, "budget": epsilon}
+        else:
+            curator.open_run(agreed)
+        curator.close()
+        assert len(account.charged) == (not closed)
 
 
 def test_the_ledger_of_people_is_told_whether_the_budget_belongs_to_a_run(tmp_path):
