@@ -1,4 +1,4 @@
-"""Do the fast tests notice when privacy code is changed? See docs/mutants.md.
+"""Do the fast tests notice when the code that targets.py lists is changed? See docs/mutants.md.
 
     python -m benchmarks.mutants [--count 200] [--seed 1] [--only PATTERN] [--list] [--retry] [--trusted]
                                 [--json]

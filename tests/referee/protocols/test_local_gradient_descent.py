@@ -21,7 +21,8 @@ NAME = "local-gradient-descent"
 
 def test_the_same_iterates_as_plain_descent_and_the_sum_of_their_later_half():
     """Each agent answers one coordinate; here all coordinates are asked of the same records, without noise."""
-    chosen = small(NAME, "agents.mechanism={name: none}", "agents.count=40000")
+    norms = [f"{side}.distribution.norm=2.0" for side in ("source", "target")]
+    chosen = small(NAME, "agents.mechanism={name: none}", "agents.count=40000", *norms)
     d, norm, asked = chosen.target.dimension, chosen.target.norm, []
     generator = np.random.default_rng(3)
     x = generator.normal(size=(20, d)).astype(np.float32)
