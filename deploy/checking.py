@@ -21,7 +21,7 @@ from common.scenario.scenario import Scenario
 from common.vocabulary.learners.base import LearnerSettings
 from curator.learners.base import parse_learner
 from curator.service.startup import check_policy, check_room
-from referee.protocols.base import PROTOCOLS
+from referee.protocols.base import check_problem
 from referee.protocols.quorum import check_beginning
 
 Side = Literal["S", "T"]
@@ -38,7 +38,7 @@ def checked(asked: Scenario) -> ResolvedScenario:
         If no protocol has that name, its problem is another, the learner refuses its settings, or planning fails.
     """
     try:
-        PROTOCOLS[asked.protocol]
+        check_problem(asked)
     except BadInput as error:
         raise BadScenario(error.detail) from None
     if isinstance(asked.curator.learner, LearnerSettings):

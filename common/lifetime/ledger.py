@@ -445,12 +445,12 @@ class PeopleLedger:
         more = f" and {len(met) - 3} more" if len(met) > 3 else ""
         ids = all("cells" in entry.body and by_id(self._people(entry), who) for entry in earlier)
         how = "have the id of" if ids else "look the same as"
-        aside = (
-            ""
-            if ids
-            else " Rows that look the same count as one person. If these are others, name the column that says who "
-            f"is who: {charge.side}.table.id: COLUMN (estimators: id_column=COLUMN)."
-        )
+        aside = "" if ids else " Rows that look the same count as one person."
+        if not ids and not who.id_name:
+            aside += (
+                f" If these are others, name the column that says who is who: {charge.side}.table.id: COLUMN "
+                f"(estimators: id_column=COLUMN)."
+            )
         return (
             f"{count} {how} rows that were charged before: {runs}{more}. One of them has spent {_pair(before)} so far, "
             f"in {before.runs} run{'s' * (before.runs > 1)}; {would}.{aside}"

@@ -220,6 +220,21 @@ def shown_by(scenario: Scenario) -> str:
     return shown + (lies if scenario.agents.liars else "")
 
 
+def check_problem(scenario: Scenario) -> None:
+    """Refuse a scenario whose problem is not the one that its protocol is about.
+
+    Raises
+    ------
+    BadInput
+        If there is no protocol of that name.
+    BadScenario
+        Naming both problems.
+    """
+    wanted, given = PROTOCOLS[scenario.protocol].problem, scenario.problem and scenario.problem.name
+    if given != wanted:
+        raise BadScenario(f"protocol {scenario.protocol} is about problem {wanted or 'none'}, found {given or 'none'}")
+
+
 def protocol_of(scenario: ResolvedScenario) -> Protocol:
     """Return the protocol that a scenario runs: the one it names, or what remains of it for a side that is alone.
 
@@ -230,9 +245,7 @@ def protocol_of(scenario: ResolvedScenario) -> Protocol:
     BadScenario
         If its problem is another one, or the scenario assumes liars, of which this protocol's intervals know nothing.
     """
-    wanted, given = PROTOCOLS[scenario.protocol].problem, scenario.problem and scenario.problem.name
-    if given != wanted:
-        raise BadScenario(f"protocol {scenario.protocol} is about problem {wanted or 'none'}, found {given or 'none'}")
+    check_problem(scenario)
     found = _class_of(scenario)
     if scenario.agents.liars and not found.bears_liars:
         raise BadScenario(f"agents.liars: {scenario.protocol} has no intervals that bear liars: leave it out")

@@ -29,6 +29,12 @@ PERSON = Records(np.array([[1, -1, 1, -1, 1, -1, -1, -1]], dtype=np.float32), np
 PEOPLE = 3000
 
 
+@pytest.fixture(autouse=True)
+def _of_another_protocol(monkeypatch):
+    """Let the run be of a protocol that asks for values: here questions are asked by hand, and no protocol runs."""
+    monkeypatch.setattr("common.planning.accepting.check_answers", lambda scenario: None)
+
+
 class Asked:
     """A referee with an open run whose agents randomize items: a hosted population and one individual."""
 
