@@ -286,6 +286,7 @@ def test_what_a_run_refuses_a_check_refuses_in_the_same_words_and_nobody_is_char
     assert 2 <= began <= len(EDITS) - 15
 
 
+@pytest.mark.slow
 def test_too_few_people_are_told_how_many_would_do() -> None:
     """The number is tried itself: with so many the scenario is acceptable, and kappa is not spoken of."""
     tree = loading.load("portfolio").wire()
