@@ -59,6 +59,7 @@ def test_nothing_is_drawn_twice_and_a_fork_draws_for_itself():
 def test_tests_that_fail_too_often_together_are_not_run(tmp_path: Path, each: float, status: int):
     (tmp_path / "test_likely.py").write_text(LIKELY.format(each=each))
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", os.devnull]
-    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT)
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT, env=alone)
     assert done.returncode == status, done.stdout + done.stderr
     assert status == 0 or "tests fail by chance with probability 0.00015: 0.0001 is allowed" in done.stderr

@@ -38,7 +38,7 @@ def command(*words: str | Path) -> str:
     """Return a command as a shell reads it back, in one line of visible characters, whatever its words hold.
 
     A word with characters that are not seen is written as ``$'...'`` with its bytes in octal, which bash, zsh and
-    POSIX.1-2024 read; any other as :func:`shlex.quote` does. A path that begins with a dash gets ``./`` before it, so
+    POSIX.1-2024 read; any other as ``shlex.quote`` does. A path that begins with a dash gets ``./`` before it, so
     that no command takes it for an option.
     """
     return " ".join(_word(word) for word in words)

@@ -159,11 +159,11 @@ def test_without_a_home_what_simulates_runs_and_what_must_be_kept_is_refused(tmp
         ({"HOME": "nowhere"}, "this user has no home directory for durable state"),
         (
             {"HOME": str(tmp_path / "home")},
-            f"the state directory {tmp_path}/home/.local/state/tandem/people cannot be written",
+            f"the ledger of people {tmp_path}/home/.local/state/tandem/people cannot be used",
         ),
         (
             {"HOME": str(tmp_path / "fit.py")},
-            f"the state directory {tmp_path}/fit.py/.local/state/tandem/people cannot be",
+            f"the ledger of people {tmp_path}/fit.py/.local/state/tandem/people cannot be used",
         ),
     ):
         done = subprocess.run(

@@ -30,7 +30,7 @@ import numpy as np
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 """What tables take for a finite number, too; they take a few other spellings, which no export writes."""
 SPACES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
-"""All that :meth:`str.strip` takes for a space."""
+"""All that ``str.strip`` takes for a space."""
 
 _PARTS = re.compile(r"([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d{1,5}))?", re.ASCII)
 _MOMENT = re.compile(

@@ -230,3 +230,12 @@ def test_a_game_is_about_steps_of_one_kind_alone() -> None:
     forged = claim("pld", plan) | {"accountant": "game", "numbers": {"width": 1e-3}}
     with pytest.raises(AuditFailed, match="one kind"):
         recheck(forged, events, 100.0, DELTA)
+
+
+def test_a_certificate_on_a_fine_grid_passes_though_rounding_bends_its_profile() -> None:
+    """Of 300,000 steps on 6,000 people the profile's second differences are below the rounding of its values."""
+    plan: Plan = [(SubsampledSteps(count=300_000, tv_bound=1 / 6000, ratio=1.6146870006082472), 1)]
+    certificate = claim("pld", plan)
+    assert 0.9 * DELTA < recheck(certificate, record(plan), certificate["epsilon"], DELTA) <= 1.01 * DELTA
+    with pytest.raises(AuditFailed, match="recomputed it is"):
+        recheck({**certificate, "epsilon": 0.97 * certificate["epsilon"]}, record(plan), 2.0, DELTA)
