@@ -304,7 +304,7 @@ class PeopleLedger:
     def _unusable(self, error: BaseException) -> CannotWrite:
         return CannotWrite(
             f"the ledger of people {self.folder} cannot be used ({getattr(error, 'orig', None) or error}): make it "
-            f"writable, or name another place with --ledger, or one for all state in XDG_STATE_HOME; nothing was charged"
+            f"writable, or name another place with --ledger, or for all state in XDG_STATE_HOME; nothing was charged"
         )
 
     def _keep(self, who: People, *, old: bool) -> str:
