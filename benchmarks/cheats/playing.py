@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -179,11 +180,13 @@ def cut(folder: Path, opened: ExitStack) -> Played:
     with Parties(folder / "all", scenario()) as parties:
         run = parties.run()
         _forked(parties, run, cut=True)
+        shutil.rmtree(run / "reports")
     url = opened.enter_context(serving(folder / "all" / "witness"))
+    receipts = ("--receipt", str(folder / "all" / "host0" / "receipts"))
     return Played(
         "The referee does not like the result, cuts the run after the curator's terms, and calls it failed.",
         run,
-        {**_usual(parties), "with the witness": ("--witness", url)},
+        {**_usual(parties), "with the witness": ("--witness", url), "with a receipt": receipts},
     )
 
 

@@ -29,7 +29,7 @@ from common.wire.transcript import Entry, read, split
 from common.wire.vouching import IssuerKey
 from referee.audit.agents import Agents
 from referee.audit.ending import check_cost, check_files, check_result, moved_by_liars
-from referee.audit.history import History, check_history
+from referee.audit.history import History, check_history, check_reports
 from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.audit.vouching import Vouchers, Vouching
@@ -226,6 +226,7 @@ def _audit(
     check_files(folder, chosen, published, place)
     place.words = "the run's history"
     history = check_history(folder, entries, configuration, *told)
+    check_reports(folder, entries)
     return Audit(
         len(entries),
         replay.reports,

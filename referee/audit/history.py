@@ -3,13 +3,14 @@
 The referee signs a checkpoint of the transcript now and then, with the time. A witness keeps each that it is shown, and
 signs it as the next one of one chain for the run. So whoever shows a folder in which a word of a witness is missing, or
 a transcript that a witness's checkpoint is not the beginning of, is found. A receipt is the referee's word that it has
-stored a report: if the report is not among those of its question, the referee has left it out.
+stored a report: if it is not under the root that the transcript has signed for its question, the referee has left it
+out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -19,8 +20,10 @@ from common.core.errors import AuditFailed, BadData, BadMessage
 from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration
 from common.wire.primitives.chain import START
+from common.wire.primitives.merkle import merkle_root
 from common.wire.receipts import Checkpoint, Kept, Receipt, Witnessed
 from common.wire.transcript import Entry
+from referee.collection.adding_up import leaf
 from referee.state.runfolder import read_file, unpack_reports
 
 
@@ -49,7 +52,7 @@ class History:
     witnesses
         What each witness has seen, by its key.
     receipts
-        How many receipts were compared with the reports.
+        How many receipts were compared with the reports whose roots the transcript has signed.
     others
         Further runs of the referee that a witness has seen, which was asked itself.
     """
@@ -174,8 +177,7 @@ def check_history(
     own = [receipt for receipt in given if receipt.run == configuration.run]  # hosts keep those of all runs together
     if given and not own:
         raise AuditFailed(f"none of the receipts is for this run, {configuration.run!r}: {given[0].run!r} is another")
-    for receipt in own:
-        _check_receipt(receipt, folder)
+    _check_receipts(own, folder, entries)
     return History(
         entries=len(entries),
         began=said[0].time if said else None,
@@ -184,6 +186,24 @@ def check_history(
         witnesses=sights,
         receipts=len(own),
     )
+
+
+def check_reports(folder: Path, entries: Sequence[Entry]) -> None:
+    """Check that the folder holds reports on those questions alone that the transcript asks.
+
+    Raises
+    ------
+    AuditFailed
+        Naming a file that no entry speaks of.
+    """
+    asked = {str(entry.body.get("question")) for entry in entries if entry.kind == "question"}
+    place = folder / "reports"
+    numbers = {path.stem for path in place.iterdir() if path.suffix == ".reports"} if place.is_dir() else set()
+    if stray := sorted(numbers - asked):
+        raise AuditFailed(
+            f"reports/{stray[0]}.reports: the transcript asks no question {stray[0]}. Its history was cut short, or "
+            "the file is another run's"
+        )
 
 
 def _said(
@@ -224,12 +244,44 @@ def _receipt(signed: Signed, configuration: Configuration) -> Receipt:
     return Receipt.parse(verify(signed, Receipt.KIND, configuration.referee, "whose run this is"))
 
 
-def _check_receipt(receipt: Receipt, folder: Path) -> None:
-    wanted = bytes.fromhex(receipt.report)
-    path = folder / "reports" / f"{receipt.question}.reports"
-    reports = unpack_reports(read_file(folder, f"reports/{receipt.question}.reports")) if path.exists() else iter(())
-    if not any(report.signature == wanted for report in reports):
-        raise AuditFailed(
-            f"a report on question {receipt.question} is left out: the referee has signed at {receipt.time} that it "
-            f"has stored it (signature {receipt.report[:16]}...), and it is not among the reports"
-        )
+def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence[Entry]) -> None:
+    """Check that each receipt's report is under the root which the transcript has signed for its question.
+
+    What lies in ``reports`` is no evidence by itself: only its root is in the transcript.
+
+    Raises
+    ------
+    AuditFailed
+        Naming the first receipt whose report the transcript does not count.
+    """
+    signed = {entry.body.get("question"): entry for entry in entries if entry.kind == "answers"}
+    for question in sorted({receipt.question for receipt in receipts}):
+        wanted = {receipt.report: receipt for receipt in receipts if receipt.question == question}
+        entry, first = signed.get(question), next(iter(wanted.values()))
+        if entry is None:
+            raise _not_counted(
+                first,
+                f"the transcript, which ends after {len(entries)} entries with status "
+                f"{entries[-1].body.get('result', {}).get('status')!r}, counts no answers to this question: the run "
+                "ended before, or its history was cut short",
+            )
+        name, missing = f"reports/{question}.reports", dict(wanted)
+        root = merkle_root(_leaves(read_file(folder, name), missing))
+        for receipt in missing.values():
+            raise _not_counted(receipt, "it is not among the reports that the transcript counts")
+        if root != entry.body.get("root"):
+            raise _not_counted(first, f"{name} does not hold the reports that entry {entry.index} counts")
+
+
+def _leaves(raw: bytes, missing: dict[str, Receipt]) -> Iterator[bytes]:
+    """Yield what stands for each report; those that are there are missing no more."""
+    for report in unpack_reports(raw):
+        missing.pop(report.signature.hex(), None)
+        yield leaf(report)
+
+
+def _not_counted(receipt: Receipt, why: str) -> AuditFailed:
+    return AuditFailed(
+        f"a report on question {receipt.question} is left out: the referee has signed at {receipt.time} that it has "
+        f"stored it (receipt for signature {receipt.report[:16]}...), and {why}"
+    )

@@ -29,8 +29,13 @@ def write_checkpoint(run: Path, signer: Identity, entries: list[Entry], now: int
 
 
 def resign(folder: Path, run: Path, lie: Callable[[Bodies], Bodies]) -> None:
-    """Change the transcript as only the referee itself can: every hash and signature is right again."""
-    path, signer = run / "transcript.jsonl", identity_of(folder)
+    """Change the transcript as only the referee of a :class:`~tests.support.Bench` can, whose folder this is."""
+    resign_as(identity_of(folder), run, lie)
+
+
+def resign_as(signer: Identity, run: Path, lie: Callable[[Bodies], Bodies]) -> None:
+    """Change the transcript as whoever has the referee's key can: every hash and signature is right again."""
+    path = run / "transcript.jsonl"
     entries = [Entry.parse(canonical.decode(line.encode())) for line in path.read_text("utf-8").split("\n")[:-1]]
     last: Entry | None = None
     written: list[Entry] = []
@@ -43,3 +48,14 @@ def resign(folder: Path, run: Path, lie: Callable[[Bodies], Bodies]) -> None:
     if last is not None and "result" in last.body:
         result.update(last.body["result"])
     (run / "result.json").write_text(json.dumps(result))
+
+
+def cut_short(bodies: Bodies, entries: int, status: str = "failed") -> Bodies:
+    """Return the first entries alone, and a result without an answer, as a run that ended there would have it."""
+    left, (_, last) = bodies[:entries], bodies[-1]
+    asked = sum(int(b) - int(a) for kind, body in left if kind == "question" for _, a, b in body["parts"])
+    nothing: dict[str, Any] = {"answer": None, "estimate": None, "rounds": [], "iterations": 0}
+    agents = {**last["result"]["agents"], "asked": asked, "answered": 0}
+    lost = {"silent": asked, "declined": {}}
+    result = {**last["result"], **nothing, "status": status, "reason": "power cut", "agents": agents, "lost": lost}
+    return [*left, ("result", {**last, "result": result, "order": last["order"] if asked else {}})]

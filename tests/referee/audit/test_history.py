@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, UNSEEN, check
 from local_agent.person.receipts import Held, held
 from local_agent.policy import Policy
 from referee.audit.audit import audit
-from referee.audit.history import check_history, checkpoints_at, receipts_at
+from referee.audit.history import check_history, check_reports, checkpoints_at, receipts_at
 from referee.cli import app
 from referee.runs.checkpoints import Checkpoints
 from referee.service.app import referee_app
@@ -36,7 +37,7 @@ from referee.service.runner import Runner
 from referee.service.witness import witness_app
 from referee.state.runfolder import pack_reports, unpack_reports
 from referee.state.witness_log import WitnessLog
-from tests.referee.audit.signing import write_checkpoint
+from tests.referee.audit.signing import cut_short, resign_as, write_checkpoint
 from tests.support import TOKEN, Bench, leave_folder, served, tiny
 
 SECRET = "witness-token"
@@ -138,6 +139,44 @@ def test_a_report_that_is_left_out_is_found_by_its_receipt(watched, run):
     with pytest.raises(AuditFailed, match="a report on question 1 is left out: the referee has signed"):
         check_history(run, entries, configuration, receipts, ())
     check_history(run, entries, configuration, (), ())
+
+
+def test_a_history_that_was_cut_short_fails_with_the_receipts_of_what_was_cut(watched, run):
+    """The referee signs each beginning anew and deletes the cut reports, or leaves them there, or exchanges them.
+
+    Its folder passes alone, where that leaves it whole: without a receipt nobody can tell it from a run that failed.
+    """
+    kept, reports = run.parent / "kept", run / "reports" / "1.reports"
+    shutil.copytree(run, kept)
+    kinds = [entry.kind for entry in entries_of(run)]
+    assert kinds == ["configuration", "terms", "operation", "question", "answers", "result"]
+    for entries in (2, 3, 4):
+        for left in (True, False):
+            shutil.rmtree(run)
+            shutil.copytree(kept, run)
+            resign_as(watched.identity, run, partial(cut_short, entries=entries))
+            if not left:
+                reports.unlink()
+            passes = entries == 4 or not left  # an open question has reports that no root commits to
+            assert audited(run)[0] == (0 if passes else 1), (entries, left)
+            code, output = audited(run, "--receipt", watched.state / "receipts")
+            assert code == 1
+            assert "a report on question 1 is left out: the referee has signed at" in output
+            assert "counts no answers to this question" in output
+
+
+def test_reports_that_no_root_of_the_transcript_commits_to_are_no_evidence(watched, run):
+    """The receipt's report lies in the folder, beside another one or in another place: the root is what counts."""
+    receipts = receipts_at([watched.state / "receipts"])
+    entries = entries_of(run)
+    configuration = Configuration.parse(entries[0].body["configuration"])
+    path = run / "reports" / "1.reports"
+    path.write_bytes(path.read_bytes() + pack_reports(list(unpack_reports(path.read_bytes()))[:1]))
+    with pytest.raises(AuditFailed, match="does not hold the reports that entry 4 counts"):
+        check_history(run, entries, configuration, receipts, ())
+    (run / "reports" / "7.reports").write_bytes(b"")
+    with pytest.raises(AuditFailed, match=r"reports/7.reports: the transcript asks no question 7"):
+        check_reports(run, entries)
 
 
 def test_a_receipt_of_another_run_or_referee_is_no_proof(watched, run, tmp_path):
