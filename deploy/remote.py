@@ -9,7 +9,8 @@ from typing import Any
 
 from common.core.errors import AuditFailed, PeerMisbehaved
 from common.scenario.resolved import ResolvedScenario
-from common.service.client import Client
+from common.service.client import ANSWER, Client, json_of
+from common.service.web.bodies import SMALL, TINY
 from common.wire.messages import Configuration, run_name
 from common.wire.receipts import Kept
 from common.wire.transcript import Entry, split
@@ -22,12 +23,19 @@ PAGE = 1000
 """Checkpoints that are asked for together."""
 SOON = 15.0
 """Seconds to wait for the checkpoint of a run's end."""
+ENDING = 600.0
+"""Seconds to wait for the end of a run that was cancelled."""
+TRANSCRIPT = 128 << 20
+"""Bytes of a transcript, at most."""
+MANY = 1_000_000
+"""Agents of a run that somebody else has created, at most: they limit its reports, of at most 4 KiB each."""
 
 
 class RefereeAt(Client):
     """A client of a referee."""
 
     party = "referee"
+    most = ANSWER
 
 
 class Operating:
@@ -47,9 +55,8 @@ class Operating:
 
     def runs(self) -> list[dict[str, Any]]:
         """Return all runs, oldest first."""
-        response = self._client.request("GET", "/v1/runs", headers=self._headers)
+        found = json_of(self._client.request("GET", "/v1/runs", headers=self._headers))
         try:
-            found = response.json()
             return [{name: str(line[name]) for name in ("run", "scenario", "status", "waits_for")} for line in found]
         except (ValueError, KeyError, TypeError):
             raise PeerMisbehaved(f"what {self._client.url} answered is no list of runs") from None
@@ -80,17 +87,29 @@ class Operating:
     def entries(self, run: str, after: int, most: int) -> list[Entry]:
         """Return so many entries of a run's transcript after the first ones."""
         path, wanted = f"/v1/runs/{run_name(run)}/transcript", {"after": after, "most": most}
-        return _entries(self._client.request("GET", path, params=wanted, headers=self._headers).text)
+        return _entries(self._client.request("GET", path, params=wanted, headers=self._headers, most=TRANSCRIPT).text)
 
     def ask_to_cancel(self, run: str) -> None:
         """Cancel a run, and wait for nothing."""
         self._client.request("PUT", f"/v1/runs/{run_name(run)}/cancellation", headers=self._headers)
 
     def cancel(self, run: str) -> dict[str, Any]:
-        """Cancel a run; return its result, once it has ended."""
+        """Cancel a run; return its result, once it has ended.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If it does not end, or what it ends with is no result.
+        """
         path = f"/v1/runs/{run_name(run)}"
         self.ask_to_cancel(run)
+        until = time.monotonic() + ENDING
         while (result := self._client.document("GET", path, headers=self._headers).get("result")) is None:
+            if time.monotonic() > until:
+                raise PeerMisbehaved(
+                    f"the referee at {self._client.url} has taken the cancellation of run {run!r}, and has not ended "
+                    f"it for {ENDING:,.0f} s: look what it waits for (referee runs), and ask who runs it"
+                )
             time.sleep(LOOK)
         if not isinstance(result, dict):
             raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run")
@@ -102,7 +121,8 @@ class Operating:
         entries = notes = 0
         while True:
             state = self._client.document("GET", path, params={"after": notes}, headers=self._headers)
-            written = _entries(self._client.request("GET", f"{path}/transcript", headers=self._headers).text)
+            raw = self._client.request("GET", f"{path}/transcript", headers=self._headers, most=TRANSCRIPT)
+            written = _entries(raw.text)
             said = [str(note.get("text")) for note in state.get("progress", [])]
             yield written[entries:], said
             entries, notes = len(written), notes + len(said)
@@ -134,6 +154,7 @@ class Remote:
     def __init__(self, url: str, token: str, *, patience: float = 60.0) -> None:
         self._client = RefereeAt(url, patience=patience)
         self._headers = {"Authorization": f"Bearer {token}"}
+        self._agents = MANY
 
     def check(self, scenario: ResolvedScenario) -> None:
         """Leave it to the parties there, who know their machines."""
@@ -156,6 +177,7 @@ class Remote:
             greeter.request("GET", "/v1/health")
         wanted = {"scenario": public(scenario), "seed": seed}
         self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
+        self._agents = scenario.agents.count
 
     def follow(self, run: str, on_progress: OnProgress, look: Callable[[], None] = lambda: None) -> Finished:
         """Watch a run to its end, and fetch what it leaves."""
@@ -173,13 +195,14 @@ class Remote:
                 raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run") from None
             if result is None:
                 time.sleep(LOOK)
-        transcript = self._client.request("GET", f"{path}/transcript", headers=self._headers).text
+        transcript = self._content(f"{path}/transcript", TRANSCRIPT).decode(errors="replace")
         reports = tuple((q, self._reports(run, q)) for q in _questions(transcript))
-        participants = self._client.request("GET", f"{path}/participants", headers=self._headers).content
+        each = SMALL + TINY * self._agents
+        participants = self._content(f"{path}/participants", each)
         entries = _entries(transcript)
         vouchers = b""
         if entries and "vouchers" in entries[0].body:
-            vouchers = self._client.request("GET", f"{path}/vouchers", headers=self._headers).content
+            vouchers = self._content(f"{path}/vouchers", each)
         return Finished(result, transcript, participants, reports, self._checkpoints(run, entries), vouchers)
 
     def close(self) -> None:
@@ -194,6 +217,11 @@ class Remote:
             kept: list[Kept] = []
             while len(page := self._page(run, len(kept))) == PAGE:
                 kept += page
+                if len(kept) > PAGE * (len(entries) + 1):
+                    raise PeerMisbehaved(
+                        f"the referee at {self._client.url} shows {len(kept):,} checkpoints of {len(entries):,} "
+                        "entries: their list has no end"
+                    )
             kept += page
             whole = kept and kept[-1].said().entries == len(entries) and len(kept[-1].witnessed) >= wanted
             if whole or not entries or time.monotonic() > until:
@@ -204,12 +232,15 @@ class Remote:
         wanted = {"after": after, "most": PAGE}
         response = self._client.request("GET", f"/v1/runs/{run}/checkpoints", params=wanted, headers=self._headers)
         try:
-            return [Kept.parse(line) for line in response.json()]
+            return [Kept.parse(line) for line in json_of(response)]
         except (ValueError, TypeError):
             raise PeerMisbehaved(f"what {self._client.url} answered is no list of checkpoints") from None
 
     def _reports(self, run: str, question: int) -> bytes:
-        return self._client.request("GET", f"/v1/runs/{run}/reports/{question}", headers=self._headers).content
+        return self._content(f"/v1/runs/{run}/reports/{question}", SMALL + TINY * self._agents)
+
+    def _content(self, path: str, most: int) -> bytes:
+        return self._client.request("GET", path, headers=self._headers, most=most).content
 
 
 def _entries(transcript: str) -> list[Entry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from common.core.errors import BadMessage, PeerMisbehaved
-from common.service.client import Client, read_signed_reply
+from common.service.client import ANSWER, Client, read_signed_reply
 from common.wire.identity import Signed
 from common.wire.receipts import Proof
 from common.wire.vouching import IssuerKey
@@ -25,6 +25,7 @@ class RefereeClient(Client):
 
     party = "referee"
     insists = True
+    most = ANSWER
     pause = 0.0
 
     def key(self) -> str:

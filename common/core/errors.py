@@ -331,8 +331,13 @@ def every_error() -> list[type[TandemError]]:
 
 
 def from_document(document: dict[str, Any]) -> TandemError:
-    """Rebuild the error that a peer reported as a problem document (unknown types become :class:`PeerError`)."""
-    kinds = {URN + kind.problem: kind for kind in every_error()}
+    """Rebuild the error that a peer reported as a problem document.
+
+    Unknown types become :class:`PeerError`, and so do those that steer this process (a run is cancelled by its own
+    operator, another process of the same referee has taken over) or judge a peer: a peer cannot raise them here.
+    """
+    own = (RunCancelled, Superseded, PeerError)
+    kinds = {URN + kind.problem: kind for kind in every_error() if not issubclass(kind, own)}
     kind = kinds.get(str(document.get("type")), PeerError)
     members = {k: v for k, v in document.items() if k not in ("type", "title", "status", "detail")}
     return kind(str(document.get("detail", document.get("title", "unknown problem"))), **members)

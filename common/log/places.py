@@ -61,7 +61,8 @@ class HttpWitness:
             client.request("GET", "/v1/ready")
 
     def _request(self, method: str, **parts: Any) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {os.environ.get(TOKEN, '')}"}
+        token = os.environ.get(TOKEN, "")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         with closing(Client(self._base, patience=10.0)) as client:
             return client.request(method, self._path, headers=headers, **parts)
 

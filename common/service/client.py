@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from typing import Any, ClassVar
 
 import httpx
 
+from common.core import canonical
 from common.core.errors import (
     URN,
     BadMessage,
@@ -21,13 +21,22 @@ from common.core.errors import (
 )
 from common.service import addresses
 from common.service.tls import context_for, fault_of
+from common.service.transport import Transport, pause, send
+from common.service.web.bodies import SMALL
 from common.wire.identity import Signed
 from common.wire.version import BEFORE, HEADER, check_stated, skew, stated
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; the last repeats."""
 
-_CARRIED = frozenset(("content-encoding", "content-length", "transfer-encoding"))
+ANSWER = 16 << 20
+"""Bytes of the longest answer but a curator's release: a question, with the hypothesis that it is about."""
+AT_WORK = (0.1, 5.0)
+"""Seconds before a peer that is at work on a request is asked again: an eighth of those so far, within these."""
+MAX_CONTAINERS = 1 << 19
+"""Lists and objects in one JSON answer, at most: the text ``[]`` is two bytes, and 56 in memory."""
+MAX_VALUES = 1 << 21
+"""Other values in one JSON answer, at most."""
 
 
 class Client:
@@ -36,6 +45,9 @@ class Client:
     All of Tandem's requests are idempotent, so each may be repeated until it is answered. Whether a peer can be trusted
     is said at once at the first contact; later it is waited for like one that is away, as its certificate is renewed.
 
+    What a peer may do is limited, whoever it is: bytes of an answer (:attr:`most`), seconds of an attempt, and seconds
+    of all attempts together. No redirect is followed, and nothing compressed is read.
+
     Parameters
     ----------
     url
@@ -43,9 +55,9 @@ class Client:
     patience
         Seconds to keep trying while nobody answers.
     transport
-        For tests: another way to carry requests.
+        Another way to carry requests.
     timeout
-        Seconds that one attempt may take.
+        Seconds that one attempt may take; each 64 KiB that come or go add one.
 
     Raises
     ------
@@ -56,8 +68,10 @@ class Client:
     party: ClassVar[str] = "service"
     shows: ClassVar[bool] = False
     """Whether this process's client certificate is for this party: nobody else is told whose connection it is."""
-    most: ClassVar[int | None] = None
-    """Bytes of one answer, at most, once it is unpacked; None where it may be as large as it likes."""
+    most: ClassVar[int] = SMALL
+    """Bytes of one answer, at most, where a request names no other number."""
+    works: ClassVar[float] = 0.0
+    """Seconds for which the service may answer 202: that it is still at work on the request."""
     insists: ClassVar[bool] = False
     """Whether a service that is there and cannot store anything is asked again, like one that is away."""
 
@@ -66,23 +80,38 @@ class Client:
     ) -> None:
         self.url = addresses.base(url)
         self._patience = patience
-        stating = {HEADER: stated()}
-        tls = context_for(self.url, party=self.party, shows=self.shows)
-        ways: dict[str, Any] = {"timeout": timeout, "transport": transport, "trust_env": False}
-        self._client = httpx.Client(base_url=self.url, headers=stating, verify=tls is None or tls, **ways)
+        self._timeout = timeout
+        common = {HEADER: stated(), "Accept-Encoding": "identity"}
+        carrier = transport or Transport(context_for(self.url, party=self.party, shows=self.shows))
+        self._client = httpx.Client(
+            base_url=self.url, headers=common, transport=carrier, trust_env=False, timeout=timeout
+        )
         self._met = False
 
     def close(self) -> None:
         """Close all connections."""
         self._client.close()
 
-    def request(self, method: str, path: str, *, patience: float | None = None, **parts: Any) -> httpx.Response:
-        """Send a request, again and again while the service does not answer or says 202 or 503.
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        patience: float | None = None,
+        timeout: float | None = None,
+        most: int | None = None,
+        **parts: Any,
+    ) -> httpx.Response:
+        """Send a request, again and again while the service does not answer or says 503, or 202 where it may.
 
         Parameters
         ----------
         patience
             Seconds to keep trying; None: as long as this client does.
+        timeout
+            Seconds of one attempt; None: as this client has it.
+        most
+            Bytes of the answer, at most; None: :attr:`most`.
 
         Raises
         ------
@@ -93,53 +122,49 @@ class Client:
             If nobody answered within the patience.
         PeerUntrusted
             If TLS does not show that it is the service which is meant, or it does not accept our certificate.
+        PeerMisbehaved
+            If it answers more than it may, or is at work for too long.
+        Overdue
+            If the time is over that the caller allows (:func:`common.service.transport.time_limit`).
         TandemError
             The error that the service reported, as its own type.
         """
         patience = self._patience if patience is None else patience
-        began, attempt = time.monotonic(), 0
+        seconds, most = timeout or self._timeout, self.most if most is None else most
+        began, attempt, at_work = time.monotonic(), 0, None
         while True:
             response: httpx.Response | None = None
             try:
-                response = self._received(self._client.build_request(method, path, **parts))
+                request = self._client.build_request(method, path, **parts)
+                response = send(self._send, request, seconds=seconds, most=most, peer=self._peer)
             except (httpx.TransportError, httpx.InvalidURL) as error:
                 why = self._fault(error)
             self._met = self._met or response is not None
             if response is not None and response.status_code == 202:
+                at_work = at_work or time.monotonic()
+                if (took := time.monotonic() - at_work) >= self.works:
+                    raise PeerMisbehaved(
+                        f"{self._peer} answers {method} {path} that it is still at work (202), for {took:,.0f} s; it "
+                        f"may for {self.works:,.0f} s. Check the address, or ask who runs it"
+                    )
+                pause(min(max(took / 8.0, AT_WORK[0]), AT_WORK[1]))
                 began, attempt = time.monotonic(), 0
-                time.sleep(PAUSES[0])
                 continue
             says_why = response is not None and response.status_code == 503 and _cannot_write(response)
             if response is not None and (response.status_code != 503 or (says_why and not self.insists)):
                 return self._checked(response)
             if response is not None:
                 why = "it answers 503"
-            pause = PAUSES[min(attempt, len(PAUSES) - 1)]
+            wait = PAUSES[min(attempt, len(PAUSES) - 1)]
             attempt += 1
-            if time.monotonic() - began + pause > patience:
+            if time.monotonic() - began + wait > patience:
                 if response is not None and says_why:
                     return self._checked(response)
                 raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the {self.party} running there?")
-            time.sleep(pause)
+            pause(wait)
 
-    def _received(self, request: httpx.Request) -> httpx.Response:
-        """Send a request and return its whole response.
-
-        Raises
-        ------
-        PeerMisbehaved
-            If it has more than :attr:`most` bytes.
-        """
-        if self.most is None:
-            return self._client.send(request)
-        response, body = self._client.send(request, stream=True), bytearray()
-        with closing(response):
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > self.most:
-                    raise PeerMisbehaved(f"{self._peer} answers with more than {self.most >> 20} MiB")
-        headers = [(name, value) for name, value in response.headers.multi_items() if name not in _CARRIED]
-        return httpx.Response(response.status_code, headers=headers, content=bytes(body), request=request)
+    def _send(self, request: httpx.Request) -> httpx.Response:
+        return self._client.send(request, stream=True)
 
     def _fault(self, error: Exception) -> str:
         """Return why nobody answered.
@@ -175,10 +200,7 @@ class Client:
         if response.is_success:
             return response
         asked = f"{response.request.method} {response.request.url}"
-        try:
-            document = response.json()
-        except ValueError:
-            document = None
+        document = json_of(response)
         if not isinstance(document, dict):
             raise PeerMisbehaved(
                 f"{asked} was answered {response.status_code} without a problem document; is that the address of the "
@@ -215,10 +237,7 @@ class Client:
         PeerMisbehaved
             If it is none.
         """
-        try:
-            document = response.json()
-        except ValueError:
-            document = None
+        document = json_of(response)
         if not isinstance(document, dict):
             raise PeerMisbehaved(f"{response.request.url} answered something that is not a JSON object")
         return document
@@ -230,6 +249,28 @@ class Client:
         return read_signed_reply(self.request(method, path, **parts))
 
 
+def json_of(response: httpx.Response) -> Any:
+    """Return the JSON value of a response; None if it is none, or one that would fill the memory."""
+    try:
+        check_values(response.content)
+        return canonical.decode(response.content)
+    except BadMessage:
+        return None
+
+
+def check_values(content: bytes) -> None:
+    """Refuse JSON with more values than any message has, before it is parsed.
+
+    Raises
+    ------
+    BadMessage
+        Naming what is too much.
+    """
+    containers = content.count(b"[") + content.count(b"{")
+    if containers > MAX_CONTAINERS or content.count(b",") > MAX_VALUES:
+        raise BadMessage(f"an answer may have {MAX_CONTAINERS:,} lists and objects, and {MAX_VALUES:,} values")
+
+
 def read_signed_reply(response: httpx.Response) -> Signed:
     """Parse a signed reply.
 
@@ -239,13 +280,14 @@ def read_signed_reply(response: httpx.Response) -> Signed:
         If it is none.
     """
     try:
+        check_values(response.content)
         return Signed.model_validate_json(response.content)
     except ValueError:
         raise PeerMisbehaved(f"{response.request.url} answered something that is not a signed message") from None
+    except BadMessage as error:
+        raise PeerMisbehaved(f"{response.request.url} answered something that is not used: {error.detail}") from None
 
 
 def _cannot_write(response: httpx.Response) -> bool:
-    try:
-        return bool(response.json()["type"] == URN + CannotWrite.problem)
-    except (ValueError, KeyError, TypeError):
-        return False
+    document = json_of(response)
+    return isinstance(document, dict) and document.get("type") == URN + CannotWrite.problem

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from common.core.errors import PeerMisbehaved
-from common.service.client import Client, read_signed_reply
+from common.service.client import Client, json_of, read_signed_reply
 from common.wire.identity import Signed, verify
 from common.wire.receipts import Kept, RunSeen, Witnessed
+
+T = TypeVar("T")
 
 TOKEN = "TANDEM_WITNESS_TOKEN"  # noqa: S105 - the name of a variable
 """Environment variable with the token of a witness service."""
@@ -16,6 +18,8 @@ PATIENCE = 2.0
 """Seconds for which a referee keeps trying: what it cannot have witnessed now it can later."""
 _PAGE = 100
 """Checkpoints that are asked for together."""
+_BYTES = 32 << 20
+"""Bytes of all pages together, at most."""
 
 
 class WitnessClient(Client):
@@ -32,7 +36,7 @@ class WitnessClient(Client):
     """
 
     party = "witness"
-    most = 16 << 20
+    most = 4 << 20
 
     def __init__(self, url: str, token: str = "", *, patience: float = PATIENCE) -> None:
         super().__init__(url, patience=patience, timeout=max(patience, PATIENCE))
@@ -57,33 +61,41 @@ class WitnessClient(Client):
         return word
 
     def kept(self, referee: str, run: str) -> list[Kept]:
-        """Return all that it has seen of a run, oldest first."""
-        return list(self._pages(f"/v1/runs/{referee}/{run}"))
+        """Return all that it has seen of a run, oldest first.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If its pages have no end.
+        """
+        return self._pages(f"/v1/runs/{referee}/{run}", Kept.parse, len)
 
     def runs(self, referee: str) -> list[RunSeen]:
-        """Return the runs of a referee that it has seen, by name."""
-        found: list[RunSeen] = []
+        """Return the runs of a referee that it has seen, by name.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If its pages have no end.
+        """
+        return self._pages(f"/v1/runs/{referee}", RunSeen.parse, lambda found: found[-1].run if found else "")
+
+    def _pages(self, path: str, parse: Callable[[Any], T], after: Callable[[list[T]], int | str]) -> list[T]:
+        """Return a whole list; ``after`` tells where its next page begins, given what has come."""
+        found: list[T] = []
+        begin, read = after(found), 0
         while True:
-            after = found[-1].run if found else ""
-            response = self.request("GET", f"/v1/runs/{referee}", params={"after": after, "most": _PAGE})
-            page = [RunSeen.parse(line) for line in _list(response.json, self.url)]
-            found += [seen for seen in page if seen.run > after]
-            if len(page) < _PAGE or found[-1].run == after:
+            response = self.request("GET", path, params={"after": begin, "most": _PAGE})
+            page = json_of(response)
+            if not isinstance(page, list) or len(page) > _PAGE:
+                raise PeerMisbehaved(f"what {self.url} answered is no list of at most {_PAGE}")
+            read += len(response.content)
+            if read > _BYTES:
+                raise PeerMisbehaved(
+                    f"the witness at {self.url} answers {path} with pages of more than {_BYTES >> 20} MiB together: "
+                    "they are not used. Name another witness, or ask who runs it"
+                )
+            found += map(parse, page)
+            if len(page) < _PAGE or (next_one := after(found)) == begin:
                 return found
-
-    def _pages(self, path: str) -> Iterator[Kept]:
-        after = 0
-        while True:
-            response = self.request("GET", path, params={"after": after, "most": _PAGE})
-            lines = _list(response.json, self.url)
-            yield from (Kept.parse(line) for line in lines)
-            after += len(lines)
-            if len(lines) < _PAGE:
-                return
-
-
-def _list(read: Callable[[], Any], url: str) -> list[Any]:
-    try:
-        return list(read())
-    except (ValueError, TypeError):
-        raise PeerMisbehaved(f"what {url} answered is no list") from None
+            begin = next_one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.service.client import Client, read_signed_reply
+from common.service.client import ANSWER, Client, read_signed_reply
 from common.wire.identity import Signed, verify
 from curator.contributions.messages import Offer
 
@@ -11,6 +11,7 @@ class CollectorClient(Client):
     """Requests of a contributor."""
 
     party = "curator"
+    most = ANSWER
 
     def offer(self, curator: str) -> Offer:
         """Return the offer, if the curator with this key has signed it: the first contact with it.

@@ -1,18 +1,18 @@
 """How a run asks the curator, and for how long it waits for one answer, however the curator lets it wait.
 
 A curator may answer nothing, say that it is still at work for ever, or send one byte a minute. None of that may hold a
-run, or its operator's word that ends it: whoever may stall is asked beside the run, which looks up now and then.
+run, or its operator's word that ends it: while a request waits, the run looks up now and then.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TypeVar
 
 from common.core.errors import BadMessage, CannotWrite, Forged, PeerMisbehaved, PeerUnavailable
+from common.service.client import Client
+from common.service.transport import Overdue, time_limit
 from common.vocabulary.steps import Progress
 from common.wire.identity import Signed
 
@@ -20,8 +20,6 @@ T = TypeVar("T")
 
 CURATOR_PATIENCE = 86_400.0
 """Seconds for which a run waits for one answer of its curator, at most."""
-LOOK = 0.5
-"""Seconds between two looks at whether the run goes on."""
 PAUSE = 2.0
 """Seconds before a curator that is away, or cannot write, is asked again."""
 DOUBTS = 2
@@ -30,54 +28,31 @@ DOUBT = 0.2
 """Seconds before that."""
 
 
-class Stalled(Exception):
-    """The curator has kept a request open for longer than the referee has patience: this ends the run."""
-
-
-def may_stall(ask: Callable[[Signed], Signed]) -> bool:
-    """Tell whether who is asked is another process: one in this process works in the thread of the run."""
-    return bool(getattr(getattr(ask, "__self__", None), "may_stall", False))
-
-
 def within(patience: float, ask: Callable[[Signed], Signed], signed: Signed, look: Callable[[], None]) -> Signed:
-    """Return the curator's answer, if it is there in time; one that cannot stall is waited for as it is.
+    """Return the curator's answer, if it is there in time.
 
     Parameters
     ----------
     patience
-        Seconds.
+        Seconds. A curator in this process works in the thread of the run, and is waited for as it is.
     look
-        Called at least every :data:`LOOK` seconds; ends the wait by raising.
+        Called now and then while another process is waited for; ends the wait by raising.
 
     Raises
     ------
-    Stalled
-        If it is not. Whoever asks for it is then left behind, and what comes later is heard by nobody.
+    Overdue
+        If it is not.
     """
-    if not may_stall(ask):
+    if not isinstance(getattr(ask, "__self__", None), Client):
         return ask(signed)
-    answer: Future[Signed] = Future()
-
-    def aside() -> None:
-        try:
-            answer.set_result(ask(signed))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
-            answer.set_exception(error)
-
-    threading.Thread(target=aside, name="asking-the-curator", daemon=True).start()
-    until = time.monotonic() + patience
-    while True:
-        try:
-            return answer.result(min(LOOK, max(0.0, until - time.monotonic())))
-        except TimeoutError:
-            if answer.done():
-                raise
-        look()
-        if time.monotonic() >= until:
-            raise Stalled(
-                f"the curator has not answered for {patience:,.0f} s, the patience that this referee has with it "
-                "(--curator-patience): the run ends, and what it has released stays released"
-            )
+    try:
+        with time_limit(patience, look):
+            return ask(signed)
+    except Overdue:
+        raise Overdue(
+            f"the curator has not answered for {patience:,.0f} s, the patience that this referee has with it "
+            "(--curator-patience): the run ends, and what it has released stays released"
+        ) from None
 
 
 def answered(
@@ -121,8 +96,8 @@ def answered(
         try:
             reply = within(patience, ask, signed, look)
             return reply, check(reply)
-        except Stalled as stalled:
-            raise PeerUnavailable(str(stalled)) from None
+        except Overdue as overdue:
+            raise PeerUnavailable(str(overdue)) from None
         except (CannotWrite, PeerUnavailable) as error:
             if isinstance(error, PeerUnavailable) and not agreed:
                 raise

@@ -7,6 +7,7 @@ from common.service.client import Client, read_signed_reply
 from common.service.web.bodies import LARGE
 from common.wire.identity import Identity, Signed
 from common.wire.proof import HEADER, proof
+from referee.runs.patience import CURATOR_PATIENCE
 
 _ONCE = 5.0
 """Seconds for a message that a run does not wait for."""
@@ -23,8 +24,8 @@ class CuratorClient(Client):
 
     party = "curator"
     shows = True
-    may_stall = True
     most = LARGE
+    works = CURATOR_PATIENCE
     identity: Identity | None = None
 
     def meet(self) -> None:

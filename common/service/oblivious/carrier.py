@@ -15,13 +15,10 @@ import httptools
 import httpx
 
 from common.core.errors import Busy, PeerMisbehaved
+from common.service.oblivious.places import MAX_RESPONSE, PATIENCE
 
-MAX_RESPONSE = 1 << 24
-"""Bytes of one response, at most: the longest question and its padding."""
 RESPONSES = 1 << 28
 """Bytes of all responses that are on their way at the same time."""
-PATIENCE = 45.0
-"""Seconds in which a connection must stand and a response be whole: polls are held for some seconds."""
 IDLE = 20.0
 """Seconds for which a connection is kept: shorter than the service keeps it, so that none is cut off in use."""
 
@@ -176,7 +173,11 @@ class _Connection(asyncio.Protocol):
             self._headers, self._parts = [], []
             return
         self._keep = self._parser.should_keep_alive()
-        if self._waiting is not None and not self._waiting.done():
+        if any(name.lower() == b"content-encoding" for name, _ in self._headers):
+            self._fail(
+                PeerMisbehaved("what is behind this relay answers with a compressed body, which nobody asked for")
+            )
+        elif self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(httpx.Response(status, headers=self._headers, content=b"".join(self._parts)))
 
     def _begin(self) -> None:

@@ -19,3 +19,8 @@ RESPONSE_BYTES = 1 << 13
 """Encapsulated responses have a multiple of so many bytes."""
 KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"
 """The registered problem type of a request for a key that the gateway has not (RFC 9458, section 5.3)."""
+
+MAX_RESPONSE = 1 << 24
+"""Bytes of one response, at most: the longest question and its padding."""
+PATIENCE = 45.0
+"""Seconds in which a connection must stand and a response be whole: polls are held for some seconds."""

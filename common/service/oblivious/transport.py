@@ -7,10 +7,20 @@ from __future__ import annotations
 
 import httpx
 
+from common.core import canonical
 from common.core.errors import BadMessage, Forged, RelayUntrusted
 from common.service import addresses
-from common.service.oblivious.places import KEY_PROBLEM, MAX_INNER, RELAY, REQUEST_BYTES, SIGNED_KEYS
+from common.service.oblivious.places import (
+    KEY_PROBLEM,
+    MAX_INNER,
+    MAX_RESPONSE,
+    PATIENCE,
+    RELAY,
+    REQUEST_BYTES,
+    SIGNED_KEYS,
+)
 from common.service.tls import context_for
+from common.service.transport import Transport, send
 from common.wire.identity import Signed
 from common.wire.oblivious.binary_http import InnerRequest, InnerResponse, padded
 from common.wire.oblivious.encapsulation import REQUEST_OVERHEAD, REQUEST_TYPE, RESPONSE_TYPE, Exchange, encapsulate
@@ -47,7 +57,7 @@ class ThroughRelay(httpx.BaseTransport):
     def __init__(self, relay: str, referee: str, carrier: httpx.BaseTransport | None = None) -> None:
         self.relay = addresses.base(relay)
         tls = context_for(self.relay, party="relay", shows=False)
-        self._carrier = carrier or httpx.HTTPTransport(verify=True if tls is None else tls, trust_env=False, retries=0)
+        self._carrier = carrier or Transport(tls)
         self._referee = referee
         self._known: KeyConfiguration | None = None
 
@@ -107,13 +117,8 @@ class ThroughRelay(httpx.BaseTransport):
             content=content,
             extensions=request.extensions,
         )
-        response = self._carrier.handle_request(asked)
-        response.request = asked
-        try:
-            response.read()
-        finally:
-            response.close()
-        return response
+        peer = f"the relay at {self.relay}"
+        return send(self._carrier.handle_request, asked, seconds=PATIENCE, most=MAX_RESPONSE, peer=peer)
 
     def _opened(self, exchange: Exchange, response: httpx.Response) -> httpx.Response:
         try:
@@ -123,7 +128,8 @@ class ThroughRelay(httpx.BaseTransport):
                 f"the relay at {self.relay} handed back what is not the referee's answer to this request: it was "
                 "changed, cut off, or is the answer to another one"
             ) from None
-        return httpx.Response(inner.status, headers=list(inner.fields), content=inner.content)
+        # As a stream: a response that is given its content unpacks it at once, however large it becomes.
+        return httpx.Response(inner.status, headers=list(inner.fields), stream=httpx.ByteStream(inner.content))
 
     def _refused(self, response: httpx.Response) -> Exception:
         """Return what an answer means that is none of the service's: it was not encrypted."""
@@ -131,8 +137,8 @@ class ThroughRelay(httpx.BaseTransport):
         if response.status_code in _LATER:
             return httpx.RemoteProtocolError(said)
         try:
-            kind = str(response.json()["type"])
-        except (ValueError, KeyError, TypeError):
+            kind = str(canonical.decode(response.content)["type"])
+        except (BadMessage, KeyError, TypeError):
             kind = ""
         if not kind or response.status_code in _NOT_THERE:
             return RelayUntrusted(f"{said}, and nothing that a relay would: is that the address of one?")

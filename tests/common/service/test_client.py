@@ -22,6 +22,7 @@ from common.service.client import Client
 from common.wire.identity import Identity
 from deploy.remote import Remote
 from local_agent.client import RefereeClient
+from referee.service.client import CuratorClient
 from tests.support import tiny
 
 
@@ -52,8 +53,12 @@ def test_it_repeats_until_it_is_answered():
     away = httpx.ConnectError("refused")
     busy = httpx.Response(503, json={})
     running = httpx.Response(202, json={"status": "running"})
-    client = talking(away, busy, running, running, away, httpx.Response(200, json={"a": 1}))
+    client = talking(away, busy, running, running, away, httpx.Response(200, json={"a": 1}), kind=CuratorClient)
     assert client.document("GET", "/x") == {"a": 1}
+    client.close()
+    client = talking(running)
+    with pytest.raises(PeerMisbehaved, match=r"answers GET /x that it is still at work \(202\), for 0 s"):
+        client.request("GET", "/x")
     client.close()
 
 

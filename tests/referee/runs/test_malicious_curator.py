@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pytest
 
 from common.core.errors import AuditFailed, BadMessage, Conflict, PeerMisbehaved
 from common.scenario.resolved import ResolvedScenario
+from common.service import transport
 from common.wire.identity import Identity, Signed
 from curator.service.curator import Curator
 from referee.audit.audit import audit
@@ -291,9 +292,13 @@ STALLS = {"nothing": never, "still at work": at_work, "slow": a_byte_at_a_time, 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(STALLS))
 def test_a_curator_that_stalls_ends_the_run_when_the_declared_patience_does(tmp_path, name, monkeypatch):
-    monkeypatch.setattr(patience, "LOOK", 0.05)
-    with listening(STALLS[name]) as url, Bench(tmp_path) as bench:
-        bench._gate.curator = client = CuratorClient(url, patience=600.0)
+    monkeypatch.setattr(transport, "LOOK", 0.05)
+    with (
+        listening(STALLS[name]) as url,
+        Bench(tmp_path) as bench,
+        closing(CuratorClient(url, patience=600.0)) as client,
+    ):
+        bench._gate.curator = client
         bench.referee._curator, bench.referee._curator_patience = client, 0.3
         result = bench.run()
     assert (result["status"], result["answer"], result["agents"]["asked"]) == ("failed", None, 0)
@@ -302,9 +307,9 @@ def test_a_curator_that_stalls_ends_the_run_when_the_declared_patience_does(tmp_
 
 @pytest.mark.slow
 def test_a_run_whose_curator_stalls_is_cancelled_at_the_operators_word(tmp_path, monkeypatch):
-    monkeypatch.setattr(patience, "LOOK", 0.05)
-    with listening(at_work) as url, Bench(tmp_path) as bench:
-        bench.referee._curator = CuratorClient(url, patience=600.0)
+    monkeypatch.setattr(transport, "LOOK", 0.05)
+    with listening(at_work) as url, Bench(tmp_path) as bench, closing(CuratorClient(url, patience=600.0)) as client:
+        bench.referee._curator = client
         bench.referee.create("run", bench.chosen.wire(), 1)
         threading.Timer(0.3, lambda: bench.referee.store.cancel("run")).start()
         result = bench.referee.execute("run")
@@ -327,7 +332,7 @@ def test_an_answer_larger_than_any_release_is_not_read_to_its_end(monkeypatch):
 
     with listening(endless) as url:
         client = CuratorClient(url, patience=5.0)
-        with pytest.raises(PeerMisbehaved, match="answers with more than"):
+        with pytest.raises(PeerMisbehaved, match="with more than"):
             client.open_run(Identity.create().sign("configuration", {"run": "run"}))
         client.close()
     assert sent < 64 << 20
