@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, PolicyRefused
-from common.core.nearest import nearest
+from common.core.plain import nearest
 from common.vocabulary.hypotheses.base import HYPOTHESES, hypothesis_kinds, ordinary_kinds
 from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
 from common.vocabulary.naming import UNNAMED, Names

@@ -107,7 +107,7 @@ def list_command(
     Example: referee list learners
     """
     import scenarios
-    from common.core.nearest import nearest
+    from common.core.plain import nearest
     from deploy.catalogue import KINDS, explained, registered
     from referee.view import listing
 

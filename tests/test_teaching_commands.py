@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import scenarios
 from common.core.errors import BadInput, BadScenario
-from common.core.nearest import nearest
+from common.core.plain import nearest
 from common.service import cli
 from common.service.cli import version
 from common.wire import version as wire_version

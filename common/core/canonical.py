@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
+from itertools import accumulate
 from typing import Any
 
 from common.core.errors import BadMessage
 
 DEEPEST = 32
 """How deeply JSON may be nested: deeper input is refused where it comes in, before anything recurses into it."""
+MOST = 1 << 22
+"""Values in one document, which take some 60 bytes of memory each: counted by the commas and brackets of its text."""
+LONGEST_NUMBER = 300
+"""Characters of an integer: one that long is still a double."""
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_ENDLESS = re.compile(rb"(?<![0-9])[0-9]{200}|[eE]\+?[0-9]{3,}\s*[,\]}]|[eE]\+?[0-9]{3,}\s*$")
+"""What may be a number without a double: only where this is found are numbers looked at one by one."""
 
 
 def encode(value: Any) -> bytes:
@@ -33,34 +45,57 @@ def digest(value: Any) -> str:
 
 
 def decode(raw: bytes) -> Any:
-    """Decode JSON, refusing NaN, infinities, duplicate keys, undecodable bytes and what is nested too deeply.
+    """Decode JSON, refusing NaN, infinities, duplicate keys, undecodable bytes, and what is too deep, long or large.
 
     Raises
     ------
     BadMessage
         If the bytes are not such JSON.
     """
-
-    def refuse(constant: str) -> float:
-        raise ValueError(f"{constant} is not allowed")
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError("an object names a key twice")
-        return found
-
+    check_shape(raw)
     try:
-        value = json.loads(raw.decode("utf-8"), parse_constant=refuse, object_pairs_hook=unique)
+        hooks: dict[str, Any] = {"parse_int": _integer, "parse_float": _finite} if _ENDLESS.search(raw) else {}
+        return json.loads(raw.decode("utf-8"), parse_constant=_constant, object_pairs_hook=_unique, **hooks)
     except (ValueError, RecursionError) as error:
         raise BadMessage(f"not acceptable JSON: {error}") from error
-    _shallow(value, DEEPEST)
-    return value
 
 
-def _shallow(value: Any, levels: int) -> None:
-    if isinstance(value, dict | list):
-        if levels == 0:
+def check_shape(raw: bytes) -> None:
+    """Check how deep JSON is and how many values it holds, by its bytes: no parser has seen it yet.
+
+    Raises
+    ------
+    BadMessage
+        Naming the limit.
+    """
+    opened = raw.count(b"[") + raw.count(b"{")
+    if opened + raw.count(b",") > MOST:
+        raise BadMessage(f"not acceptable JSON: more than {MOST:,} values")
+    if opened > DEEPEST:
+        brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
+        if any(depth > DEEPEST for depth in accumulate(map(_STEP.__getitem__, brackets))):
             raise BadMessage(f"not acceptable JSON: nested more than {DEEPEST} levels deep")
-        for inner in value.values() if isinstance(value, dict) else value:
-            _shallow(inner, levels - 1)
+
+
+def _constant(constant: str) -> float:
+    raise ValueError(f"{constant} is not allowed")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object names a key twice")
+    return found
+
+
+def _integer(text: str) -> int:
+    if len(text) > LONGEST_NUMBER:
+        raise ValueError(f"a number has {len(text):,} digits, at most {LONGEST_NUMBER}")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is larger than every double")
+    return number

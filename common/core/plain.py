@@ -8,7 +8,7 @@ import os
 import shlex
 import textwrap
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from common.core.about import present_run
 MAX_LENGTH = 2000
 """Characters that are shown of one text."""
 _WIDTH, _NAME = 96, 16
+LONGEST_NAME = 80
+"""Characters of a name that is compared with others; messages from the network may hold far longer ones."""
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode's categories of what is not seen, or changes how other characters are seen."""
 
@@ -58,6 +60,16 @@ def _word(word: str | Path) -> str:
 def _octal(byte: int) -> str:
     character = chr(byte)
     return character if 0x20 <= byte < 0x7F and character not in "\\'" else f"\\{byte:03o}"
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Return `` (did you mean 'sgd'?)`` where a known name is close, to be put behind the wrong one; else nothing."""
+    if not isinstance(name, str) or len(name) > LONGEST_NAME:
+        return ""
+    import difflib  # only where something is wrong
+
+    near = difflib.get_close_matches(name, list(known), 1, 0.65)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def in_columns(parts: Mapping[str, str]) -> str:

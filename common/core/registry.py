@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, TypeVar
 from common.core import plugins
 from common.core.errors import BadInput, BadMessage, BadPlugin
 from common.core.machine import uninterrupted
-from common.core.nearest import nearest
+from common.core.plain import nearest
 from common.core.values import Value
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from common.core import canonical
 from common.core.errors import BadMessage
-from common.core.nearest import nearest
+from common.core.plain import nearest
 
 
 class Value(BaseModel):

@@ -8,7 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from common.core import canonical
 from common.core.errors import BadData, BadMessage
+from common.core.folder import MODEL, read
 from common.models.model import Model
 from common.models.showing import linear_terms, lines
 from common.wire.state import write_durably
@@ -73,10 +75,6 @@ def load(path: str | Path) -> Model:
     """
     path = Path(path)
     try:
-        return parse_document(json.loads(path.read_bytes()))
-    except OSError as error:
-        raise BadData(f"{path} cannot be read: {error.strerror}") from None
+        return parse_document(canonical.decode(read(path, MODEL)))
     except BadMessage as error:
-        raise BadData(f"{path} is no model: {error.detail}") from None
-    except (ValueError, RecursionError):
-        raise BadData(f"{path} is no model: it must be the JSON document that an export writes") from None
+        raise BadData(f"{path} is no model, which is the JSON document that an export writes: {error.detail}") from None

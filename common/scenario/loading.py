@@ -11,8 +11,9 @@ import yaml
 
 import scenarios
 from common.core import strictyaml
-from common.core.errors import BadMessage, BadScenario
-from common.core.nearest import nearest
+from common.core.errors import BadData, BadMessage, BadScenario, NotFound
+from common.core.folder import SCENARIO, read
+from common.core.plain import nearest
 from common.people.spec import locate
 from common.people.tables.schema import described
 from common.people.tables.source import TableSource
@@ -77,7 +78,7 @@ def _place(name_or_path: str, overrides: list[str], path: Sequence[int | str], k
     given = (override.partition("=")[0].split(".") for override in overrides)
     if any(names[: len(set_by)] == set_by for set_by in given):
         return ""
-    text = Path(name_or_path).read_text("utf-8")
+    text = read(Path(name_or_path), SCENARIO).decode("utf-8")
     at = strictyaml.place(text, path) or strictyaml.place(text, ("real", *path[:1]))
     where = f"{name_or_path}, line {at[0]}, column {at[1]}" if path and at else name_or_path
     newer = "; a key of a newer version is unknown to this one, " + version() if kind == "extra_forbidden" else ""
@@ -96,11 +97,11 @@ def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:
                 f"there are: {', '.join(shipped())}"
             )
         try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            text = read(path, SCENARIO).decode("utf-8")
+        except (NotFound, BadData, UnicodeDecodeError) as error:
             raise BadScenario(f"cannot read {name_or_path}: {error}") from error
     try:
-        tree = strictyaml.load(text)
+        tree = strictyaml.load(text, aliases=True)
     except yaml.YAMLError as error:
         raise BadScenario(f"{name_or_path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):
@@ -163,7 +164,7 @@ def _override(tree: dict[str, Any], override: str) -> None:
     if not separator or not key:
         raise BadScenario(f"--set wants KEY=VALUE, found {override!r}")
     try:
-        value = strictyaml.load(text)
+        value = strictyaml.load(text, aliases=True)
     except yaml.YAMLError:
         raise BadScenario(f"--set {key}: {text!r} is not a YAML value") from None
     *parents, last = key.split(".")

@@ -22,7 +22,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from pydantic import Field
 
 from common.core import canonical
-from common.core.errors import BadData, BadMessage, Forged, NotVouched
+from common.core.errors import BadData, BadMessage, Forged, NotFound, NotVouched
+from common.core.folder import ISSUER, read
 from common.core.values import Value
 from common.wire.identity import KEY_PATTERN, Signed, verify
 from common.wire.primitives import blindrsa
@@ -242,8 +243,8 @@ def read_issuer(path: Path) -> IssuerKey:
         If there are none.
     """
     try:
-        return IssuerKey.parse(canonical.decode(path.read_bytes()))
-    except (OSError, BadMessage):
+        return IssuerKey.parse(canonical.decode(read(path, ISSUER)))
+    except (NotFound, BadMessage):
         raise BadData(f"{path} holds no issuer's public keys: give the issuer.json of its state directory") from None
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from common.core import canonical
+from common.core import folder as files
 from common.core.errors import BadData, BadMessage
 from common.wire.identity import Signed
 from common.wire.state import make_folder, write_durably
@@ -77,7 +79,8 @@ def held(folder: Path) -> Iterator[Held]:
     BadData
         If there is none, or one cannot be read.
     """
-    paths = sorted((folder / FOLDER).glob("*.json"))
+    place = folder / FOLDER
+    paths = [place / name for name in files.names(place, ".json")] if place.is_dir() else []
     if not paths:
         raise BadData(
             f"there is no receipt in {folder}: no agent has answered with this state directory, or its referee gave "
@@ -96,7 +99,7 @@ def read(path: Path) -> Held:
         If the file is none.
     """
     try:
-        tree = json.loads(path.read_bytes())
+        tree = canonical.decode(files.read(path, files.RECEIPT))
         return Held(path, Signed.parse(tree["receipt"]), Signed.parse(tree["report"]), str(tree["leaf"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, BadMessage):
+    except (KeyError, TypeError, BadMessage):
         raise BadData(f"{path} is no receipt: it was edited, or is another file") from None

@@ -10,7 +10,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.core import canonical
 from common.core.errors import BadData, BadMessage
+from common.core.folder import CHECKPOINT, read
 from common.wire.messages import run_name
 from common.wire.receipts import Kept
 from common.wire.state import write_durably
@@ -39,9 +41,9 @@ def shown(folder: Path, run: str) -> Shown | None:
     if not path.exists():
         return None
     try:
-        tree = json.loads(path.read_bytes())
+        tree = canonical.decode(read(path, CHECKPOINT))
         return Shown(Kept.parse(tree["checkpoint"]), frozenset(int(number) for number in tree["questions"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, BadMessage):
+    except (ValueError, KeyError, TypeError, BadMessage):
         raise BadData(f"{path} is no checkpoint: it was edited, or is another file") from None
 
 

@@ -6,9 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from common.core import canonical, strictyaml
+from common.core import canonical
 from common.core.errors import AuditFailed
 from common.privacy.accountants.base import grouped
 from common.privacy.budget import certify
@@ -22,7 +20,7 @@ from referee.audit.place import Place
 from referee.audit.replay import Replay
 from referee.protocols.base import Outcome
 from referee.runs.results import result_document, rounds_of
-from referee.state.runfolder import read_file
+from referee.state.runfolder import read_result, read_scenario
 
 
 def check_result(
@@ -123,14 +121,10 @@ def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any
         Naming the file that does not.
     """
     place.words = "scenario.yaml"
-    try:
-        tree = strictyaml.load(read_file(folder, "scenario.yaml").decode("utf-8"))
-    except yaml.YAMLError:
-        raise AuditFailed("scenario.yaml is not YAML, or names a key twice: it was changed") from None
-    if parse_resolved(tree) != chosen:
+    if parse_resolved(read_scenario(folder)) != chosen:
         raise AuditFailed("scenario.yaml differs from the signed configuration")
     place.words = "result.json"
-    stored = canonical.decode(read_file(folder, "result.json"))
+    stored = read_result(folder)
     for name, value in published.items():
         if canonical.encode(stored.get(name)) != canonical.encode(value):
             raise AuditFailed(f"result.json: {name} differs from the signed transcript")

@@ -9,7 +9,6 @@ out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage
+from common.core.folder import CHECKPOINT, RECEIPT, documents, present
 from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration
 from common.wire.primitives.chain import START
@@ -82,7 +82,7 @@ def kept_in(folder: Path) -> list[Kept]:
     AuditFailed
         If the file cannot be read.
     """
-    if not (folder / "checkpoints.jsonl").exists():
+    if not present(folder, "checkpoints.jsonl"):
         return []
     *lines, rest = read_file(folder, "checkpoints.jsonl").split(b"\n")
     if rest:
@@ -101,16 +101,16 @@ def receipts_at(places: Iterable[Path]) -> list[Signed]:
     BadData
         If a file is no receipt, or there is none.
     """
-    found = []
+    found: list[Signed] = []
     for place in places:
-        files = sorted(place.glob("*.json")) if place.is_dir() else [place]
-        if not files:
-            raise BadData(f"there is no receipt in {place}: give a file of an agent's receipts, or their directory")
-        for path in files:
+        before = len(found)
+        for path, raw in documents(place, RECEIPT):
             try:
-                found.append(Signed.parse(json.loads(path.read_bytes())["receipt"]))
-            except (OSError, ValueError, KeyError, TypeError, BadMessage):
+                found.append(Signed.parse(canonical.decode(raw)["receipt"]))
+            except (KeyError, TypeError, BadMessage):
                 raise BadData(f"{path} is no receipt: it was edited, or is another file") from None
+        if len(found) == before:
+            raise BadData(f"there is no receipt in {place}: give a file of an agent's receipts, or their directory")
     return found
 
 
@@ -122,16 +122,16 @@ def checkpoints_at(places: Iterable[Path]) -> list[Kept]:
     BadData
         If a file is none of these, or there is none.
     """
-    found = []
+    found: list[Kept] = []
     for place in places:
-        files = sorted(place.glob("*.json")) if place.is_dir() else [place]
-        if not files:
-            raise BadData(f"there is no checkpoint in {place}: local-agent check leaves them in an agent's checkpoints")
-        for path in files:
+        before = len(found)
+        for path, raw in documents(place, CHECKPOINT):
             try:
-                found.append(Kept.parse(json.loads(path.read_bytes())["checkpoint"]))
-            except (OSError, ValueError, KeyError, TypeError, RecursionError, BadMessage):
+                found.append(Kept.parse(canonical.decode(raw)["checkpoint"]))
+            except (KeyError, TypeError, BadMessage):
                 raise BadData(f"{path} is no checkpoint: it was edited, or is another file") from None
+        if len(found) == before:
+            raise BadData(f"there is no checkpoint in {place}: local-agent check leaves them in an agent's checkpoints")
     return found
 
 

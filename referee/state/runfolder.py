@@ -15,17 +15,28 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
-from common.core import canonical
-from common.core.errors import AuditFailed, NotFound
+from common.core import canonical, strictyaml
+from common.core import folder as files
+from common.core.errors import AuditFailed, BadData, BadMessage, NotFound
 from common.wire.receipts import Kept
 from common.wire.state import write_durably
 from referee.state.values import StoredReport
 
+_KINDS = {
+    "scenario.yaml": files.SCENARIO,
+    "result.json": files.RESULT,
+    "transcript.jsonl": files.TRANSCRIPT,
+    "checkpoints.jsonl": files.CHECKPOINTS,
+    "participants": files.PARTICIPANTS,
+    "vouchers": files.VOUCHERS,
+}
+"""What each file is; those of reports have numbers for names."""
 _HEAD = struct.Struct("<QQB16s64sQQ")
 """Of each report: slot, agents that answered, 1 for an individual, id, signature, lengths of body and message."""
 
@@ -91,15 +102,59 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
     write_durably(folder / "result.json", (json.dumps(result, indent=2) + "\n").encode())
 
 
-def read_file(folder: Path, name: str) -> bytes:
-    """Return a file of a run folder.
+@contextmanager
+def open_file(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """Open a file of a run folder, which another party may have written (:mod:`common.core.folder`).
 
     Raises
     ------
     NotFound
         If it is not there.
+    BadData
+        If it is no regular file, or larger than one of its kind.
     """
     try:
-        return (folder / name).read_bytes()
-    except OSError:
+        with files.opened(Path(name), _KINDS.get(name, files.REPORTS), folder) as file:
+            yield file
+    except NotFound:
         raise NotFound(f"{folder} is not a run folder: {name} cannot be read") from None
+
+
+def read_file(folder: Path, name: str) -> bytes:
+    """Return what a file of a run folder holds; errors are those of :func:`open_file`."""
+    with open_file(folder, name) as file:
+        return file.read()
+
+
+def read_scenario(folder: Path) -> Any:
+    """Return the tree in a run folder's scenario.
+
+    Raises
+    ------
+    NotFound, BadData
+        If it is not there, or is no YAML without aliases.
+    """
+    try:
+        return strictyaml.load(read_file(folder, "scenario.yaml").decode("utf-8"))
+    except UnicodeDecodeError as error:
+        why = str(error)
+    except yaml.YAMLError as error:
+        why = " ".join(str(error).split()).replace(' in "<unicode string>",', ",")
+    raise BadData(f"{folder}/scenario.yaml is not YAML as Tandem writes it ({why}): it was cut off or changed")
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """Return a run folder's result document.
+
+    Raises
+    ------
+    NotFound, BadData
+        If it is not there, or is no JSON object.
+    """
+    try:
+        document = canonical.decode(read_file(folder, "result.json"))
+    except BadMessage as error:
+        raise BadData(f"{folder}/result.json is not JSON ({error.detail}): it was cut off or changed") from None
+    if not isinstance(document, dict):
+        raise BadData(f"{folder}/result.json must hold a mapping, found a {type(document).__name__}")
+    return document

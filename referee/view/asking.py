@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from common.core.errors import BadMessage, BadScenario
-from common.core.nearest import nearest
+from common.core.plain import nearest
 from common.people.tables.source import Category, Feature, Label, Number
 
 _Told = TypeVar("_Told", Label, Number, Category)

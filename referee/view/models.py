@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import polars
-import yaml
 
-from common.core import strictyaml
 from common.core.errors import BadData, BadInput, BadScenario, NotFound
 from common.core.plain import plain
 from common.models.document import load
@@ -20,7 +17,7 @@ from common.models.showing import lines
 from common.scenario.scenario import parse
 from common.statistics.means.intervals import certainty
 from common.wire.state import write_durably
-from referee.state.runfolder import read_file
+from referee.state.runfolder import read_result, read_scenario
 from referee.view.intervals import in_words
 
 
@@ -52,13 +49,7 @@ def open_model(place: str | Path, task: int | None = None) -> Model:
         return load(place)
     if not place.exists():
         raise NotFound(f"there is neither a run folder nor a model file {place}")
-    scenario, result = read_file(place, "scenario.yaml"), read_file(place, "result.json")
-    try:
-        tree, document = strictyaml.load(scenario.decode()), json.loads(result)
-    except (ValueError, yaml.YAMLError):
-        raise BadData(f"{place}: scenario.yaml or result.json is damaged") from None
-    if not isinstance(document, dict):
-        raise BadData(f"{place}: result.json must hold a mapping")
+    tree, document = read_scenario(place), read_result(place)
     try:
         chosen = parse(tree)
     except BadScenario as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from fastapi import Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
+from common.core import canonical
 from common.core.errors import BadMessage, TandemError
 from common.core.plain import plain
 from common.service.page.guard import Rules
@@ -78,9 +78,9 @@ def receipt_of(text: str) -> Signed:
         If it is none.
     """
     try:
-        tree = json.loads(text)
+        tree = canonical.decode(text.encode("utf-8"))
         return Signed.parse(tree.get("receipt", tree))
-    except (ValueError, AttributeError, RecursionError, BadMessage):
+    except (UnicodeEncodeError, AttributeError, BadMessage):
         raise BadMessage("this is no receipt: give the content of a file of an agent's directory receipts") from None
 
 

@@ -22,7 +22,8 @@ import yaml
 from pydantic import Field, model_validator
 
 from common.core import strictyaml
-from common.core.errors import BadMessage, BadScenario
+from common.core.errors import BadData, BadMessage, BadScenario, NotFound
+from common.core.folder import SCHEMA, read
 from common.core.values import Value
 from common.people.tables.rules import longest
 from common.people.tables.source import Feature, Label, Layout, TableSource, check_missing
@@ -112,10 +113,11 @@ def read_schema(path: str | Path) -> Schema:
     """
     path = Path(path)
     try:
-        return parse_schema(strictyaml.load(path.read_text("utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadScenario(f"schema {path.name}: cannot be read: {reason}") from None
+        return parse_schema(strictyaml.load(read(path, SCHEMA).decode("utf-8"), aliases=True))
+    except (NotFound, BadData) as error:
+        raise BadScenario(f"schema {path.name}: cannot be read: {error.detail}") from None
+    except UnicodeDecodeError:
+        raise BadScenario(f"schema {path.name}: cannot be read: it is not UTF-8 text") from None
     except yaml.YAMLError as error:
         raise BadScenario(f"schema {path.name} is not YAML: {' '.join(str(error).split())}") from None
     except BadScenario as error:

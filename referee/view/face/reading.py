@@ -5,20 +5,17 @@ Nothing but a run folder's public files is opened: never ``state/``, which holds
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario, NotFound
+from common.core.folder import present
 from common.core.plain import command
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from referee.audit.audit import audit
-from referee.state.runfolder import read_file
+from referee.state.runfolder import read_result, read_scenario
 from referee.view.face.building import run_view
 from referee.view.face.values import RunView
 
@@ -43,27 +40,19 @@ def read_run(folder: Path) -> FinishedRun:
     """
     if not folder.is_dir():
         raise NotFound(f"there is no run folder {folder}")
-    if not (folder / "result.json").exists() and (folder / "claim.json").exists():
+    if not present(folder, "result.json") and present(folder, "claim.json"):
         raise NotFound(
             f"the run in {folder} has not ended: result.json is not written yet; the same `referee run` with "
             f"`{command('--output', folder)}` goes on with it"
         )
-    scenario, result = read_file(folder, "scenario.yaml"), read_file(folder, "result.json")
+    tree, document = read_scenario(folder), read_result(folder)
     try:
-        document = json.loads(result)
-    except ValueError as error:
-        raise BadData(f"{folder}/result.json is not JSON ({error}): it was cut off or changed") from None
-    if not isinstance(document, dict):
-        raise BadData(f"{folder}/result.json must hold a mapping, found a {type(document).__name__}")
-    try:
-        chosen = parse_resolved(strictyaml.load(scenario.decode()))
+        chosen = parse_resolved(tree)
     except (BadScenario, BadMessage) as error:
         raise BadData(
             f"{folder}/scenario.yaml does not fit this version of Tandem: {error.detail}; was it written by a newer "
             "version, or changed?"
         ) from None
-    except (ValueError, yaml.YAMLError):
-        raise BadData(f"{folder}/scenario.yaml is not YAML: it was cut off or changed") from None
     return FinishedRun(chosen, document)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from common.core.errors import AuditFailed, NotFound, TandemError
+from common.core.folder import names, present
 from common.core.plain import plain
 from referee.view.face.reading import read_run, view_of
 from referee.view.face.values import RunView, Tone
@@ -105,8 +106,8 @@ class RunFolders:
         if _is_run(self.root):
             return {self.root.absolute().name: self.root}
         try:
-            return {path.name: path for path in self.root.iterdir() if path.is_dir() and _is_run(path)}
-        except OSError:
+            return {name: self.root / name for name in names(self.root) if _is_run(self.root / name)}
+        except NotFound:
             return {}
 
     def _line(self, name: str, folder: Path) -> Listed:
@@ -130,7 +131,7 @@ def _ended(name: str, folder: Path, began: str) -> Listed:
 
 
 def _is_run(path: Path) -> bool:
-    return any((path / name).is_file() for name in PUBLIC)
+    return path.is_dir() and any(present(path, name) for name in PUBLIC)
 
 
 def _made(folder: Path) -> float:
@@ -140,7 +141,7 @@ def _made(folder: Path) -> float:
 
 def _stamp(path: Path) -> tuple[float, float]:
     try:
-        found = path.stat()
+        found = path.lstat()
     except OSError:
         return 0.0, 0.0
     return found.st_mtime, float(found.st_size)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from common.core.errors import BadData, NotFound
+from common.core import canonical
+from common.core.errors import BadData, BadMessage, NotFound
 from common.wire.transcript import Entry
 from referee.view.operating import in_words
 
@@ -68,8 +69,8 @@ class Transcript:
         if not 0 <= index < len(self.lines):
             raise NotFound(f"the transcript has {len(self.lines)} entries, from 0; there is no entry {index}")
         try:
-            return Entry.model_validate_json(self.lines[index])
-        except ValueError:
+            return Entry.parse(canonical.decode(self.lines[index]))
+        except BadMessage:
             return None
 
     def entries(self) -> list[Entry]:
@@ -109,8 +110,8 @@ class Transcript:
         self.entry(index)
         line = self.lines[index]
         try:
-            text = json.dumps(json.loads(line), indent=2, ensure_ascii=False).split("\n")
-        except (ValueError, RecursionError):
+            text = json.dumps(canonical.decode(line), indent=2, ensure_ascii=False).split("\n")
+        except BadMessage:
             text = [line.decode("utf-8", "backslashreplace")]
         return [row if len(row) <= MAX_WIDTH else f"{row[:MAX_WIDTH]}... ({len(row):,} characters)" for row in text]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -62,11 +63,27 @@ def test_what_has_no_encoding_is_refused(value):
         b"[" * 33 + b"]" * 33,
         b'{"a":' * 40 + b"1" + b"}" * 40,
         b"9" * 5000,
+        b"9" * 301,
+        b"[1e999]",
+        b"1e999 ",
+        b"-1e400",
+        b"9" * 199 + b"e199",
+        b"[" * 40 + b'"' + b'\\"' * 100_000,
+        b"[" + b"[]," * (1 << 22) + b"0]",
+        b"[" * 40 + b'"' * 100_001,
     ],
+    ids=lambda raw: str(raw[:12]),
 )
 def test_what_is_not_acceptable_is_refused(raw):
     with pytest.raises(BadMessage, match="not acceptable JSON"):
         canonical.decode(raw)
+
+
+def test_what_is_in_a_string_is_no_bracket_and_no_number():
+    for value in ["[" * 100, '"' + "{" * 100, "\\" + "[" * 100, "e999", "9" * 400, ['a[\\"['] * 50]:
+        assert canonical.decode(canonical.encode(value)) == value
+    wide: list[Any] = [[{"a": []}]] * 1000
+    assert canonical.decode(canonical.encode(wide)) == wide
 
 
 def test_as_deep_as_is_allowed():

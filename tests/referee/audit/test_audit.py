@@ -200,7 +200,7 @@ def test_another_scenario_is_caught(run):
 def test_a_scenario_file_that_says_two_things_is_caught_though_the_last_is_true(run):
     path = run / "scenario.yaml"
     path.write_text(f"alpha: 0.01\n{path.read_text()}")
-    with pytest.raises(AuditFailed, match=r"scenario\.yaml .* names a key twice"):
+    with pytest.raises(AuditFailed, match=r"scenario\.yaml .* is given twice"):
         audit(run)
 
 

@@ -1,0 +1,205 @@
+"""The one reader of files that another party wrote: regular files alone, of a limited size, read no further than that.
+
+A folder that somebody hands over may hold anything under the names that a command opens: a link to a device or to a
+file outside of it, a pipe that never ends, a file of a terabyte. Every command that reads such a folder opens its files
+here. What a file *holds* is bounded by its parser (:mod:`common.core.canonical`, :mod:`common.core.strictyaml`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from common.core.errors import BadData, NotFound
+
+MOST_NAMES = 100_000
+"""Names in a directory that are looked at."""
+MOST_TOGETHER = 64 << 20
+"""Bytes of all files of a directory that are read together."""
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_MIB = 1 << 20
+
+
+class Kind(NamedTuple):
+    """A kind of file: what it is called, and how many bytes one may have."""
+
+    words: str
+    most: int
+
+
+SCENARIO = Kind("scenario", 4 * _MIB)
+SCHEMA = Kind("schema of a table", 4 * _MIB)
+RESULT = Kind("result", 32 * _MIB)
+MODEL = Kind("model", 32 * _MIB)
+TRANSCRIPT = Kind("transcript", 128 * _MIB)
+CHECKPOINTS = Kind("list of checkpoints", 64 * _MIB)
+PARTICIPANTS = Kind("list of participants", 40 * _MIB)
+VOUCHERS = Kind("file of vouchers", 1024 * _MIB)
+REPORTS = Kind("file of reports", 1024 * _MIB)
+RECEIPT = Kind("receipt", _MIB)
+CHECKPOINT = Kind("checkpoint", _MIB)
+ISSUER = Kind("issuer's public keys", _MIB)
+LEDGER = Kind("ledger", 256 * _MIB)
+KEY = Kind("key", 64 << 10)
+
+
+@contextmanager
+def opened(path: Path, kind: Kind, within: Path | None = None) -> Iterator[BinaryIO]:
+    """Open a file for reading while the block lasts.
+
+    Parameters
+    ----------
+    path
+        The file; if ``within`` is given, its path inside that folder.
+    kind
+        What it is to be.
+    within
+        The folder of another party. No part of the path inside it may be a link; a file that a user has named without
+        a folder may be one.
+
+    Raises
+    ------
+    NotFound
+        If there is no such file.
+    BadData
+        If it cannot be opened, is no regular file, or is larger than its kind may be.
+    """
+    shown = path if within is None else within / path
+    try:
+        descriptor = _descriptor(path, within)
+    except FileNotFoundError:
+        raise NotFound(f"there is no {kind.words} {shown}") from None
+    except (OSError, ValueError) as error:
+        raise _refused(kind, shown, _found(path, within) or getattr(error, "strerror", None) or str(error)) from None
+    try:
+        status = os.fstat(descriptor)  # of what is open, whatever its name leads to by now
+        if not stat.S_ISREG(status.st_mode):
+            raise _refused(kind, shown, _KINDS.get(stat.S_IFMT(status.st_mode), "no file"))
+        if status.st_size > kind.most:
+            raise _too_large(kind, shown, status.st_size)
+        with open(descriptor, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
+
+
+def read(path: Path, kind: Kind, within: Path | None = None) -> bytes:
+    """Return what a file holds; parameters and errors are those of :func:`opened`."""
+    with opened(path, kind, within) as file:
+        raw = file.read(kind.most + 1)  # it may have grown, and a few files have no size
+    if len(raw) > kind.most:
+        raise _too_large(kind, path if within is None else within / path, len(raw))
+    return raw
+
+
+def present(folder: Path, name: str) -> bool:
+    """Tell whether a folder has a file of a name, of whatever kind it is."""
+    try:
+        os.lstat(folder / name)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def names(folder: Path, suffix: str = "") -> list[str]:
+    """Return the names in a directory that have a suffix, sorted.
+
+    Raises
+    ------
+    NotFound
+        If there is no such directory.
+    BadData
+        If it holds more names than :data:`MOST_NAMES`.
+    """
+    found: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for count, entry in enumerate(entries):
+                if count == MOST_NAMES:
+                    raise BadData(
+                        f"the directory {folder} holds more than {MOST_NAMES:,} names, and no more are looked at: move "
+                        "what you need into a directory of its own"
+                    )
+                if entry.name.endswith(suffix):
+                    found.append(entry.name)
+    except OSError as error:
+        raise NotFound(f"the directory {folder} cannot be read: {error.strerror}") from None
+    return sorted(found)
+
+
+def documents(place: Path, kind: Kind, suffix: str = ".json") -> Iterator[tuple[Path, bytes]]:
+    """Yield a file, or of a directory each file whose name has a suffix, with its path, by name.
+
+    Raises
+    ------
+    NotFound, BadData
+        As :func:`names` and :func:`read`; also if all files together are larger than :data:`MOST_TOGETHER`.
+    """
+    if not place.is_dir():
+        yield place, read(place, kind)
+        return
+    together = 0
+    for name in names(place, suffix):
+        raw = read(Path(name), kind, place)
+        together += len(raw)
+        if together > MOST_TOGETHER:
+            raise BadData(
+                f"the files in {place} have more than {MOST_TOGETHER:,} bytes together: move those that you need into "
+                "a directory of their own"
+            )
+        yield place / name, raw
+
+
+def _descriptor(path: Path, within: Path | None) -> int:
+    """Open a file, without waiting for the other end of a pipe, and without following links inside a folder."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    if within is None:
+        return os.open(path, flags)
+    place = os.open(within, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        *folders, name = path.parts
+        for folder in folders:
+            deeper = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+            os.close(place)
+            place = deeper
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=place)
+    finally:
+        os.close(place)
+
+
+def _found(path: Path, within: Path | None) -> str | None:
+    """Say what stands where a regular file should: at the path, or at a folder that leads there; None if one does."""
+    places = [path] if within is None else [within.joinpath(*path.parts[:end]) for end in range(1, len(path.parts) + 1)]
+    for place in places:
+        try:
+            found = stat.S_IFMT(os.lstat(place).st_mode)
+        except (OSError, ValueError):
+            return None
+        if found in _KINDS and (found != stat.S_IFDIR or place == places[-1]):
+            return _KINDS[found] if place == places[-1] else f"{_KINDS[found]} at {place}"
+    return None
+
+
+def _refused(kind: Kind, path: Path, found: str) -> BadData:
+    return BadData(
+        f"the {kind.words} {path} cannot be used: found {found}, and it must be a regular file of its own; get it "
+        "again from the party that wrote it"
+    )
+
+
+def _too_large(kind: Kind, path: Path, size: int) -> BadData:
+    return BadData(
+        f"the {kind.words} {path} has {size:,} bytes, and a {kind.words} may have {kind.most:,}: it is none that "
+        "Tandem wrote; get it again from the party that wrote it"
+    )
