@@ -16,7 +16,7 @@ from pathlib import Path
 
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage
-from common.core.folder import CHECKPOINT, RECEIPT, documents, present
+from common.core.folder import CHECKPOINT, RECEIPT, documents, names, present
 from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration
 from common.wire.primitives.chain import START
@@ -198,7 +198,8 @@ def check_reports(folder: Path, entries: Sequence[Entry]) -> None:
     """
     asked = {str(entry.body.get("question")) for entry in entries if entry.kind == "question"}
     place = folder / "reports"
-    numbers = {path.stem for path in place.iterdir() if path.suffix == ".reports"} if place.is_dir() else set()
+    held = names(place, ".reports") if present(folder, "reports") else []
+    numbers = {name.removesuffix(".reports") for name in held}
     if stray := sorted(numbers - asked):
         raise AuditFailed(
             f"reports/{stray[0]}.reports: the transcript asks no question {stray[0]}. Its history was cut short, or "
