@@ -267,10 +267,15 @@ class Transport(httpx.BaseTransport):
         url = httpcore.URL(
             scheme=request.url.raw_scheme, host=request.url.raw_host, port=request.url.port, target=request.url.raw_path
         )
+        sent = httpcore.Request(
+            request.method,
+            url,
+            headers=request.headers.raw,
+            content=cast(httpx.SyncByteStream, request.stream),
+            extensions=request.extensions,
+        )
         with _as_httpx():
-            response = self._pool.handle_request(
-                httpcore.Request(request.method, url, headers=request.headers.raw, content=request.stream)
-            )
+            response = self._pool.handle_request(sent)
         return httpx.Response(response.status, headers=response.headers, stream=_Body(response))
 
     def close(self) -> None:

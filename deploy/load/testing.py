@@ -6,16 +6,15 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx
 import yaml
 
-from common.core.errors import BadInput, RunFailed
+from common.core.errors import BadInput, RunFailed, TandemError
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.service import addresses
@@ -29,7 +28,7 @@ from deploy.load.machine import limits
 from deploy.load.phases import SCHEDULES, Load, Measured, allow_descriptors, cpu_of, phase
 from deploy.load.servers.deployment import Target, started
 from deploy.processes import Party
-from deploy.remote import Remote
+from deploy.remote import RefereeAt, Remote
 from deploy.simulation import conduct
 from referee.audit.audit import audit
 from referee.service.referee import public
@@ -263,17 +262,12 @@ class _Test:
 
     def _commits(self) -> int | None:
         """Return how many transactions the referee has committed."""
+        headers = {"Authorization": f"Bearer {self._target.operator}"}
         try:
-            said = httpx.get(
-                f"{self._target.url}/v1/metrics",
-                headers={"Authorization": f"Bearer {self._target.operator}"},
-                trust_env=False,
-                timeout=30.0,
-                verify=self._load.tls or True,
-            )
-        except httpx.TransportError:
+            with closing(RefereeAt(self._target.url, patience=0.0)) as client:
+                lines = client.request("GET", "/v1/metrics", headers=headers).text.splitlines()
+        except TandemError:
             return None
-        lines = said.text.splitlines() if said.is_success else []
         return next((int(line.split()[1]) for line in lines if line.startswith("tandem_commits_total ")), None)
 
     def _hosts(self) -> list[Party]:

@@ -19,6 +19,7 @@ import curator
 import referee
 from common.core.errors import RunFailed
 from common.scenario.resolved import ResolvedScenario
+from common.service.transport import Transport
 from common.wire.state import write_durably
 from deploy.load.light import LightAgent
 from deploy.processes import Party, free_port
@@ -183,4 +184,4 @@ class Sender:
 
     @staticmethod
     def _connected() -> httpx.Client:
-        return httpx.Client(trust_env=False, timeout=30)
+        return httpx.Client(transport=Transport(), timeout=30, trust_env=False)
