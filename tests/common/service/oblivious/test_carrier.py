@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -119,6 +120,17 @@ def test_a_response_without_an_end_is_given_up(monkeypatch, limit, error):
             await ask()
 
     carried(server, use)
+
+
+def test_a_compressed_response_is_not_unpacked():
+    body = gzip.compress(bytes(1 << 20))
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(body)
+
+    async def use(ask):
+        with pytest.raises(PeerMisbehaved, match="compressed"):
+            await ask()
+
+    carried(Server(head + body), use)
 
 
 def test_nobody_there_and_nobody_who_answers(monkeypatch):
