@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, Forged, TandemError
+from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, Forged, PeerUnavailable, TandemError
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa
-from common.service.terminal import deliver, say, say_lines
+from common.service.terminal import deliver, say, say_lines, warn
 from local_agent import cli_relay
 
 if TYPE_CHECKING:
@@ -298,70 +298,95 @@ def log_command(
 def check_command(
     referee: Referee = "http://127.0.0.1:8000",
     witness: Annotated[
-        str | None, typer.Option(metavar="URL", help="A witness that is asked whether it has seen the same history.")
+        str | None,
+        typer.Option(metavar="URL", help="A witness, which must have seen the history that the referee shows."),
+    ] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds after a report was sent, by this device's clock, in which the referee must show it, and the "
+            "witness have seen that (default: a day).",
+            min=0.0,
+            max=1e9,
+        ),
     ] = None,
     state: Annotated[
         Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
     ] = None,
     relay: RelayOption = None,
-    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 10.0,
+    patience: Annotated[
+        float,
+        typer.Option(help="Seconds to keep trying while the referee is away; each report may take ten more.", min=0.0),
+    ] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line a report.")] = False,
     tls_ca: TlsCa = None,
 ) -> None:
-    """Check that what left this device is counted: the referee must prove it, for every receipt that it gave.
+    """Check that what left this device is counted as it was sent: the referee must prove it, for every receipt.
 
-    A receipt is the referee's signed word that it has stored a report. If the report is not in the transcript that the
-    referee shows, the receipt proves that it was left out: hand it to whoever audits the run (referee audit --receipt).
-    The exit status is 1 then.
+    A receipt is the referee's signed word that it has stored a report. If what the referee shows does not hold that
+    report, the receipt proves that it was left out: hand it to whoever audits the run (referee audit --receipt).
 
-    The newest checkpoint of each run stays in the state directory. Who checks again has the referee prove that the
-    history which it shows now begins with that: a referee that shows another one is found, with exit status 1.
+    The newest checkpoint of each run stays in the state directory: the history that is shown the next time must begin
+    with it. Without --witness the referee could show others another history, in which the report is not.
 
-    Example: local-agent check --referee http://127.0.0.1:8000
+    Exit status 0: every report is counted as it was sent, in a history that the referee has signed and, with --witness,
+    that the witness confirms; 1: a report is left out or changed, another history is shown, the time of --within is
+    over, or it could not be checked; 3: nothing is wrong so far, but a report is not shown yet, and the time of
+    --within is not over; 4: a report is counted, in a history that the witness does not confirm yet, and the time of
+    --within is not over.
+
+    Example: local-agent check --referee http://127.0.0.1:8000 --witness http://127.0.0.1:8010
     """
+    from common.service.transport import Overdue, time_limit
     from common.service.witness_client import WitnessClient
     from common.wire.identity import Identity
     from common.wire.state import user_state
-    from local_agent.person.checking import LEFT_OUT, OTHER, Finding, check
+    from local_agent.person import checking
     from local_agent.person.receipts import Held, held
     from local_agent.person.shown import keep, shown
 
     if relay is not None and witness is not None:
         raise BadInput("--witness would be asked past --relay, from this device's address: give one of the two")
-    state = (state or user_state() / "agent").absolute()
+    state, within = (state or user_state() / "agent").absolute(), checking.WITHIN if within is None else within
     receipts = list(held(state))
     key, identity = _written(state), Identity.load_or_create(state / "identity.key")
     if key is None:
         raise BadData(f"{state} has no pinned referee: name another directory with --state")
     with closing(_reached(referee, relay, key, patience)) as client, ExitStack() as opened:
-        seen = None if witness is None else opened.enter_context(closing(WitnessClient(witness, patience=patience)))
+        seen = None
+        if witness is not None:
+            seen = checking.Remembered(opened.enter_context(closing(WitnessClient(witness, patience=patience))))
 
-        def checked(each: Held) -> Finding:
-            finding = check(each, identity, client, key, seen, shown(state, each.run))
+        def checked(each: Held) -> checking.Finding:
+            finding = checking.check(each, identity, client, key, seen, shown(state, each.run), within=within)
             if finding.shown is not None:
-                path = keep(state, each.run, finding.shown, other=finding.status == OTHER)
-                if finding.status == OTHER:
+                path = keep(state, each.run, finding.shown, other=finding.status == checking.OTHER)
+                if finding.status == checking.OTHER:
                     finding = replace(finding, why=f"{finding.why}; both are kept, the other one in {path}")
             return finding
 
-        found = [checked(each) for each in receipts]
-    for each in found:
-        facts = {
-            "run": each.held.run,
-            "question": each.held.question,
-            "status": each.status,
-            "why": each.why,
-            "witnesses": list(each.witnesses),
-            "receipt": str(each.held.path),
-        }
-        words = f"question {each.held.question} of run {each.held.run}: {each.status} ({each.why})"
-        if each.witnesses:
-            words += f"; witnessed by {', '.join(w[:16] + '...' for w in each.witnesses)}"
-        if each.status == LEFT_OUT:
-            words += f"; the receipt that shows it: {each.held.path}"
-        deliver(json.dumps(facts)) if as_json else say(words)
-    if any(each.status in (LEFT_OUT, OTHER) for each in found):
-        raise typer.Exit(1)
+        most = patience + checking.SECONDS * len(receipts)
+        try:
+            with time_limit(most):
+                found = [checked(each) for each in receipts]
+        except Overdue:
+            raise PeerUnavailable(
+                f"{client.url} and the witness have not answered about {len(receipts):,} reports in {most:,.0f} s: ask "
+                "who runs them, or give a longer --patience"
+            ) from None
+    for finding in found:
+        if as_json:
+            deliver(json.dumps(finding.document()))
+        else:
+            say(checking.in_words(finding, within))
+    if witness is None:
+        warn(
+            "no witness was asked: that the referee shows others another history, without these reports, cannot be "
+            "excluded. Name one that neither referee nor curator runs, with --witness URL"
+        )
+    if status := checking.exit_status(found):
+        warn(checking.summary(found))
+        raise typer.Exit(status)
 
 
 @app.command("record")

@@ -34,6 +34,8 @@ EXIT_STATUSES = {
     0: "done",
     1: "it failed, was refused, or found something wrong: one line on stderr says what, where, and what to do",
     2: "wrong usage: an option, an argument or the scenario; nothing was started",
+    3: "local-agent check: not shown yet; referee audit --strict: the result depends on those who did not answer",
+    4: "local-agent check: counted, and the witness does not confirm it yet",
     130: "interrupted; the same command with the same folder goes on",
 }
 """What each exit status of every command means; help and docs/commands.md say the same."""

@@ -39,7 +39,9 @@ class Receipt(Value):
 class Checkpoint(Value):
     """A run's transcript has this many entries, ends in this hash, and has this root over the hashes of all.
 
-    ``configuration`` is the digest of the run's configuration, ``time`` that of the referee's clock.
+    ``configuration`` is the digest of the run's configuration, ``time`` that of the referee's clock. ``closed`` is how
+    many of the protocol's messages have their reply among the entries, or get none any more (:func:`closed_of`):
+    question k takes no answers once it is above k. Earlier versions left it out.
     """
 
     KIND: ClassVar[str] = "checkpoint"
@@ -49,6 +51,7 @@ class Checkpoint(Value):
     hash: str = Field(pattern=DIGEST)
     root: str = Field(pattern=DIGEST)
     time: Time = Field(ge=0)
+    closed: int | None = Field(default=None, ge=0, exclude_if=lambda closed: closed is None)
 
     def covers(self, entries: Sequence[Entry]) -> bool:
         """Tell whether it is of a transcript with these entries, or of its beginning."""
@@ -157,6 +160,16 @@ class Proof(Value):
     consistency: tuple[str, ...] | None = Field(default=None, max_length=64, exclude_if=lambda path: path is None)
 
 
+def closed_of(kinds: Sequence[str]) -> int:
+    """Return how many messages of a protocol are over in a transcript with entries of these kinds.
+
+    Messages are numbered from 0 and follow each other: an operation is one entry, a question is one and its answers are
+    the next. A run that has ended leaves nothing open.
+    """
+    replies = kinds.count("question") if kinds and kinds[-1] == "result" else kinds.count("answers")
+    return kinds.count("operation") + replies
+
+
 def entries_root(entries: Sequence[Entry]) -> str:
     """Return the root over the hashes of a transcript's entries."""
     return merkle_root(bytes.fromhex(entry.hash) for entry in entries)
@@ -209,17 +222,20 @@ def signed_checkpoint(signer: Identity, run: str, configuration: str, entries: S
     BadMessage
         If there are no entries.
     """
-    return checkpoint_of(signer, run, configuration, [entry.hash for entry in entries], now)
+    return checkpoint_of(signer, run, configuration, [(entry.kind, entry.hash) for entry in entries], now)
 
 
-def checkpoint_of(signer: Identity, run: str, configuration: str, hashes: Sequence[str], now: Time) -> Signed:
-    """Return a referee's checkpoint of a transcript of which the hashes of all entries are given, in order.
+def checkpoint_of(
+    signer: Identity, run: str, configuration: str, links: Sequence[tuple[str, str]], now: Time
+) -> Signed:
+    """Return a referee's checkpoint of a transcript of which kinds and hashes of all entries are given, in order.
 
     Raises
     ------
     BadMessage
         If there are none.
     """
+    hashes = [link for _, link in links]
     if not hashes:
         raise BadMessage("a transcript without entries has no checkpoint")
     said = Checkpoint(
@@ -229,5 +245,6 @@ def checkpoint_of(signer: Identity, run: str, configuration: str, hashes: Sequen
         hash=hashes[-1],
         root=merkle_root(map(bytes.fromhex, hashes)),
         time=now,
+        closed=closed_of([kind for kind, _ in links]),
     )
     return signer.sign(said.KIND, said.wire())

@@ -11,6 +11,7 @@ from typing import Any
 from common.core.errors import AlreadyAnswered, BadData, BadMessage
 from common.numerics.kernels import interpreted
 from common.vocabulary.naming import Names
+from common.vocabulary.packing import pack_one
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity, Signed
@@ -91,7 +92,8 @@ class Agent:
     def keep_receipt(self, receipt: Signed) -> None:
         """Store the referee's receipt for the report."""
         if self.report is not None:
-            keep(self._folder, receipt, self.report)
+            body = self._stored().get("body")  # up to 0.3.0 it was not stored
+            keep(self._folder, receipt, self.report, None if body is None else bytes.fromhex(body))
 
     @property
     def spent(self) -> str:
@@ -168,6 +170,7 @@ class Agent:
             "lifetime": {"epsilon": self._policy.epsilon, "delta": self._policy.delta},
             "question": question.fingerprint,
             "report": signed.wire(),
+            "body": pack_one(answer, question.mechanism.answer_kind(question.query.domain)).hex(),
         }
         write_durably(self._path, json.dumps({**spent, SEAL: _digest(spent)}).encode(), mode=0o600)
         return signed

@@ -1,22 +1,47 @@
-"""Whether what an agent has sent is in the transcript of its run, by the referee's proof and a witness's word.
+"""Whether what an agent has sent is in the transcript of its run: by the referee's proof, and a witness's word.
 
-Whoever asks again also has the referee prove that the transcript goes on from where it was the last time.
+The leaf of the proof is compared with the bytes that this agent has sent. A referee that shows no proof yet is believed
+for a limited time, which this device's clock counts, and no longer than a witness has not seen the question closed.
+What is shown must go on from what was shown before, and from what a witness has seen.
 """
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Protocol
 
-from common.core.errors import Forged, NotFound, PatternViolation
+from common.core.errors import BadMessage, Forged, NotFound, PatternViolation
+from common.vocabulary.packing import MAX_SYMBOLS, AnswerKind, pack_one
 from common.wire.identity import Identity, Signed
+from common.wire.messages import Report
 from common.wire.primitives.merkle import climbed, extends
-from common.wire.receipts import Kept, Proof, ProofRequest, check_receipt
+from common.wire.receipts import Checkpoint, Kept, Proof, ProofRequest, check_receipt
 from common.wire.transcript import Entry, check_entry
 from local_agent.person.receipts import Held, leaf_of
 from local_agent.person.shown import Shown
 
-INCLUDED, OPEN, UNSEEN, LEFT_OUT, OTHER = "included", "open", "not witnessed", "left out", "another history"
+INCLUDED, OPEN, UNSEEN, LEFT_OUT, OTHER = "included", "not shown yet", "not witnessed", "left out", "another history"
+WITHIN = 86_400.0
+"""Seconds after which a referee must have shown a report that it has acknowledged."""
+SECONDS = 10.0
+"""What asking about one report may take beyond the patience with a referee that is away."""
+EXIT_STATUSES = {
+    0: "every report is counted as it was sent, in a history that the referee has signed and, with --witness, that "
+    "the witness confirms",
+    1: "a report is left out or changed, another history is shown, the time of --within is over, or it could not be "
+    "checked",
+    3: "nothing is wrong so far: a report is not shown yet, and the time of --within is not over",
+    4: "a report is counted, in a history that the witness does not confirm yet, and the time of --within is not over",
+}
+"""What the exit status of ``local-agent check`` promises; docs/security.md says against whom."""
+_KINDS: tuple[AnswerKind, ...] = ("bit", "real", 256, MAX_SYMBOLS)
+"""One kind of answer for each way to write one down."""
 
 
 class ProvingPort(Protocol):
@@ -46,11 +71,11 @@ class Finding:
     Attributes
     ----------
     status
-        ``included``; ``open``, where the referee says that the question takes answers still, or that no checkpoint is
-        behind it yet; ``not witnessed``, where it is included in what the referee shows and the witness has not seen
-        that yet; ``left out``, where the referee has signed a receipt and what it shows does not hold the report, or
-        is another history than the witness has seen; ``another history``, where it does not go on from what the
-        referee has shown before.
+        ``included``; ``not shown yet``, where the referee shows no proof, nothing contradicts it and its time is not
+        over; ``not witnessed``, where it is included in what the referee shows, the witness has not seen that yet, and
+        the time is not over; ``left out``, where the referee has signed a receipt and what it shows does not hold the
+        report as it was sent, is another history than the witness has seen, or was not shown in time; ``another
+        history``, where it does not go on from what the referee has shown before.
     why
         In words.
     witnesses
@@ -65,6 +90,63 @@ class Finding:
     witnesses: tuple[str, ...] = ()
     shown: Shown | None = None
 
+    def document(self) -> dict[str, Any]:
+        """Return the finding as JSON."""
+        return {
+            "run": self.held.run,
+            "question": self.held.question,
+            "status": self.status,
+            "why": self.why,
+            "witnesses": list(self.witnesses),
+            "receipt": str(self.held.path),
+        }
+
+
+class Remembered:
+    """A witness that is asked once about each run.
+
+    Parameters
+    ----------
+    witness
+        The witness itself.
+    """
+
+    def __init__(self, witness: SeenPort) -> None:
+        self.key = cache(witness.key)
+        self.kept = cache(witness.kept)
+
+
+def in_words(finding: Finding, within: float) -> str:
+    """Return a finding in one line."""
+    held = finding.held
+    words = f"question {held.question} of run {held.run}: {finding.status} ({finding.why})"
+    if finding.witnesses:
+        words += f"; witnessed by {', '.join(key[:16] + '...' for key in finding.witnesses)}"
+    if finding.status in (OPEN, UNSEEN):
+        until = datetime.fromtimestamp(held.sent + within, UTC).isoformat(" ", "seconds")
+        words += f"; ask again: from {until} on this counts as left out"
+    if finding.status == LEFT_OUT:
+        words += f"; the receipt that shows it: {held.path}"
+    return words
+
+
+def summary(found: Sequence[Finding]) -> str:
+    """Return in one line what is wrong, or not shown yet, and what to do."""
+    counts = Counter(finding.status for finding in found)
+    named = ", ".join(f"{counts[status]} {status}" for status in (LEFT_OUT, OTHER, OPEN, UNSEEN) if counts[status])
+    if exit_status(found) == 1:
+        todo = "hand receipts and checkpoints to whoever audits the run (referee audit --receipt, --checkpoint)"
+    else:
+        todo = "ask again later, within the time of --within"
+    return f"Not all is shown: of {len(found)} reports {named}; {todo}"
+
+
+def exit_status(found: Sequence[Finding]) -> int:
+    """Return the exit status of a check, by what became of all reports (:data:`EXIT_STATUSES`)."""
+    of = {LEFT_OUT: 1, OTHER: 1, OPEN: 3, UNSEEN: 4, INCLUDED: 0}
+    statuses = {of[each.status] for each in found}
+    return next(status for status in (1, 3, 4, 0) if status in statuses)
+
 
 def check(
     held: Held,
@@ -73,8 +155,13 @@ def check(
     referee: str,
     witness: SeenPort | None = None,
     before: Shown | None = None,
+    *,
+    within: float = WITHIN,
+    clock: Callable[[], float] = time.time,
 ) -> Finding:
     """Ask the referee to prove that a report is in its transcript, and check the proof.
+
+    The witness is asked once, before the referee, and the referee at most twice.
 
     Parameters
     ----------
@@ -83,49 +170,89 @@ def check(
     referee
         The referee's pinned key.
     witness
-        Somebody who has kept checkpoints of the run, and is asked whether the proof leads to one of them.
+        Somebody who has kept checkpoints of the run: the proof must lead to a transcript that goes on from the newest.
     before
         What the referee has shown of the run before: what it shows now must go on from there.
+    within
+        Seconds after the report was sent in which it must be shown, and witnessed if there is a witness.
+    clock
+        This device's, in seconds since 1970. One that is off by more than ``within`` ends the wait.
 
     Raises
     ------
     Forged
-        If the receipt itself is none of this referee: then it proves nothing.
+        If the receipt itself is none of this referee, or the witness shows what it has not signed.
     PeerError
         If referee or witness do not answer.
     """
     check_receipt(held.receipt, held.report, referee)
-    since = None if before is None else before.kept.said(referee).entries
-    request = ProofRequest(participant=identity.public, run=held.run, question=held.question, since=since)
-    proven = before is not None and held.question in before.questions
+    newest = None if witness is None else _newest(held, witness, referee)
+    late = abs(clock() - held.sent) > within
+    proofs = []
     try:
-        proof = port.proof(identity.sign(request.KIND, request.wire()))
+        for known in _distinct(None if before is None else before.kept, newest):
+            since = None if known is None else known.said(referee).entries
+            request = ProofRequest(participant=identity.public, run=held.run, question=held.question, since=since)
+            proofs.append(port.proof(identity.sign(request.KIND, request.wire())))
     except (PatternViolation, NotFound) as error:
-        if proven:
-            return Finding(held, OTHER, f"the referee has proven this report before, and now says: {error.detail}")
-        waits = isinstance(error, PatternViolation) or "ask again later" in error.detail
-        return Finding(held, OPEN if waits else LEFT_OUT, error.detail)
+        return _without(held, error, newest, before, late, within)
     try:
-        seen = _checked(held, proof, referee)
-        now = Shown(proof.kept, frozenset({held.question, *(() if before is None else before.questions)}))
-        if before is not None and (why := _breaks(before.kept, proof, referee)):
-            return Finding(held, OTHER, why, seen, now)
-        known = witness is None or _known(proof.kept, witness, referee)
-    except Forged as error:
+        by, *_ = [_checked(held, proof, referee) for proof in proofs]
+    except (Forged, BadMessage) as error:
         return Finding(held, LEFT_OUT, error.detail)
-    why = f"entry {Entry.parse(proof.entry).index} of the transcript"
-    return Finding(held, INCLUDED if known else UNSEEN, why, seen, now)
+    questions = frozenset({held.question, *(() if before is None else before.questions)})
+    shown = Shown(proofs[0].kept, questions)
+    if before is not None and (why := _breaks(before.kept, proofs[0], referee, "the referee has shown")):
+        return Finding(held, OTHER, why, by, shown)
+    if newest is not None and (why := _breaks(newest, proofs[-1], referee, "the witness has seen")):
+        return Finding(held, LEFT_OUT, why, by, shown)
+    entry = Entry.parse(proofs[-1].entry).index
+    place, grown = f"entry {entry} of the transcript", len({each.kept.said().root for each in proofs}) > 1
+    if witness is None or not (newest is None or newest.said().entries <= entry or grown):
+        return Finding(held, INCLUDED, place, by, shown)
+    if late:
+        why = f"{place}, which the witness has not seen {within:,.0f} s after the report was sent"
+        return Finding(held, LEFT_OUT, why, by, shown)
+    return Finding(held, UNSEEN, f"{place}, which the witness has not seen yet", by, shown)
 
 
-def _breaks(before: Kept, proof: Proof, referee: str) -> str:
-    """Say why a proof's checkpoint does not go on from an older one; nothing if it does."""
-    old, new = before.said(referee), proof.kept.said(referee)
-    was = f"{old.entries} entries that end in {old.hash[:12]}..., and shows"
+def _distinct(before: Kept | None, newest: Kept | None) -> tuple[Kept | None, ...]:
+    """Return what the transcript must go on from, in order; where it is the same, once."""
+    if before is None or newest is None or before.checkpoint.message == newest.checkpoint.message:
+        return (newest if before is None else before,)
+    return before, newest
+
+
+def _without(
+    held: Held, error: PatternViolation | NotFound, newest: Kept | None, before: Shown | None, late: bool, within: float
+) -> Finding:
+    """Judge what a referee answers that shows no proof."""
+    said = None if newest is None else newest.said()
+    if before is not None and held.question in before.questions:
+        return Finding(held, OTHER, f"the referee has proven this report before, and answers now: {error.detail}")
+    if said is not None and (said.closed or 0) > held.question:
+        why = (
+            f"the witness has seen this question closed, in {said.entries} entries that the referee has signed at "
+            f"{said.time}; the referee shows no proof and answers: {error.detail}"
+        )
+    elif "ask again" not in error.detail:
+        why = error.detail
+    elif late:
+        why = f"it is not shown {within:,.0f} s after it was sent; the referee answers: {error.detail}"
+    else:
+        return Finding(held, OPEN, error.detail)
+    return Finding(held, LEFT_OUT, why)
+
+
+def _breaks(known: Kept, proof: Proof, referee: str, who: str) -> str:
+    """Return why a proof's checkpoint does not go on from an older one; nothing if it does."""
+    old, new = known.said(referee), proof.kept.said(referee)
+    was = f"{who} {old.entries} entries that end in {old.hash[:12]}..., and the referee shows"
     if new.entries < old.entries:
-        return f"the referee has shown {was} only {new.entries} now"
+        return f"{was} only {new.entries} now"
     path = proof.consistency or ()
     if not extends(old.root, old.entries, new.root, new.entries, path):
-        return f"the referee has shown {was} {new.entries} now, which do not begin with those"
+        return f"{was} {new.entries} now, which do not begin with those: it is another history"
     return ""
 
 
@@ -134,8 +261,7 @@ def _checked(held: Held, proof: Proof, referee: str) -> tuple[str, ...]:
     check_entry(entry, referee)
     if (entry.kind, entry.body.get("question")) != ("answers", held.question):
         raise Forged("the referee proves something about another question")
-    leaf = bytes.fromhex(held.leaf) if held.leaf else leaf_of(held.report, bytes.fromhex(proof.body))
-    if climbed(leaf, proof.index, proof.reports, proof.path) != entry.body.get("root"):
+    if climbed(_leaf(held, proof), proof.index, proof.reports, proof.path) != entry.body.get("root"):
         raise Forged("the referee's path does not lead from this report to the root of the question")
     said = proof.kept.said(referee)
     if (said.run, said.configuration) != (held.run, held.report.message["digest"]):
@@ -145,24 +271,46 @@ def _checked(held: Held, proof: Proof, referee: str) -> tuple[str, ...]:
     return tuple(proof.kept.seen())
 
 
-def _known(kept: Kept, witness: SeenPort, referee: str) -> bool:
-    """Tell whether a witness has seen the very transcript that the referee shows.
+def _leaf(held: Held, proof: Proof) -> bytes:
+    """Return what stands for a report: of the bytes that this agent has sent.
+
+    An individual's receipt of an earlier version has no leaf: then the answer that was signed, however it is written.
 
     Raises
     ------
     Forged
-        If it has seen another one, of which both cannot be beginnings, or shows what it has not signed.
+        If the referee names another answer of an individual.
     """
-    key, shown = witness.key(), kept.said(referee)
-    for other in witness.kept(referee, shown.run):
-        word, known = other.seen(), other.said(referee)
-        if key not in word:
-            raise Forged("the witness shows what it has not signed")
-        if known.entries == shown.entries and known.hash != shown.hash:
-            raise Forged(
-                f"the witness has seen another history of run {shown.run!r}: {known.entries} entries that end in "
-                f"{known.hash[:12]}..., and not in {shown.hash[:12]}..."
-            )
-        if (known.entries, known.hash) == (shown.entries, shown.hash):
-            return True
-    return False
+    if held.report.kind != Report.KIND:
+        return bytes.fromhex(held.leaf)
+    own, answer = {held.leaf}, held.report.message["answer"]
+    for kind in () if held.leaf else _KINDS:
+        with suppress(BadMessage):
+            own.add(leaf_of(held.report, pack_one(answer, kind)).hex())
+    found = leaf_of(held.report, bytes.fromhex(proof.body))
+    if found.hex() not in own:
+        raise Forged(
+            f"the referee has another answer beside this agent's signature: its leaf holds {proof.body or 'nothing'}, "
+            f"and this agent has sent the answer {answer:g}"
+        )
+    return found
+
+
+def _newest(held: Held, witness: SeenPort, referee: str) -> Kept | None:
+    """Return the newest checkpoint that a witness has seen of this report's run; None where it has seen none.
+
+    Raises
+    ------
+    Forged
+        If the witness shows what it has not signed, or what is not of this run.
+    """
+    key, found = witness.key(), witness.kept(referee, held.run)
+    newest = max(found, key=lambda kept: Checkpoint.parse(kept.checkpoint.message).entries, default=None)
+    if newest is None:
+        return None
+    said = newest.said(referee)
+    if key not in newest.seen():
+        raise Forged("the witness shows what it has not signed: ask another one")
+    if (said.run, said.configuration) != (held.run, held.report.message["digest"]):
+        raise Forged(f"the witness shows a checkpoint of another run than {held.run!r}: ask another one")
+    return newest

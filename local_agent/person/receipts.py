@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from common.core import canonical
 from common.core import folder as files
-from common.core.errors import BadData, BadMessage
+from common.core.errors import BadData, BadMessage, NotFound
 from common.wire.identity import Signed
 from common.wire.state import make_folder, write_durably
 
 FOLDER = "receipts"
 """Folder in the agent's state directory."""
+_LATEST = 1e11
+"""Seconds since 1970, in the year 5138: no clock is later."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,17 @@ class Held:
     receipt, report
         As they were signed.
     leaf
-        What stands for a host's report under its question's root, hex; empty for an individual.
+        What stands for the report under its question's root, hex: of the very bytes that were sent. Empty for an
+        individual's that an earlier version has stored.
+    sent
+        When the receipt came first, by this device's clock, in seconds since 1970; by default now.
     """
 
     path: Path
     receipt: Signed
     report: Signed
     leaf: str
+    sent: float = field(default_factory=time.time)
 
     @property
     def run(self) -> str:
@@ -57,11 +65,13 @@ def keep(folder: Path, receipt: Signed, report: Signed, body: bytes | None = Non
     folder
         The state directory.
     body
-        The packed answers of a host.
+        The packed answers; None where they are not known.
     """
-    leaf = "" if body is None else leaf_of(report, body).hex()
-    what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf}
     path = folder / FOLDER / f"{report.message['run']}-{report.message['question']}.json"
+    leaf, sent = "" if body is None else leaf_of(report, body).hex(), time.time()
+    with suppress(BadData, NotFound):  # a report that is sent again was sent when it was sent first
+        sent = read(path).sent
+    what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf, "sent": sent}
     make_folder(path.parent, mode=0o700)
     write_durably(path, json.dumps(what).encode(), mode=0o600)
 
@@ -100,6 +110,9 @@ def read(path: Path) -> Held:
     """
     try:
         tree = canonical.decode(files.read(path, files.RECEIPT))
-        return Held(path, Signed.parse(tree["receipt"]), Signed.parse(tree["report"]), str(tree["leaf"]))
-    except (KeyError, TypeError, BadMessage):
+        sent, leaf = float(tree.get("sent", path.stat().st_mtime)), bytes.fromhex(tree["leaf"])
+        if not 0.0 <= sent < _LATEST or len(leaf) not in (0, hashlib.sha256().digest_size):
+            raise ValueError("no time, or no digest")
+        return Held(path, Signed.parse(tree["receipt"]), Signed.parse(tree["report"]), leaf.hex(), sent)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, BadMessage):
         raise BadData(f"{path} is no receipt: it was edited, or is another file") from None

@@ -21,7 +21,7 @@ from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration
 from common.wire.primitives.chain import START
 from common.wire.primitives.merkle import merkle_root
-from common.wire.receipts import Checkpoint, Kept, Receipt, Witnessed
+from common.wire.receipts import Checkpoint, Kept, Receipt, Witnessed, closed_of
 from common.wire.transcript import Entry
 from referee.collection.adding_up import leaf
 from referee.state.runfolder import read_file, unpack_reports
@@ -218,6 +218,12 @@ def _said(
         raise AuditFailed(
             f"{who} a transcript of {said.entries} entries that ends in {said.hash[:12]}..., and this one has "
             f"{len(entries)}, of which it is not the beginning: {what}"
+        )
+    over = closed_of([entry.kind for entry in entries[: said.entries]])
+    if said.closed not in (None, over):
+        raise AuditFailed(
+            f"{who} that {said.closed} messages were over after {said.entries} entries, and {over} were: agents who "
+            "asked whether their question was closed were shown that"
         )
     return said
 

@@ -102,6 +102,11 @@ class Proofs:
             question = self._store.question(run, number)
             entries = self._entries(run)
             entry = next((e for e in entries if e.kind == "answers" and e.body.get("question") == number), None)
+            if entries and entry is None and entries[-1].kind == "result":
+                raise NotFound(
+                    f"run {run!r} ended {self._store.run(run).status!r} before the answers to question {number} were "
+                    "counted: they are in no transcript"
+                )
             if question is None or entry is None:
                 raise _not_yet(run, number)
             self._forget(self._store.count_reports(question))

@@ -73,7 +73,7 @@ class Checkpoints:
         self._clock = clock
         self._due: dict[str, float] = {}
         self._settled: set[str] = set()
-        self._hashes: dict[str, list[str]] = {}  # of each run's first entries, which never change
+        self._links: dict[str, list[tuple[str, str]]] = {}  # of each run's first entries, which never change
 
     def keys(self) -> list[str]:
         """Return the witnesses' keys.
@@ -153,7 +153,7 @@ class Checkpoints:
     def settle(self, run: str) -> None:
         """Look no more at a run that has ended."""
         self._settled.add(run)
-        self._hashes.pop(run, None)
+        self._links.pop(run, None)
 
     def _key(self, witness: RunWitness) -> str:
         self.keys()
@@ -163,11 +163,11 @@ class Checkpoints:
         last, kept = self._store.last_entry(run), self._store.last_checkpoint(run)
         if last is not None and kept is not None and kept.said().entries == last.index + 1:
             return kept
-        known = self._hashes.get(run, [])
-        hashes = self._hashes[run] = [*known, *self._store.hashes(run, len(known))]
+        known = self._links.get(run, [])
+        links = self._links[run] = [*known, *self._store.links(run, len(known))]
         now = int(self._clock())
         if kept is not None:
             now = max(now, Checkpoint.parse(kept.checkpoint.message).time)  # a clock that was put back
-        kept = Kept(checkpoint=checkpoint_of(self._identity, run, configuration, hashes, now))
-        self._store.keep_checkpoint(run, len(hashes), kept)
+        kept = Kept(checkpoint=checkpoint_of(self._identity, run, configuration, links, now))
+        self._store.keep_checkpoint(run, len(links), kept)
         return kept

@@ -153,12 +153,13 @@ class RunQueries(Tables):
             query = select(table.c.line).where(table.c.run == run).order_by(table.c.index)
             return list(connection.execute(query).scalars())
 
-    def hashes(self, run: str, after: int) -> list[str]:
-        """Return the hashes of a transcript's entries behind the first ``after``, in order."""
+    def links(self, run: str, after: int) -> list[tuple[str, str]]:
+        """Return kinds and hashes of a transcript's entries behind the first ``after``, in order."""
         table = self._table("entries")
-        query = select(table.c.line).where(table.c.run == run, table.c.index >= after).order_by(table.c.index)
+        query = select(table.c.kind, table.c.line).where(table.c.run == run, table.c.index >= after)
         with self._engine.connect() as connection:
-            return [json.loads(line)["hash"] for line in connection.execute(query).scalars()]
+            rows = connection.execute(query.order_by(table.c.index))
+            return [(kind, json.loads(line)["hash"]) for kind, line in rows]
 
     def last_entry(self, run: str) -> Entry | None:
         """Return the newest entry of a run's transcript."""

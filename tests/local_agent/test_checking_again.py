@@ -29,7 +29,7 @@ def held() -> Held:
 
 
 HELD = held()
-LEAF = leaf_of(HELD.report, b"\x01")
+LEAF = leaf_of(HELD.report, b"\x80\x80")
 
 
 def history(*kinds: str) -> list[Entry]:
@@ -60,7 +60,7 @@ class Referee:
             entry=self.entries[3].wire(),
             index=0,
             reports=1,
-            body="01",
+            body="8080",
             path=(),
             kept=Kept(checkpoint=signed_checkpoint(REFEREE, "run", DIGEST, self.entries, 9)),
             entry_path=tree.path(3),

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from common.core.errors import AuditFailed, NotFound, PatternViolation, RolledBack, Unauthorized
+from common.core.errors import AuditFailed, Forged, NotFound, PatternViolation, RolledBack, Unauthorized
 from common.service.witness_client import WitnessClient
 from common.vocabulary.records import Records
 from common.wire.identity import Identity, Signed
 from common.wire.messages import Configuration
-from common.wire.receipts import Kept, Proof, signed_checkpoint
+from common.wire.receipts import Kept, Proof, ProofRequest, entries_tree, signed_checkpoint
 from common.wire.state import claim
 from common.wire.transcript import Entry, append
 from deploy.remote import Remote
@@ -381,7 +381,7 @@ def test_an_agent_that_checks_again_finds_a_referee_that_shows_another_history(w
     [
         (lambda p: {"path": p.path[:-1]}, "does not lead from this report"),
         (lambda p: {"index": p.index ^ 1}, "does not lead from this report"),
-        (lambda p: {"body": "00" if p.body != "00" else "01"}, "does not lead from this report"),
+        (lambda p: {"body": "00"}, "has another answer beside this agent's signature"),
         (lambda p: {"entry_path": p.entry_path[:-1]}, "does not lead from the question's entry"),
         (lambda p: {"entry": {**p.entry, "body": {**p.entry["body"], "root": "00" * 32}}}, "is not what its hash says"),
         (lambda p: {"entry": {**p.entry, "body": {**p.entry["body"], "question": 2}}}, "is not what its hash says"),
@@ -437,28 +437,50 @@ class Seeing:
         return self._kept
 
 
-def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_path):
-    receipt, identity, proof = proven
-    kept = kept_of(watched.run)
-    ask = Answering(proof)
+class Showing:
+    """A referee that proves the report of a proof in these entries."""
 
-    def finding(seen: list[Kept]) -> tuple[str, str]:
-        found = check(receipt, identity, ask, watched.referee, Seeing(watched.witness_key, seen))
+    def __init__(self, proof: Proof, entries: list[Entry], kept: Kept) -> None:
+        self._proof, self._tree, self._kept = proof, entries_tree(entries), kept
+
+    def proof(self, signed: Signed) -> Proof:
+        since = ProofRequest.parse(signed.message).since
+        more = self._tree.consistency(since) if since is not None and since <= len(self._tree) else None
+        path = self._tree.path(Entry.parse(self._proof.entry).index)
+        return self._proof.model_copy(update={"kept": self._kept, "entry_path": path, "consistency": more})
+
+
+def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_path):
+    """Its newest checkpoint must be a beginning of what the referee shows, and hold the question's entry."""
+    receipt, identity, proof = proven
+    kept, entries, signer = kept_of(watched.run), entries_of(watched.run), Identity.create()
+    said = proof.kept.said()
+    ask = Showing(proof, entries, kept[-1])
+
+    def finding(seen: list[Kept], key: str = watched.witness_key, within: float = 60.0) -> tuple[str, str]:
+        found = check(receipt, identity, ask, watched.referee, Seeing(key, seen), within=within)
         return found.status, found.why
 
+    def seen(entries: list[Entry], folder: str) -> list[Kept]:
+        checkpoint = signed_checkpoint(watched.identity, "run", said.configuration, entries, said.time)
+        word = WitnessLog(tmp_path / folder, signer).keep(watched.referee, "run", checkpoint)
+        return [Kept(checkpoint=checkpoint, witnessed=(word,))]
+
     assert finding(kept)[0] == INCLUDED
-    assert finding(kept[:-1])[0] == UNSEEN
-    assert finding([Kept(checkpoint=kept[-1].checkpoint)]) == (LEFT_OUT, "the witness shows what it has not signed")
-    signer = Identity.create()
-    entries = entries_of(watched.run)
-    other = append(entries[-2], "result", {"result": {}}, watched.identity)
-    said = proof.kept.said()
-    twin = signed_checkpoint(watched.identity, "run", said.configuration, [*entries[:-1], other], said.time)
-    word = WitnessLog(tmp_path, signer).keep(watched.referee, "run", twin)
-    forked = Seeing(signer.public, [Kept(checkpoint=twin, witnessed=(word,))])
-    found = check(receipt, identity, ask, watched.referee, forked)
-    assert found.status == LEFT_OUT
-    assert "another history" in found.why
+    assert finding(seen(entries[:5], "whole answers"), signer.public)[0] == INCLUDED
+    for behind in ([], seen(entries[:4], "behind")):
+        assert finding(behind, signer.public)[0] == UNSEEN
+        assert finding(behind, signer.public, within=0.0)[0] == LEFT_OUT
+    for strange in (kept[-1].checkpoint, signer.sign("checkpoint", said.wire())):
+        with pytest.raises(Forged):
+            finding([Kept(checkpoint=strange)])
+    fork = append(entries[-2], "result", {"result": {}}, watched.identity)
+    longer = append(entries[-1], "result", {"result": {}}, watched.identity)
+    for other, why in (([*entries[:-1], fork], "another history"), ([*entries, longer], "shows only 6 now")):
+        status, found = finding(seen(other, f"of {len(other)}"), signer.public)
+        assert status == LEFT_OUT
+        assert f"the witness has seen {len(other)} entries" in found
+        assert why in found
 
 
 # The referee's side ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,267 @@
+"""What each exit status of ``local-agent check`` promises (docs/security.md): a referee attacks each, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from common.core.errors import NotFound, PatternViolation, TandemError
+from common.wire.identity import Identity, Signed
+from common.wire.primitives.merkle import Tree
+from common.wire.receipts import Kept, Proof, ProofRequest, entries_tree, signed_checkpoint
+from common.wire.transcript import Entry, append
+from local_agent.cli import app
+from local_agent.person.receipts import held, leaf_of
+from referee.collection.adding_up import leaf
+from referee.service.app import referee_app
+from referee.service.runner import Runner
+from referee.service.witness import witness_app
+from referee.state.runfolder import unpack_reports
+from tests.referee.audit.test_history import SECRET, Watched, entries_of
+from tests.support import Bench, served
+
+pytestmark = pytest.mark.slow
+
+STILL_OPEN = PatternViolation("question 1 of run 'run' still takes answers: ask again once it is closed")
+LATER = NotFound("the answers to question 1 of run 'run' are behind no checkpoint yet: ask again later")
+DENIED = NotFound("no report of this participant on question 1 of run 'run' is stored")
+LONG_AGO = 1e9
+"""A time at which every limit is over, in seconds since 1970."""
+
+
+@dataclass
+class Lying:
+    """A referee that answers each proof request with a problem, or by a history of its own that it signs."""
+
+    signer: Identity
+    digest: str
+    entries: list[Entry] = field(default_factory=list)
+    leaves: list[bytes] = field(default_factory=list)
+    body: str = ""
+    own: bytes = b""
+    problem: TandemError | None = None
+    asked: int = 0
+
+    def proof(self, signed: Signed) -> Proof:
+        self.asked += 1
+        if self.problem is not None:
+            raise self.problem
+        since = ProofRequest.parse(signed.message).since
+        tree, reports = entries_tree(self.entries), Tree(self.leaves)
+        entry = next(each for each in self.entries if each.kind == "answers")
+        index = self.leaves.index(self.own)
+        return Proof(
+            entry=entry.wire(),
+            index=index,
+            reports=len(self.leaves),
+            body=self.body,
+            path=reports.path(index),
+            kept=Kept(checkpoint=signed_checkpoint(self.signer, "run", self.digest, self.entries, 9)),
+            entry_path=tree.path(entry.index),
+            consistency=tree.consistency(since) if since is not None and since <= len(tree) else None,
+        )
+
+
+class Stage:
+    """A finished run, its witness and its referee, which lies as a test wants."""
+
+    def __init__(self, watched: Watched, bench: Bench, referee: str, witness: str, state: Path) -> None:
+        self.watched, self.bench, self.state = watched, bench, state
+        self._addresses = ["--referee", referee, "--state", str(state)], ["--witness", witness]
+        (self.held,) = held(state)
+        self.digest = self.held.report.message["digest"]
+        self.liar = Lying(watched.identity, self.digest)
+
+    def check(self, *more: str, witness: bool = False) -> tuple[int, str, str]:
+        """Return exit status, standard output and standard error of a check."""
+        plain, with_witness = self._addresses
+        done = CliRunner().invoke(app, ["check", *plain, *(with_witness if witness else ()), *more])
+        shutil.rmtree(self.state / "checkpoints", ignore_errors=True)  # each check of a test is a first one
+        assert not done.exception or isinstance(done.exception, SystemExit)
+        return done.exit_code, done.stdout, done.stderr
+
+    def lie(self, problem: TandemError | None = None, **how: object) -> None:
+        """Have the referee answer with a problem, or with :meth:`history`."""
+        self.liar = Lying(self.watched.identity, self.digest, problem=problem)
+        if problem is None:
+            self.history(**how)
+        self.bench.referee.proof = self.liar.proof  # type: ignore[method-assign]
+
+    def history(self, *, flip: bool = False, end: str = "result", more: int = 0, cut: int = 6) -> None:
+        """Sign a history in which the report is counted, as it was sent or flipped, and which ends otherwise."""
+        reports = list(unpack_reports((self.watched.run / "reports" / "1.reports").read_bytes()))
+        signature, leaves = self.held.report.signature, [leaf(report) for report in reports]
+        mine = next(report for report in reports if report.signature.hex() == signature)
+        body = bytes([mine.body[0], mine.body[1] ^ 0x80]) if flip else mine.body
+        own = leaf_of(self.held.report, body)
+        leaves[leaves.index(leaf(mine))] = own
+        last, entries = None, []
+        for each in entries_of(self.watched.run)[:cut]:
+            said = dict(each.body)
+            if each.kind == "answers":
+                said["root"] = Tree(leaves).root
+            last = append(last, each.kind if each.kind != "result" else end, said, self.watched.identity)
+            entries.append(last)
+        for _ in range(more):
+            last = append(last, "result", {}, self.watched.identity)
+            entries.append(last)
+        self.liar.entries, self.liar.leaves, self.liar.body, self.liar.own = entries, leaves, body.hex(), own
+
+    def sent(self, when: float) -> None:
+        """Change when this device has sent its answer."""
+        tree = json.loads(self.held.path.read_bytes())
+        self.held.path.write_text(json.dumps({**tree, "sent": when}))
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    return Watched(tmp_path_factory.mktemp("watched"))
+
+
+@pytest.fixture(scope="module")
+def services(watched: Watched) -> Iterator[tuple[Bench, str, str]]:
+    with (
+        served(witness_app(watched.witness_folder, SECRET)) as witness,
+        Bench(watched.bench_folder, watched.chosen, individuals=1) as bench,
+        served(referee_app(bench.referee, Runner(bench.referee))) as address,
+    ):
+        yield bench, address, witness
+
+
+@pytest.fixture
+def stage(watched: Watched, services: tuple[Bench, str, str], tmp_path: Path) -> Iterator[Stage]:
+    bench, address, witness = services
+    state = Path(shutil.copytree(watched.state, tmp_path / "agent"))
+    honest = bench.referee.proof
+    yield Stage(watched, bench, address, witness, state)
+    bench.referee.proof = honest  # type: ignore[method-assign]
+
+
+def test_status_0_is_for_what_is_counted_and_without_a_witness_a_split_view_is_named(stage: Stage) -> None:
+    status, out, err = stage.check(witness=True)
+    assert (status, err) == (0, "")
+    assert "question 1 of run run: included (entry 4 of the transcript)" in out
+    status, out, err = stage.check()
+    assert status == 0
+    assert "no witness was asked: that the referee shows others another history" in err
+    assert "cannot be excluded" in err
+
+
+def test_an_opposite_answer_beside_the_agents_own_signature_is_left_out(stage: Stage) -> None:
+    """Also where the receipt is one of an earlier version, which stored no digest of what was sent."""
+    tree = json.loads(stage.held.path.read_bytes())
+    assert len(tree["leaf"]) == 64
+    for kept in (tree, {**tree, "leaf": ""}):
+        stage.held.path.write_text(json.dumps(kept))
+        stage.lie()
+        assert stage.check()[0] == 0  # the double proves what is so
+        stage.lie(flip=True)
+        status, out, err = stage.check()
+        assert status == 1
+        assert "the referee has another answer beside this agent's signature" in out
+        assert "1 left out; hand receipts and checkpoints to whoever audits" in err
+    own, stage.liar.body = stage.liar.body, stage.liar.body[:2] + ("80" if stage.liar.body[2:] == "00" else "00")
+    assert own != stage.liar.body  # the leaf holds the opposite, the proof names what was sent
+    assert stage.check()[0] == 1
+
+
+@pytest.mark.parametrize("problem", [STILL_OPEN, LATER], ids=["still open", "later"])
+def test_a_referee_that_keeps_answering_later_is_believed_until_its_time_is_over(
+    stage: Stage, problem: TandemError
+) -> None:
+    stage.lie(problem)
+    status, out, err = stage.check()
+    assert status == 3
+    assert "question 1 of run run: not shown yet" in out
+    assert "from " in out
+    assert "on this counts as left out" in out
+    assert "ask again later, within the time of --within" in err
+    assert stage.liar.asked == 1
+    for more, sent in ((("--within", "0"), None), ((), LONG_AGO), (("--within", "3600"), LONG_AGO), ((), 9e10)):
+        if sent is not None:
+            stage.sent(sent)  # or a clock that was far off
+        status, out, _ = stage.check(*more)
+        assert status == 1
+        assert "after it was sent; the referee answers: " in out
+        assert "the receipt that shows it" in out
+
+
+@pytest.mark.parametrize("problem", [STILL_OPEN, LATER, DENIED], ids=["still open", "later", "denied"])
+def test_a_question_that_a_witness_has_seen_closed_is_not_open(stage: Stage, problem: TandemError) -> None:
+    stage.lie(problem)
+    status, out, _ = stage.check(witness=True)
+    assert status == 1
+    assert "the witness has seen this question closed, in 6 entries" in out
+    assert stage.liar.asked == 1
+
+
+FORKS: dict[str, tuple[dict[str, object], str]] = {
+    "another end": ({"end": "operation"}, "do not begin with those"),
+    "a longer end": ({"end": "operation", "more": 3}, "do not begin with those"),
+    "two ends": ({"cut": 5, "more": 2}, "do not begin with those"),
+    "cut short": ({"cut": 5}, "shows only 5 now"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FORKS))
+def test_a_fork_for_one_agent_is_found_by_the_witness_and_not_excluded_without(stage: Stage, name: str) -> None:
+    how, why = FORKS[name]
+    stage.lie(**how)
+    status, out, err = stage.check()
+    assert status == 0
+    assert "included" in out
+    assert "cannot be excluded" in err
+    status, out, _ = stage.check(witness=True)
+    assert status == 1
+    assert "the witness has seen 6 entries" in out
+    assert why in out
+
+
+def test_what_the_witness_has_not_seen_yet_is_no_0_and_fails_once_the_time_is_over(
+    stage: Stage, tmp_path: Path
+) -> None:
+    with served(witness_app(tmp_path / "another", SECRET)) as blind:
+        status, out, err = stage.check("--witness", blind)
+        assert status == 4
+        assert "not witnessed (entry 4 of the transcript, which the witness has not seen yet)" in out
+        assert "ask again later" in err
+        status, out, _ = stage.check("--witness", blind, "--within", "0")
+    assert status == 1
+    assert "which the witness has not seen 0 s after the report was sent" in out
+
+
+def test_a_run_that_ended_without_counting_the_answers_is_no_later(stage: Stage) -> None:
+    """It is cancelled while the question is open: the referee says so, and no history will ever hold the report."""
+    stage.lie(NotFound("run 'run' ended 'cancelled' before the answers to question 1 were counted"))
+    assert stage.check()[0] == 1
+
+
+def test_one_report_that_is_left_out_decides_whatever_the_others_are(stage: Stage) -> None:
+    """Two receipts, of which the referee proves one and puts the other off: 3; once it denies that, 1."""
+    tree = json.loads(stage.held.path.read_bytes())
+    identity = Identity.load_or_create(stage.state / "identity.key")
+    report = identity.sign("report", {**tree["report"]["message"], "question": 3})
+    said = {"run": "run", "question": 3, "report": report.signature, "time": 7}
+    receipt = stage.watched.identity.sign("receipt", said)
+    more = {**tree, "report": report.wire(), "receipt": receipt.wire()}
+    (stage.state / "receipts" / "run-3.json").write_text(json.dumps(more))
+    honest: Callable[[Signed], Proof] = stage.bench.referee.proof
+    for problem, expected in ((LATER, 3), (DENIED, 1)):
+
+        def proof(signed: Signed, problem: TandemError = problem) -> Proof:
+            if signed.message["question"] == 3:
+                raise problem
+            return honest(signed)
+
+        stage.bench.referee.proof = proof  # type: ignore[method-assign]
+        status, out, _ = stage.check("--json")
+        assert status == expected
+        lines = [json.loads(line) for line in out.splitlines()]
+        assert [line["question"] for line in lines] == [1, 3]
+        assert lines[0]["status"] == "included"
