@@ -21,6 +21,7 @@ from common.wire.messages import Configuration
 from common.wire.receipts import Kept
 from common.wire.transcript import Entry
 from referee.audit.history import check_history, kept_in
+from referee.audit.place import Place
 from referee.state.runfolder import read_file
 from referee.view.witnessing import clock, history_lines
 from tandem.ui.forms import fields_of
@@ -64,9 +65,10 @@ def checked(folder: Path, entries: list[Entry], receipt: Signed | None = None) -
     AuditFailed, BadMessage, Forged
         If one speaks of another.
     """
-    configuration = Configuration.parse(entries[0].body.get("configuration"))
-    given = () if receipt is None else (receipt,)
-    return list(history_lines(check_history(folder, entries, configuration, given, ())))
+    with Place("the run's history").named_in_failures():
+        configuration = Configuration.parse(entries[0].body.get("configuration"))
+        given = () if receipt is None else (receipt,)
+        return list(history_lines(check_history(folder, entries, configuration, given, ())))
 
 
 def receipt_of(text: str) -> Signed:

@@ -56,7 +56,7 @@ def run_view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequ
     """
     try:
         return _view(scenario, result, rounds)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise BadData(f"the result of {scenario.name} cannot be read: {error!r}") from None
 
 

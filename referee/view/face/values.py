@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+LARGEST = 1e15
+"""Of a number that is shown: charts and counts are made for no larger ones."""
 Tone = Literal["good", "open", "bad"]
 """``good``: what was asked for is shown. ``open``: there is an answer, but less is shown. ``bad``: no answer."""
+
+
+def _check_numbers(*values: Any) -> None:
+    """Check that what a result document gives as numbers are some, which the document itself does not say."""
+    for value in values:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
+            raise ValueError(f"a number of at most {LARGEST:g} is needed, found {str(value)[:60]!r}")
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,10 @@ class Interval:
     low: float
     high: float
     confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number."""
+        _check_numbers(self.value, self.low, self.high, *([] if self.confidence is None else [self.confidence]))
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,10 @@ class Entry:
     estimate: Interval | None = None
     note: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse what is no number."""
+        _check_numbers(self.value)
+
 
 @dataclass(frozen=True)
 class Gauge:
@@ -102,6 +119,10 @@ class Gauge:
     used: int
     limit: int
     note: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number."""
+        _check_numbers(self.used, self.limit)
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def _ended(name: str, folder: Path, began: str) -> Listed:
     try:
         found = verdict(run.scenario, run.result)
         return Listed(name, run.scenario.name, plain(str(run.result["status"])), found.title, found.tone, began)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         said = f"{folder}/result.json cannot be read ({error!r}): it was changed, or written by another version"
         return Listed(name, run.scenario.name, "cannot be shown", said, "bad", began, shown=False)
 

@@ -138,7 +138,11 @@ REFUSALS = {
     "no such column": (SCHEMA, lambda: customers(90, 1).drop("plan"), "no column 'plan'"),
     "no such label": (SCHEMA, lambda: customers(90, 1).drop("renews"), "no column 'renews'"),
     "array of another width": (SCHEMA, lambda: np.zeros((90, 2)), "columns"),
-    "no schema file": ("nowhere.yaml", lambda: customers(90, 1), "cannot be read: No such file"),
+    "no schema file": (
+        "nowhere.yaml",
+        lambda: customers(90, 1),
+        "cannot be read: there is no schema of a table nowhere.yaml",
+    ),
     "unknown key": (SCHEMA | {"colour": 1}, lambda: customers(90, 1), "colour: unknown key"),
     "no mapping": ([1], lambda: customers(90, 1), "schema must be a mapping"),
     "no file": (SCHEMA, lambda: "nowhere.csv", "there is no such file"),
