@@ -31,6 +31,8 @@ PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 ANSWER = 16 << 20
 """Bytes of the longest answer but a curator's release: a question, with the hypothesis that it is about."""
+SOON = 15.0
+"""Seconds that an attempt may take, however short the patience is."""
 AT_WORK = (0.1, 5.0)
 """Seconds before a peer that is at work on a request is asked again: an eighth of those so far, within these."""
 MAX_CONTAINERS = 1 << 19
@@ -57,7 +59,8 @@ class Client:
     transport
         Another way to carry requests.
     timeout
-        Seconds that one attempt may take; each 64 KiB that come or go add one.
+        Seconds that one attempt may take: no more than the patience, or :data:`SOON`; each 64 KiB that come or go add
+        one.
 
     Raises
     ------
@@ -130,7 +133,8 @@ class Client:
             The error that the service reported, as its own type.
         """
         patience = self._patience if patience is None else patience
-        seconds, most = timeout or self._timeout, self.most if most is None else most
+        seconds = timeout or min(self._timeout, max(patience, SOON))
+        most = self.most if most is None else most
         began, attempt, at_work = time.monotonic(), 0, None
         while True:
             response: httpx.Response | None = None
@@ -143,9 +147,10 @@ class Client:
             if response is not None and response.status_code == 202:
                 at_work = at_work or time.monotonic()
                 if (took := time.monotonic() - at_work) >= self.works:
+                    limit = f"for {took:,.0f} s, longer than {self.works:,.0f}" if self.works else "which takes no time"
                     raise PeerMisbehaved(
-                        f"{self._peer} answers {method} {path} that it is still at work (202), for {took:,.0f} s; it "
-                        f"may for {self.works:,.0f} s. Check the address, or ask who runs it"
+                        f"{self._peer} answers {method} {path} that it is still at work (202), {limit}: check the "
+                        "address, or ask who runs it"
                     )
                 pause(min(max(took / 8.0, AT_WORK[0]), AT_WORK[1]))
                 began, attempt = time.monotonic(), 0
