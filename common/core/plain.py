@@ -30,10 +30,14 @@ def plain(text: str) -> str:
     A terminal takes control characters for commands (titles, colours, the clipboard); a line break may look like a
     further line of a log.
     """
-    shown = text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + "..."
-    if shown.isascii() and shown.isprintable():
-        return shown
-    return "".join(_visible(character) for character in shown)
+    return visible(text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + "...")
+
+
+def visible(text: str) -> str:
+    """Return a text as :func:`plain` does, however long it is."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_visible(character) for character in text)
 
 
 def command(*words: str | Path) -> str:

@@ -2,7 +2,7 @@
 
 Titles, columns, file names, reasons and peers' words come from people. No markup is read in any of them, no control
 character leaves, and a command is never broken into lines, however narrow the terminal is. Documents (JSON, CSV, YAML)
-are for programs and are written byte for byte.
+are for programs and are written byte for byte, unless a terminal shows them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from common.core.plain import command, plain
+from common.core.plain import command, plain, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +42,12 @@ def say_command(*words: str | Path, lead: str = "") -> None:
 
 
 def deliver(document: str, *, end: bool = True) -> None:
-    """Write a document to standard output as it is; without ``end`` no line end is added."""
+    """Write a document to standard output as it is; without ``end`` no line end is added.
+
+    A terminal gets its lines in visible characters: a label of a stranger's model may hold control characters.
+    """
+    if sys.stdout.isatty():
+        document = "\n".join(map(visible, document.split("\n")))
     typer.echo(document, nl=end)
 
 

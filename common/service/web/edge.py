@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from common.core.errors import Busy, CannotWrite, TandemError
+from common.core.plain import plain
 from common.service.web.bodies import TINY, Bodies, Opening, Receive
 from common.wire.version import HEADER, check_stated, stated
 
@@ -182,12 +183,9 @@ def _database_errors() -> tuple[type[Exception], ...]:
 def problem(error: TandemError) -> Reply:
     """Return an error as an RFC 9457 problem document."""
     later = ((b"retry-after", str(error.retry_after).encode()),) if isinstance(error, Busy | CannotWrite) else ()
-    # What a peer sent may be quoted here, and may hold lone surrogates, which UTF-8 cannot say.
-    sayable = {
-        k: v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v
-        for k, v in error.document().items()
-    }
-    document = json.dumps({**sayable, "status": error.status}).encode()
+    # What a peer sent may be quoted here, and whoever reads it may show it.
+    shown = {name: plain(value) if isinstance(value, str) else value for name, value in error.document().items()}
+    document = json.dumps({**shown, "status": error.status}).encode()
     return Reply(error.status, document, b"application/problem+json", later)
 
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import copy
+import json
+import subprocess
+import sys
+from contextlib import ExitStack, closing
 
 import pytest
+import yaml
 
+from common.service.terminal import deliver
+from referee.service.app import referee_app
+from referee.service.client import CuratorClient
+from referee.service.runner import Runner
 from referee.view import show
 from referee.view.face.building import run_view
 from referee.view.face.pages import report
 from referee.view.operating import ended, logged, runs_table
-from tests.support import tiny
+from tests.common.service.test_hostile_peers import hostile, whole
+from tests.support import TOKEN, Bench, served, tiny
 
 EVIL = "\x1b]0;mine\x07[bold]<script>alert(1)</script> | `x`\n# head"
 
@@ -54,3 +64,53 @@ def test_operators_lines_are_lines():
     assert "\x1b" not in runs_table([line])
     assert "\n" not in ended("a", {"status": EVIL, "reason": EVIL})
     assert [text.isprintable() for text in logged([], [EVIL])] == [True]
+
+
+@pytest.mark.slow
+def test_a_curator_s_refusal_is_text_to_the_referee_s_operator(tmp_path, monkeypatch):
+    """Its reason passes two services, a result and a report: no escape code of it arrives, and no line is forged."""
+    problem = {"type": "urn:tandem:problem:refused", "title": EVIL, "detail": EVIL * 40, "spent": EVIL}
+    refusing = whole(json.dumps(problem).encode(), status="403 Forbidden")
+    monkeypatch.setenv("TANDEM_OPERATOR_TOKEN", TOKEN)
+    with ExitStack() as opened:
+        url = opened.enter_context(hostile(refusing))
+        bench = opened.enter_context(Bench(tmp_path / "bench"))
+        bench.referee.allow("operator", TOKEN)
+        bench.referee._curator = opened.enter_context(closing(CuratorClient(url, patience=1.0)))
+        runner = Runner(bench.referee)
+        runner.start()
+        opened.callback(runner.stop)
+        address = opened.enter_context(served(referee_app(bench.referee, runner)))
+        (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(bench.chosen.wire()))
+        run = ["run", str(tmp_path / "tiny.yaml"), "--deployment", address, "--output"]
+        for more in ([], ["--json"]):
+            folder = tmp_path / f"run{len(more)}"
+            ended = shown(*run, str(folder), *more)
+            assert ended.returncode == 1, ended.stderr
+            assert ended.stderr.splitlines()[-1].startswith("refused: ")
+            for text in (ended.stdout, ended.stderr, (folder / "report.html").read_text("utf-8")):
+                assert "\x1b" not in text
+                assert "\n# head" not in text
+            assert "<script>alert" not in (folder / "report.html").read_text("utf-8")
+            if more:
+                assert "# head" in json.loads(ended.stdout)["reason"]
+        for words in (["runs", "--url", address], ["audit", str(folder)]):
+            text = shown(*words)
+            assert "\x1b" not in text.stdout + text.stderr
+            assert "\n# head" not in text.stdout + text.stderr
+
+
+def shown(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the referee in a process of its own."""
+    program = [sys.executable, "-c", "from referee.cli import main; main()", *words]
+    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_a_document_on_a_terminal_is_visible_characters(monkeypatch, capsys):
+    deliver("a,b\n" + EVIL.replace("\n", " "))
+    assert "\x1b" in capsys.readouterr().out, "a program reads it byte for byte"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    deliver("a,b\n" + EVIL)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "a,b"
+    assert all(line.isprintable() for line in lines)
