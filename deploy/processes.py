@@ -23,6 +23,7 @@ from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.resolved import ResolvedScenario
 from common.service.cli import ENDS_WITH_STDIN, EXIT_STATUSES
+from common.service.supervised import Supervised
 from common.service.tls import OF_SERVICES
 from common.wire.state import write_durably
 from curator.service.startup import check_room
@@ -65,10 +66,10 @@ class Party:
         self._changing = threading.Lock()
         self._said = threading.Condition()
         self._lines: list[str] = []
+        self._threads = Supervised(f"watch-{name}")
         self.process = self._start()
         self._lives = lives
-        self._watcher = threading.Thread(target=self._watch, daemon=True, name=f"watch-{name}")
-        self._watcher.start()
+        self._watcher = self._threads.start(self._watch)
 
     def wait_for(self, text: str) -> str:
         """Return the first line on its standard output that contains a text.
@@ -137,19 +138,20 @@ class Party:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
+                errors="replace",
                 env=self._environment,
             )
-        threading.Thread(target=self._read, args=(process,), daemon=True, name=f"read-{self.name}").start()
+        self._threads.start(lambda: self._read(process), "output")
         return process
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         if process.stdout is None:
             return
-        with process.stdout:
-            for line in process.stdout:
-                with self._said:
-                    self._lines.append(line.rstrip("\n"))
-                    self._said.notify_all()
+        for line in process.stdout:
+            with self._said:
+                self._lines.append(line.rstrip("\n"))
+                self._said.notify_all()
+        process.stdout.close()
 
     def _watch(self) -> None:
         while self._lives:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from common.core.errors import BadInput
+from common.service.supervised import Supervised
 from common.service.web.metrics import CONTENT_TYPE, Family, Sample, gauge, write
 from local_agent.host import Host
 
@@ -79,8 +79,7 @@ def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None
             f"metrics cannot be shown on {LOOPBACK}:{port}: {error}; choose another --metrics-port"
         ) from None
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-    thread.start()
+    Supervised("metrics").start(server.serve_forever)
     try:
         yield server.server_address[1]
     finally:

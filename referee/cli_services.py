@@ -145,7 +145,8 @@ def serve_command(
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
         unless_it_starts.pop_all()
     compiled()  # before anybody waits for it
-    Follower(referee).start()
+    follower = Follower(referee)
+    follower.start()
     runner = Runner(referee)
     if role == "both":
         runner.start()
@@ -154,7 +155,7 @@ def serve_command(
             here = addresses.written(addresses.dialled(host), listener.getsockname()[1])
             own = f"{'http' if tls is None else 'https'}://{here}"
             beside.enter_context(page_beside(own, tokens["operator"], page))
-        serve(referee_app(referee, runner), listener, "referee", tls)
+        serve(referee_app(referee, runner, [follower.threads]), listener, "referee", tls)
     runner.stop()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from common.core.errors import BadMessage, Unauthorized
 from common.core.values import Value
 from common.privacy.guarantee import Guarantee
+from common.service.supervised import Worker
 from common.service.web.app import (
     METRICS,
     Service,
@@ -70,15 +71,16 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
     contributions
         What the run is about, if people contributed: whoever asks is told that it has begun.
     """
+    worker = Worker("operation")
     app = create_app(
         "Tandem curator",
         "Holds a private sample; answers a fixed vocabulary within a fixed budget.",
         limits={"/v1/runs/": Guarded(LARGE, partial(_announced, curator))},
         checks=curator.lacks(),
+        threads=[worker.threads, *curator.threads],
     )
     if contributions is not None:
         add_contributions(app, contributions)
-    worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="operation")
     running: dict[str, Future[Signed]] = {}
     watched = Watched(curator)
 
@@ -142,6 +144,8 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
         try:
             release = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(job)), PROMPT)
         except TimeoutError:
+            if job.done():
+                raise  # its own
             return JSONResponse({"status": "running"}, 202, headers={"Retry-After": "0"})
         return Response(release.raw(), media_type="application/json")
 

@@ -39,6 +39,7 @@ from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
+from common.service.supervised import Supervised
 from common.service.web.readiness import Check, disk
 from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
@@ -230,6 +231,11 @@ class Curator:
             finally:
                 self._lock.release()
         return self._charges
+
+    @property
+    def threads(self) -> list[Supervised]:
+        """The threads that work beside operations."""
+        return [self._directory.checkpoints.worker.threads]
 
     def lacks(self) -> dict[str, Check]:
         """Return what a curator must have to answer, as checks of its readiness."""

@@ -11,13 +11,14 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.service.supervised import Worker
 
 log = logging.getLogger("tandem")
 
@@ -46,20 +47,21 @@ class Checkpoints:
     def __init__(self, folder: Path, key: bytes) -> None:
         self._folder = folder
         self._key = key
-        self._pool = ThreadPoolExecutor(1, "weights")
+        self.worker = Worker("weights")
         self._writing: Future[None] | None = None
         self._last = 0
         self._seconds = 0.0
 
     def close(self) -> None:
         """Wait until what is being written is on disk."""
-        self._pool.shutdown()
+        self.worker.shutdown()
 
     def settle(self) -> None:
         """Wait until nobody reads the scores: they may change from now on."""
-        if self._writing is not None:
-            self._writing.result()
-            self._writing = None
+        writing, self._writing = self._writing, None
+        if writing is not None and (error := writing.exception()) is not None:
+            # Its text might hold records; the weights are computed again from the ledger.
+            log.warning("the weights could not be stored, and were not: %s", type(error).__name__)
 
     def offer(
         self, updates: int, seconds: float, lineage: str, cumulative_losses: Callable[[], Iterable[AnyArray]]
@@ -82,7 +84,7 @@ class Checkpoints:
             return
         self.settle()
         self._last, self._seconds = updates, 0.0
-        self._writing = self._pool.submit(self._write, updates, lineage, cumulative_losses)
+        self._writing = self.worker.submit(self._write, updates, lineage, cumulative_losses)
 
     def _write(self, updates: int, lineage: str, cumulative_losses: Callable[[], Iterable[AnyArray]]) -> None:
         """Write the file, and then drop older ones; a full disk is no reason to stop."""

@@ -93,7 +93,7 @@ def determined(seed: int, clock: Clock) -> Iterator[None]:
         hexadecimal = _Module(secrets, token_hex=lambda size=32: drawn.randbytes(size).hex())
         for user in (journal, ordering, population):
             patched.enter_context(patch.object(user, "secrets", hexadecimal))
-        patched.enter_context(patch.object(checkpoints, "ThreadPoolExecutor", AtOnce))
+        patched.enter_context(patch.object(checkpoints, "Worker", AtOnce))
         patched.enter_context(patch.object(time, "time", lambda: BEGAN + clock.now))
         patched.enter_context(patch.object(time, "monotonic", lambda: clock.now))
         patched.enter_context(patch.object(time, "sleep", lambda seconds: None))

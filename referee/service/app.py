@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response
@@ -19,6 +20,7 @@ from common.core.values import Value
 from common.service.oblivious.gateway import Gateway
 from common.service.oblivious.places import GATEWAY, SIGNED_KEYS
 from common.service.oblivious.relay import encapsulated_body
+from common.service.supervised import Supervised
 from common.service.web.app import (
     METRICS,
     Service,
@@ -129,10 +131,17 @@ class RunLine(Value):
     waits_for: str
 
 
-def referee_app(referee: Referee, runner: Runner) -> Service:
-    """Return the service of a referee."""
+def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] = ()) -> Service:
+    """Return the service of a referee.
+
+    Parameters
+    ----------
+    beside
+        Threads that work for it, beside those of the runner and of its own requests.
+    """
     agents = AgentsEdge(referee)
     gateway = Gateway(referee.identity, FOR_AGENTS)
+    groups = (*agents.groups, gateway.group)
 
     async def operators_body(opening: Opening) -> Admitted:
         referee.authorize("operator", opening.token)
@@ -144,6 +153,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
         limits={**agents.limits, **gateway.limits, "/v1/runs/": Guarded(MAX_RUN, operators_body)},
         short={**agents.handlers, **gateway.handlers},
         checks=checks(referee, runner),
+        threads=[*runner.threads, *beside, *(thread for group in groups for thread in group.threads)],
     )
     gateway.stand_before(app.edge)
 
@@ -367,7 +377,7 @@ def referee_app(referee: Referee, runner: Runner) -> Service:
     @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics, operator)", response_class=METRICS)
     def metrics(token: Token) -> Response:
         referee.registrar.may_look(token.credentials if token else "")
-        return metrics_response([*of_requests(app), *of_referee(referee), *of_groups((*agents.groups, gateway.group))])
+        return metrics_response([*of_requests(app), *of_referee(referee), *of_groups(groups)])
 
     return app
 

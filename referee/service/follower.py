@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from common.service.supervised import Supervised
 from referee.service.referee import Referee
 
 log = logging.getLogger("tandem.referee")
@@ -29,11 +29,11 @@ class Follower:
 
     def __init__(self, referee: Referee) -> None:
         self._referee = referee
-        self._thread = threading.Thread(target=self._work, name="follower", daemon=True)
+        self.threads = Supervised("follower")
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        self.threads.start(self._work)
 
     def _work(self) -> None:
         while True:

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -20,6 +21,7 @@ from common.core.about import about_run
 from common.core.errors import BadPlugin, Superseded
 from common.people.distributions.base import DISTRIBUTIONS
 from common.scenario.problems.base import PROBLEMS
+from common.service.supervised import Supervised
 from common.vocabulary.hypotheses.base import HYPOTHESES
 from common.vocabulary.learners.base import SETTINGS
 from common.vocabulary.mechanisms.base import MECHANISMS
@@ -62,14 +64,17 @@ class Runner:
         self._turn = threading.Lock()
         self._under_way: dict[str, threading.Thread] = {}
         self._again = 0.0
-        self._told = -CATCH_UP
-        self._thread = threading.Thread(target=self._work, name="runner", daemon=True)
+        self._caught_up = -CATCH_UP
+        self._driver, self._runs = Supervised("runner"), Supervised("run")
+        self._words, self._lease, self._witnesses = Supervised("words"), Supervised("lease"), Supervised("witnesses")
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin with whatever is unfinished."""
-        self._thread.start()
-        threading.Thread(target=learn_words, name="words", daemon=True).start()
-        threading.Thread(target=self._renew, name="lease", daemon=True).start()
+        self._thread = self._driver.start(self._work)
+        self._words.start(learn_words)
+        self._lease.start(self._renew)
+        self._witnesses.start(self._catch_up)
 
     def stop(self) -> None:
         """Begin nothing new, and let another process drive at once; what is under way here writes nothing more."""
@@ -79,13 +84,18 @@ class Runner:
         self._wanted.set()
         until = time.monotonic() + ENDING
         for thread in (self._thread, *self._under_way.values()):
-            if thread.is_alive():
+            if thread is not None:
                 thread.join(max(0.0, until - time.monotonic()))
+
+    @property
+    def threads(self) -> list[Supervised]:
+        """All its kinds of threads."""
+        return [self._driver, self._runs, self._words, self._lease, self._witnesses]
 
     @property
     def started(self) -> bool:
         """Whether this process drives the runs, or would if nobody else did."""
-        return self._thread.is_alive()
+        return self._thread is not None and self._thread.is_alive()
 
     def wake(self) -> None:
         """Say that there is a new run."""
@@ -104,7 +114,6 @@ class Runner:
             try:
                 if self._referee.drive():
                     self._begin()
-                    self._catch_up()
             except Superseded:
                 _say_superseded()
             except (OSError, SQLAlchemyError):
@@ -119,17 +128,28 @@ class Runner:
             fresh = run.configuration is None
             if run.run in self._under_way or len(self._under_way) >= MAX_AT_ONCE or (fresh and settling):
                 continue
-            if not self._waits(run):
+            try:
+                waits = self._waits(run)
+            except (Superseded, OSError, SQLAlchemyError):
+                raise
+            except Exception:  # noqa: BLE001 - the run meets it again in its own thread, and ends there
+                waits = False
+            if not waits:
                 settling = settling or fresh
-                thread = threading.Thread(target=self._carry, args=(run.run,), name=f"run {run.run}", daemon=True)
-                self._under_way[run.run] = thread
-                thread.start()
+                self._under_way[run.run] = self._runs.start(partial(self._carry, run.run), run.run)
 
     def _catch_up(self) -> None:
-        """Have witnesses told what they could not be told, now and then."""
-        if time.monotonic() >= self._told + CATCH_UP:
-            self._told = time.monotonic()
-            self._referee.catch_up()
+        """Have ends of runs witnessed that could not be when the runs ended: no witness may hold up the driver."""
+        while not self._stopping.wait(LOOK):
+            if self._referee.store.fence is None or time.monotonic() < max(self._again, self._caught_up + CATCH_UP):
+                continue
+            self._caught_up = time.monotonic()
+            try:
+                self._referee.catch_up()
+            except Superseded:
+                _say_superseded()
+            except (OSError, SQLAlchemyError):
+                self._fault()
 
     def _waits(self, run: Run) -> bool:
         """Tell whether a run has to wait for agents, and may."""
@@ -154,10 +174,11 @@ class Runner:
             self._referee.execute(run, patience=0.0, wait=self._let_others)
         except (Superseded, OSError, SQLAlchemyError):
             raise
-        except Exception:
-            # A bug must not look like a result, and nobody may wait for ever: the run fails, the log says why.
+        except BaseException as error:
+            # A bug must not look like a result, and nobody may wait for ever: the run fails, the log says why. Where it
+            # cannot even fail, its thread is started again after a pause, and no other run waits for it.
             log.exception("run %s stopped", run)
-            self._referee.give_up(run, "a fault of the referee itself; its log says more")
+            self._referee.give_up(run, f"a fault of the referee itself ({type(error).__name__}); its log says more")
 
     def _let_others(self, seconds: float) -> None:
         """Wait for agents, and let other runs work meanwhile."""

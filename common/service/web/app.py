@@ -27,6 +27,7 @@ from common.core import canonical
 from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.values import Value
 from common.service.addresses import bare, written
+from common.service.supervised import Supervised
 from common.service.terminal import say
 from common.service.web.bodies import Guarded, Receive
 from common.service.web.connections import Limits, raise_descriptors
@@ -67,10 +68,19 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 class Service(FastAPI):
-    """An app behind its edge: what the edge answers does not pass through the framework."""
+    """An app behind its edge: what the edge answers does not pass through the framework.
 
-    def __init__(self, **settings: Any) -> None:
+    Parameters
+    ----------
+    threads
+        What works for this service beside its requests.
+    **settings
+        Of the framework.
+    """
+
+    def __init__(self, threads: Iterable[Supervised] = (), **settings: Any) -> None:
         super().__init__(**settings)
+        self.threads = tuple(threads)
         self.edge = Edge(super().__call__)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,6 +111,7 @@ def create_app(
     limits: Mapping[str, int | Guarded] | None = None,
     short: Mapping[tuple[str, str], Handler] | None = None,
     checks: Mapping[str, Check] | None = None,
+    threads: Iterable[Supervised] = (),
 ) -> Service:
     """Return an app with Tandem's manners: problem documents, limits, liveness and readiness.
 
@@ -111,10 +122,13 @@ def create_app(
     short
         Of its :class:`~common.service.web.edge.Edge`.
     checks
-        Of its :class:`~common.service.web.readiness.Readiness`.
+        Of its :class:`~common.service.web.readiness.Readiness`, which checks the threads as well.
+    threads
+        Of its :class:`Service`.
     """
-    readiness = Readiness(checks or {})
-    app = Service(title=title, description=description, version="1", responses=PROBLEMS, docs_url=None, redoc_url=None)
+    about: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
+    app = Service(threads, **about, docs_url=None, redoc_url=None)
+    readiness = Readiness({**(checks or {}), **{thread.name: thread.check for thread in app.threads}})
     app.edge.bodies.limits.update(limits or {})
     app.edge.short.update(short or {})
 
@@ -180,16 +194,19 @@ def metrics_response(families: Iterable[Family]) -> Response:
 
 
 def of_requests(app: Service) -> list[Family]:
-    """Return what every service counts of its requests."""
+    """Return what every service counts of its requests, and of its threads."""
     edge = app.edge
     classes: Counter[str] = Counter()
     for status, count in list(edge.statuses.items()):
         classes[f"{status // 100}xx"] += count
     problems = dict(edge.problems)
+    ended = {thread.name: float(thread.failures) for thread in app.threads}
+    unexpectedly = "Threads that ended unexpectedly, and were started again."
     return [
         by_label("counter", "tandem_requests_total", "Requests answered, by class of status.", "status", classes),
         Family("tandem_requests_shed_total", "counter", "Answered 503.", [Sample(edge.statuses[503])]),
         by_label("counter", "tandem_problems_total", "Requests refused, by problem type.", "problem", problems),
+        by_label("counter", "tandem_thread_failures_total", unexpectedly, "thread", ended),
     ]
 
 

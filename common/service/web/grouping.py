@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar, overload
 
 from common.core.errors import Busy
+from common.service.supervised import Supervised, Worker
 from common.service.web.metrics import ITEMS, SECONDS, Histogram
 
 Item = TypeVar("Item")
@@ -57,6 +57,11 @@ class Grouped(Generic[Item, Outcome]):
         self.name = name
         self.seconds = Histogram(SECONDS, "kind")
         self.sizes = Histogram(ITEMS, "kind")
+
+    @property
+    def threads(self) -> list[Supervised]:
+        """The threads that work on groups."""
+        return [stage.pool.threads for stage in (self._work, self._check) if stage is not None]
 
     @property
     def waiting(self) -> int:
@@ -145,5 +150,5 @@ class _Stage:
     def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]], name: str) -> None:
         self.work = work
         self.name = name
-        self.pool = ThreadPoolExecutor(1, name)
+        self.pool = Worker(name)
         self.busy = False

@@ -206,7 +206,7 @@ class Planner:
                     return
             try:
                 found = self._done.get(wanted) or self._work(wanted)
-            except Exception as error:  # noqa: BLE001 - whoever waits is told; a fault of ours must not stop the thread
+            except BaseException as error:  # noqa: BLE001 - whoever waits is told; no fault of ours may stop the thread
                 found = Planned("bad", "This cannot be planned", (f"a fault of the planner: {error!r}",))
             with self._changed:
                 while len(self._done) >= MAX_KEPT:

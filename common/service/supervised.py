@@ -1,0 +1,157 @@
+"""Threads that work for as long as their process: one that ends unexpectedly is logged, counted, and started again.
+
+Python ends a thread that raises and goes on without it: what it did is not done any more, and nothing shows that. Every
+long-lived thread of every party is therefore one of these. ``/v1/ready`` names a kind of threads from the moment in
+which one of them ended until it has worked again for a while, and metrics count how often that has happened.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+log = logging.getLogger("tandem")
+
+PAUSE = 2.0
+"""Seconds before a thread that ended unexpectedly is started again; twice as many each further time in a row."""
+LONGEST = 60.0
+"""Seconds of that pause, at most."""
+SETTLED = 10.0
+"""Seconds for which a thread that was started again works until it counts as well."""
+
+
+class Supervised:
+    """The threads of one kind in one service.
+
+    Parameters
+    ----------
+    name
+        The kind: public, since readiness and metrics name it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.failures = 0
+        """How often one of these threads has ended unexpectedly."""
+        self._again: dict[int, float] = {}
+        """By thread that has failed: when it counts as well."""
+
+    def start(self, work: Callable[[], None], about: str = "") -> threading.Thread:
+        """Begin some work in a thread of its own; it ends as intended by returning, and by nothing else.
+
+        Parameters
+        ----------
+        work
+            Called again, after a pause, whenever it raises, whatever that is.
+        about
+            What the thread is about, for its name in logs.
+        """
+        thread = threading.Thread(target=self._carry, args=(work,), name=f"{self.name} {about}".strip(), daemon=True)
+        thread.start()
+        return thread
+
+    def check(self) -> str | None:
+        """Say that a thread has ended unexpectedly and is not known to be well again; None if none has."""
+        now = time.monotonic()
+        if any(now < well for well in list(self._again.values())):
+            return "this thread has ended unexpectedly, and is started again"
+        return None
+
+    def failed(self, error: BaseException, pause: float) -> None:
+        """Count and log that a thread, which is the current one, has ended unexpectedly."""
+        self.failures += 1
+        self._again[threading.get_ident()] = time.monotonic() + pause + SETTLED
+        what = "the thread %r has ended unexpectedly (%s); it is started again in %g s"
+        log.error(what, threading.current_thread().name, type(error).__name__, pause, exc_info=error)
+
+    def _carry(self, work: Callable[[], None]) -> None:
+        pause, began = 0.0, time.monotonic()
+        while True:
+            try:
+                time.sleep(pause)
+                began = time.monotonic()
+                work()
+                break
+            except BaseException as error:  # noqa: BLE001 - SystemExit and its like end a thread as well
+                lasted = time.monotonic() - began > LONGEST
+                pause = PAUSE if lasted or pause == 0.0 else min(LONGEST, 2 * pause)
+                self.failed(error, pause)
+        self._again.pop(threading.get_ident(), None)
+
+
+class Worker(Executor):
+    """One supervised thread that carries out calls, one after the other, in the order in which they are given.
+
+    What a call raises its caller gets. What is no :class:`Exception`, and so would end the thread or the event loop of
+    who waits, is a fault of the thread: the caller gets a ``RuntimeError``, and the thread is started again.
+
+    Parameters
+    ----------
+    name
+        Of its kind of threads.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.threads = Supervised(name)
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Have a function called; the thread is started at the first call."""
+        with self._starting:
+            if self._thread is None:
+                calls, name = self._calls, self.threads.name
+                self._thread = self.threads.start(lambda: _work(calls, name))
+                _WORKERS.add(self)
+                weakref.finalize(self, calls.put, None).atexit = False  # without its worker, the thread ends
+        future: Future[T] = Future()
+        self._calls.put((future, fn, args, kwargs))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let the thread end, once all that was given is carried out."""
+        if self._thread is not None:
+            self._calls.put(None)
+            if wait:
+                self._thread.join()
+
+
+_Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
+
+
+def _work(calls: queue.SimpleQueue[_Call | None], name: str) -> None:
+    while (call := calls.get()) is not None:
+        future, fn, args, kwargs = call
+        if not future.set_running_or_notify_cancel():
+            continue
+        try:
+            outcome = fn(*args, **kwargs)
+        except StopIteration as error:  # which no coroutine may raise
+            future.set_exception(RuntimeError(f"{name} raised {error!r}"))
+        except Exception as error:  # noqa: BLE001 - it is raised where the outcome is waited for
+            future.set_exception(error)
+        except BaseException as error:
+            future.set_exception(RuntimeError(f"the thread {name!r} was ended by {type(error).__name__}"))
+            raise
+        else:
+            future.set_result(outcome)
+        del call, future, fn, args, kwargs  # nothing is kept alive by a thread that waits
+
+
+_WORKERS: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """Carry out, before the process ends, what workers were given: a daemon thread would be cut off in the middle."""
+    for worker in list(_WORKERS):
+        worker.shutdown()
