@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from common.core.errors import PeerMisbehaved
+from common.core.errors import PeerMisbehaved, RolledBack
 from common.service.client import Client, json_of, read_signed_reply
 from common.wire.identity import Signed, verify
-from common.wire.receipts import Kept, RunSeen, Witnessed
+from common.wire.receipts import Kept, RunSeen, Witnessed, check_contradiction
 
 T = TypeVar("T")
 
@@ -54,9 +54,20 @@ class WitnessClient(Client):
         return self._pinned
 
     def keep(self, signed: Signed) -> Signed:
-        """Keep a checkpoint; return the witness's word."""
+        """Keep a checkpoint; return the witness's word.
+
+        Raises
+        ------
+        RolledBack
+            If it has seen another history of the run, and shows one that the same referee has signed.
+        """
         path = f"/v1/runs/{signed.key}/{signed.message['run']}"
-        word = read_signed_reply(self.request("PUT", path, content=signed.raw(), headers=self._headers))
+        try:
+            response = self.request("PUT", path, content=signed.raw(), headers=self._headers)
+        except RolledBack as error:
+            check_contradiction(error.members.get("checkpoint"), signed, self._peer)
+            raise
+        word = read_signed_reply(response)
         verify(word, Witnessed.KIND, self._pinned, "the witness that answers there")
         return word
 

@@ -9,11 +9,11 @@ the whole transcript so far, at a time. A *witness* that keeps it signs it with 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from common.core.errors import BadMessage, Forged
+from common.core.errors import BadMessage, Forged, PeerMisbehaved
 from common.core.values import Value
 from common.wire.identity import Identity, Signed, verify
 from common.wire.messages import MAX_PLACE, RUN, Number
@@ -22,8 +22,10 @@ from common.wire.primitives.merkle import Tree, merkle_root
 from common.wire.sealed import AnySigned, field
 from common.wire.transcript import Entry
 
-Time = int
-"""Seconds since 1970, UTC."""
+Time = Annotated[int, Field(ge=0, lt=253_402_300_800)]
+"""Seconds since 1970, UTC, before the year 10000: others have to be able to show them."""
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+"""What witnesses and transcripts count."""
 
 
 class Receipt(Value):
@@ -33,7 +35,7 @@ class Receipt(Value):
     run: str = Field(pattern=RUN)
     question: Number
     report: str = Field(pattern=r"^[0-9a-f]{128}$")
-    time: Time = Field(ge=0)
+    time: Time
 
 
 class Checkpoint(Value):
@@ -47,10 +49,10 @@ class Checkpoint(Value):
     KIND: ClassVar[str] = "checkpoint"
     run: str = Field(pattern=RUN)
     configuration: str = Field(pattern=DIGEST)
-    entries: int = Field(ge=1)
+    entries: int = Field(ge=1, lt=1 << 53)
     hash: str = Field(pattern=DIGEST)
     root: str = Field(pattern=DIGEST)
-    time: Time = Field(ge=0)
+    time: Time
     closed: int | None = Field(default=None, ge=0, exclude_if=lambda closed: closed is None)
 
     def covers(self, entries: Sequence[Entry]) -> bool:
@@ -69,9 +71,9 @@ class Witnessed(Value):
 
     KIND: ClassVar[str] = "witnessed"
     checkpoint: str = Field(pattern=DIGEST)
-    position: int = Field(ge=0)
+    position: Count
     previous: str = Field(pattern=DIGEST)
-    time: Time = Field(ge=0)
+    time: Time
 
 
 class Kept(Value):
@@ -108,12 +110,43 @@ class Kept(Value):
         return found
 
 
+def check_contradiction(shown: object, put: Signed, witness: str) -> None:
+    """Refuse that a run has another history than a checkpoint of it says, unless its own referee has signed that.
+
+    Parameters
+    ----------
+    shown
+        What the witness shows for it, as it came: the newest checkpoint that it has kept.
+    put
+        The checkpoint that the witness does not keep.
+    witness
+        Who says so, for messages.
+
+    Raises
+    ------
+    PeerMisbehaved
+        If nothing is shown that contradicts the checkpoint.
+    """
+    said = Checkpoint.parse(put.message)
+    try:
+        known = Checkpoint.parse(verify(Signed.parse(shown), Checkpoint.KIND, put.key))
+    except (BadMessage, Forged):
+        known = said
+    same = known.model_copy(update={"time": said.time}) == said
+    further = said.entries > known.entries and said.configuration == known.configuration
+    if known.run != said.run or same or further:
+        raise PeerMisbehaved(
+            f"{witness} does not keep a checkpoint of run {said.run!r}, says that it has seen another history, and "
+            "shows none that the run's referee has signed"
+        )
+
+
 class RunSeen(Value):
     """A run of which a witness keeps checkpoints: how far the last one goes, and when the witness signed it."""
 
     run: str = Field(pattern=RUN)
-    entries: int = Field(ge=1)
-    time: Time = Field(ge=0)
+    entries: int = Field(ge=1, lt=1 << 53)
+    time: Time
 
 
 class ProofRequest(Value):
@@ -151,8 +184,8 @@ class Proof(Value):
     """
 
     entry: dict[str, Any]
-    index: int = Field(ge=0)
-    reports: int = Field(ge=1)
+    index: Count
+    reports: int = Field(ge=1, lt=1 << 53)
     body: str = Field(max_length=64, pattern=r"^([0-9a-f]{2})*$")
     path: tuple[str, ...] = Field(max_length=64)
     kept: Kept

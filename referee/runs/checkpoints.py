@@ -2,26 +2,46 @@
 
 Entry 0 of a transcript names the witnesses of the run, and each of them has the run's first checkpoint before anybody
 is asked. From then on they have a further one at most once a second, as answers come in, and the last one once the run
-has ended. A witness that is away meanwhile is passed over, and asked again; it never ends a run.
+has ended. A witness that is away meanwhile, that hangs, or that answers what no witness does, is passed over, and asked
+again; it never ends a run. What ends one is the referee's own signature under another history, which a witness shows.
 """
 
 from __future__ import annotations
 
 import logging
+import re
+import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from common.core.errors import CannotWrite, PeerError, TandemError
-from common.wire.identity import Identity, Signed
-from common.wire.receipts import Checkpoint, Kept, checkpoint_of
+from common.core.errors import (
+    CannotWrite,
+    PeerMisbehaved,
+    PeerUnavailable,
+    RolledBack,
+    RunCancelled,
+    Superseded,
+    TandemError,
+    Unauthorized,
+    VersionSkew,
+)
+from common.service.transport import Overdue, time_limit
+from common.wire.identity import KEY_PATTERN, Identity, Signed, verify
+from common.wire.receipts import Checkpoint, Kept, Witnessed, checkpoint_of
 from referee.state.store import Store
 
+T = TypeVar("T")
 log = logging.getLogger("tandem.referee")
 BETWEEN = 1.0
 """Seconds between two checkpoints of a run that goes on, at least."""
 SHARE = 50.0
 """How many times as long as a checkpoint takes is the time to the next one, at least."""
+SLOW = 0.25
+"""Seconds from which on what a witness takes is weighed over all runs, and not for each by itself."""
+PATIENCE = 2.0
+"""Seconds in which a witness answers; and those that one which fails may cost a run that goes on, in total."""
 
 
 class RunWitness(Protocol):
@@ -39,6 +59,28 @@ class RunWitness(Protocol):
     def keep(self, signed: Signed) -> Signed:
         """Keep a checkpoint; return the witness's word (:class:`~common.wire.receipts.Witnessed`)."""
         ...
+
+
+@dataclass
+class Standing:
+    """How a witness has answered so far.
+
+    Attributes
+    ----------
+    key
+        Its public key; empty until it has said it.
+    problem
+        Why its last answer was none; empty if it was one.
+    misbehaved
+        How often it has answered what no witness does.
+    again
+        From when on a run that goes on asks it again, seconds of this machine's clock.
+    """
+
+    key: str = ""
+    problem: str = ""
+    misbehaved: int = 0
+    again: float = 0.0
 
 
 class Checkpoints:
@@ -66,13 +108,15 @@ class Checkpoints:
         beacon: bool = False,
     ) -> None:
         self.beacon = beacon
+        self.standing = {witness.place: Standing() for witness in witnesses}
+        """How each witness has answered, by its place."""
         self._store = store
         self._identity = identity
         self._witnesses = tuple(witnesses)
-        self._keys: dict[str, str] = {}
         self._clock = clock
         self._due: dict[str, float] = {}
         self._settled: set[str] = set()
+        self._making: dict[str, threading.Lock] = {}
         self._links: dict[str, list[tuple[str, str]]] = {}  # of each run's first entries, which never change
 
     def keys(self) -> list[str]:
@@ -80,13 +124,10 @@ class Checkpoints:
 
         Raises
         ------
-        PeerUnavailable, CannotWrite
-            If one that has not been asked before does not answer.
+        PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew
+            If one that has not been asked before does not answer with its key.
         """
-        for witness in self._witnesses:
-            if witness.place not in self._keys:
-                self._keys[witness.place] = witness.key()
-        return [self._keys[witness.place] for witness in self._witnesses]
+        return [self._key(witness) for witness in self._witnesses]
 
     def make(self, run: str, configuration: str) -> Kept:
         """Make a checkpoint of the whole transcript, or take the one that there is, and have it witnessed by all.
@@ -98,24 +139,15 @@ class Checkpoints:
 
         Raises
         ------
-        PeerUnavailable, CannotWrite
-            If a witness cannot keep it now; those that can have kept it.
+        PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew
+            If a witness does not keep it now; those that do have kept it.
         RolledBack
             If a witness has seen another transcript of the run.
+        RunCancelled, Superseded
+            What the caller's own time limit raises (:func:`common.service.transport.time_limit`).
         """
-        began = time.monotonic()
-        kept = self._current(run, configuration)
-        problem: TandemError | None = None
-        for witness in self._witnesses:
-            try:
-                if self._key(witness) not in kept.seen():
-                    kept = kept.model_copy(update={"witnessed": (*kept.witnessed, witness.keep(kept.checkpoint))})
-                    kept.seen()  # what a witness has signed is for this checkpoint, or it is not kept
-                    self._store.keep_checkpoint(run, kept.said().entries, kept)
-            except (PeerError, CannotWrite) as error:
-                problem = error
-        self._due[run] = time.monotonic() + max(BETWEEN, SHARE * (time.monotonic() - began))
-        if problem is not None:
+        kept, problems = self._tell(run, configuration, self._witnesses)
+        for problem in problems.values():
             raise problem
         return kept
 
@@ -123,18 +155,36 @@ class Checkpoints:
         """Tell whether it is time for a further checkpoint of a run that goes on."""
         return time.monotonic() >= self._due.get(run, 0.0)
 
-    def in_passing(self, run: str, configuration: str) -> None:
-        """Make a checkpoint; a witness that is away is only logged.
+    def in_passing(self, run: str, configuration: str, cost: dict[str, float]) -> dict[str, str]:
+        """Make a checkpoint of a run that goes on; return the problem of each witness that was asked in vain.
+
+        Parameters
+        ----------
+        cost
+            Seconds that each witness has cost this run in vain. Beyond :data:`PATIENCE` it is not asked any more.
 
         Raises
         ------
         RolledBack
             As :meth:`make`.
         """
+        now = time.monotonic()
+        asked = [witness for witness in self._witnesses if now >= self.standing[witness.place].again]
+        return self._tell_patiently(run, configuration, asked, cost)
+
+    def catch_up(self, run: str, configuration: str, cost: dict[str, float]) -> None:
+        """Have the end of a run witnessed by those who were passed over, in a thread that no run waits for.
+
+        Parameters
+        ----------
+        cost
+            Seconds that each witness has cost in vain so far, over all runs that are caught up with now.
+        """
         try:
-            self.make(run, configuration)
-        except (PeerError, CannotWrite) as error:
-            log.warning("run %s goes on, its checkpoint is not witnessed yet: %s", run, error.detail)
+            self._tell_patiently(run, configuration, self._witnesses, cost)
+        except RolledBack as error:
+            self.settle(run)  # nothing that is said again makes the witness forget
+            log.warning("the end of run %s is not witnessed: %s", run, error.detail)
 
     def owed(self, run: str) -> bool:
         """Tell whether the end of a run that has ended is without a checkpoint, or one of its witnesses without it."""
@@ -145,7 +195,7 @@ class Checkpoints:
             return True
         if last is not None and kept is not None:
             seen = kept.seen()
-            if any(self._keys.get(witness.place) not in seen for witness in self._witnesses):
+            if any(standing.key not in seen for standing in self.standing.values()):
                 return True
         self.settle(run)
         return False
@@ -154,10 +204,98 @@ class Checkpoints:
         """Look no more at a run that has ended."""
         self._settled.add(run)
         self._links.pop(run, None)
+        self._making.pop(run, None)
+
+    def _tell_patiently(
+        self, run: str, configuration: str, witnesses: Sequence[RunWitness], cost: dict[str, float]
+    ) -> dict[str, str]:
+        asked = [witness for witness in witnesses if cost.get(witness.place, 0.0) < PATIENCE]
+        _, problems = self._tell(run, configuration, asked, cost)
+        return {place: problem.detail for place, problem in problems.items()}
+
+    def _tell(
+        self, run: str, configuration: str, witnesses: Sequence[RunWitness], cost: dict[str, float] | None = None
+    ) -> tuple[Kept, dict[str, TandemError]]:
+        """Make a checkpoint, or take the one that there is, and have these witnesses keep it."""
+        problems: dict[str, TandemError] = {}
+        with self._making.setdefault(run, threading.Lock()):
+            began = time.monotonic()
+            kept = self._current(run, configuration)
+            for witness in witnesses:
+                asked = time.monotonic()
+                try:
+                    if self._key(witness) not in kept.seen():
+                        word = self._word(witness, kept)
+                        kept = kept.model_copy(update={"witnessed": (*kept.witnessed, word)})
+                        self._store.keep_checkpoint(run, kept.said().entries, kept)
+                except (PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew) as error:
+                    problems[witness.place] = error
+                    if cost is not None:
+                        cost[witness.place] = cost.get(witness.place, 0.0) + time.monotonic() - asked
+            self._due[run] = time.monotonic() + max(BETWEEN, SHARE * (time.monotonic() - began))
+        return kept, problems
 
     def _key(self, witness: RunWitness) -> str:
-        self.keys()
-        return self._keys[witness.place]
+        standing = self.standing[witness.place]
+        if not standing.key:
+            found = self._asked(witness, witness.key)
+            if not isinstance(found, str) or re.fullmatch(KEY_PATTERN.strip("^$"), found) is None:
+                raise self._misbehaves(witness, "its key is no Ed25519 key, 64 hexadecimal digits")
+            standing.key = found
+        return standing.key
+
+    def _word(self, witness: RunWitness, kept: Kept) -> Signed:
+        """Have a witness keep a checkpoint; return its word, which is for this one and no other."""
+        signed = self._asked(witness, lambda: witness.keep(kept.checkpoint))
+        try:
+            said = Witnessed.parse(verify(signed, Witnessed.KIND, self._key(witness), "the witness that answers there"))
+        except TandemError as error:
+            raise self._misbehaves(witness, error.detail) from None
+        if said.checkpoint != kept.said().fingerprint():
+            raise self._misbehaves(witness, "it has signed another checkpoint than the one that it was shown")
+        if self.standing[witness.place].problem:
+            log.warning("the witness at %s keeps checkpoints again", witness.place)
+            self.standing[witness.place].problem = ""
+        return signed
+
+    def _asked(self, witness: RunWitness, ask: Callable[[], T]) -> T:
+        """Ask a witness, and note how it answers: it may raise anything, since what it answers is not ours."""
+        standing, began = self.standing[witness.place], time.monotonic()
+        try:
+            with time_limit(PATIENCE):
+                return ask()
+        except (RolledBack, RunCancelled, Superseded):
+            raise  # the last two are the run's own, which looks up while it waits
+        except Overdue:
+            late = PeerUnavailable(f"the witness at {witness.place} has not answered in {PATIENCE:g} s")
+            self._note(witness, late.detail)
+            raise late from None
+        except CannotWrite as error:
+            full = CannotWrite(f"the witness at {witness.place} keeps nothing at present: {error.detail:.300}")
+            self._note(witness, full.detail)
+            raise full from None
+        except (PeerUnavailable, Unauthorized, VersionSkew) as error:
+            self._note(witness, error.detail)
+            raise
+        except Exception as error:
+            raise self._misbehaves(witness, getattr(error, "detail", type(error).__name__)) from error
+        finally:
+            if (took := time.monotonic() - began) >= SLOW:
+                standing.again = time.monotonic() + SHARE * took
+
+    def _misbehaves(self, witness: RunWitness, what: str) -> PeerMisbehaved:
+        """Return what is raised where a witness answers what no witness does."""
+        detail = f"the witness at {witness.place} answers what no witness does: {what:.300}"
+        self.standing[witness.place].misbehaved += 1
+        self._note(witness, detail)
+        return PeerMisbehaved(detail)
+
+    def _note(self, witness: RunWitness, problem: str) -> None:
+        """Note why a witness was asked in vain; the log has it once, until it answers again."""
+        standing = self.standing[witness.place]
+        if not standing.problem:
+            log.warning("a witness is passed over, and asked again: %s", problem)
+        standing.problem = problem
 
     def _current(self, run: str, configuration: str) -> Kept:
         last, kept = self._store.last_entry(run), self._store.last_checkpoint(run)

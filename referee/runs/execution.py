@@ -25,6 +25,7 @@ from common.core.errors import (
     TandemError,
 )
 from common.scenario.resolved import parse_resolved
+from common.service.transport import Overdue, time_limit
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
 from common.wire import messages
 from common.wire.identity import Identity, Signed
@@ -44,7 +45,7 @@ from referee.runs.beacon import check_beacon, draw
 from referee.runs.checkpoints import Checkpoints
 from referee.runs.operations import check_release, check_terms, operation_request
 from referee.runs.ordering import Given, opened, orders_of, shares_in
-from referee.runs.patience import CURATOR_PATIENCE, answered
+from referee.runs.patience import CURATOR_PATIENCE, DOUBTS, answered, within
 from referee.runs.port import CuratorPort
 from referee.runs.results import result_document, rounds_of
 from referee.state.store import Store
@@ -58,6 +59,10 @@ PAUSE = 2.0
 """Seconds before it is looked again whether what a run waits for is there."""
 LOOK = 0.5
 """Seconds between two looks at whether the run is to be cancelled."""
+OTHERS = 5
+"""How many times as long as it has waited for a witness in vain a run that has not begun lets others work."""
+ACKNOWLEDGED = 5.0
+"""Seconds in which the curator may take the last acknowledgement of a run."""
 _TERMS, _BEACON = -1, -2
 """The steps under which the curator's terms, and a run's beacon, are stored: before the protocol's first."""
 
@@ -109,6 +114,8 @@ class Execution:
         self._collection = collection
         self._curator = curator
         self._sleep = wait
+        self._witness_cost: dict[str, float] = {}
+        self._passed_over: set[str] = set()
         self._seen: Head | None = None
         self._live = False
         self._seconds = {"total": 0.0, "curator": 0.0, "agents": 0.0}
@@ -249,17 +256,33 @@ class Execution:
             )
 
     def _until_witnessed(self, ask: Callable[[], T]) -> T:
-        """Ask witnesses, again and again while one is away: before anybody is asked, all of them know of the run."""
-        said = False
+        """Ask witnesses, again and again while one is away: before anybody is asked, all of them know of the run.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If one answers what no witness does, again and again: the operator wants it to know, and has to choose.
+        """
+        said, doubts = False, 0
         while True:
+            began = time.monotonic()
             try:
-                return ask()
+                with time_limit(float("inf"), self._look_up):
+                    return ask()
             except (PeerError, CannotWrite) as error:
+                doubts += isinstance(error, PeerMisbehaved)
+                if doubts > DOUBTS:
+                    raise PeerMisbehaved(
+                        f"{error.detail}. Nobody is asked before every witness of this referee knows of the run, so it "
+                        "ends here: fix that witness, or start the referee without it"
+                    ) from None
                 if not said:
                     self._on_progress(Progress(f"the run waits for a witness: {error.detail}", {}))
                 said = True
-                self._wait(PAUSE)
-                self._store.check_driving()
+                # One that hangs has kept the other runs waiting as well: most of the time is theirs.
+                for _ in range(1 + int(OTHERS * (time.monotonic() - began) / PAUSE)):
+                    self._wait(PAUSE)
+                    self._store.check_driving()
 
     def lacking(self) -> str | None:
         """Say which agents the run waits for before it can begin; None if it has begun or can begin."""
@@ -415,11 +438,16 @@ class Execution:
         if not now and not self._checkpoints.due(self._run):
             return
         try:
-            self._checkpoints.in_passing(self._run, self._fingerprint)
+            problems = self._checkpoints.in_passing(self._run, self._fingerprint, self._witness_cost)
         except Refused as error:
             if not now:
                 raise
             self._on_progress(Progress(f"the run's end is not witnessed: {error.detail}", {}))
+            return
+        for place, problem in problems.items():
+            if place not in self._passed_over:
+                self._passed_over.add(place)
+                self._on_progress(Progress(f"the run goes on, its checkpoint is not witnessed yet: {problem}", {}))
 
     def _lost(self) -> dict[str, Any]:
         declined = self._collection.declined(self._run)
@@ -472,10 +500,14 @@ class Execution:
         if self._seen is None:
             return
         received = messages.Acknowledgement(run=self._run, digest=self._fingerprint, seen=self._seen)
+        signed = self._identity.sign(received.KIND, received.wire())
         try:
-            self._curator.acknowledge(self._identity.sign(received.KIND, received.wire()))
-        except TandemError as error:
-            self._on_progress(Progress(f"the curator's last release is not countersigned: {error.detail}", {}))
+            within(ACKNOWLEDGED, self._curator.acknowledge, signed, self._store.check_driving)
+        except Superseded:
+            raise
+        except (TandemError, Overdue) as error:
+            why = error.detail if isinstance(error, TandemError) else f"no answer in {ACKNOWLEDGED:g} s"
+            self._on_progress(Progress(f"the curator's last release is not countersigned: {why}", {}))
 
     def _patiently(
         self, ask: Callable[[Signed], Signed], signed: Signed, check: Callable[[Signed], T]

@@ -28,7 +28,7 @@ DOUBT = 0.2
 """Seconds before that."""
 
 
-def within(patience: float, ask: Callable[[Signed], Signed], signed: Signed, look: Callable[[], None]) -> Signed:
+def within(patience: float, ask: Callable[[Signed], T], signed: Signed, look: Callable[[], None]) -> T:
     """Return the curator's answer, if it is there in time.
 
     Parameters

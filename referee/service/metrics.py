@@ -18,7 +18,7 @@ STATES = ("waiting", "running", "cancelling", "done", "exhausted", "refused", "f
 
 def of_referee(referee: Referee) -> list[Family]:
     """Return the metrics of a referee."""
-    return [*_of_runs(referee), *_of_agents(referee), *_of_state(referee)]
+    return [*_of_runs(referee), *_of_agents(referee), *_of_witnesses(referee), *_of_state(referee)]
 
 
 def of_groups(groups: Sequence[Grouped[Any, Any]]) -> list[Family]:
@@ -67,6 +67,19 @@ def _of_agents(referee: Referee) -> list[Family]:
         *enrolment,
         Family("tandem_reports_accepted_total", "counter", "Reports that were stored here.", accepted),
         by_label("counter", "tandem_reports_rejected_total", "Reports refused, by reason.", "reason", rejected),
+    ]
+
+
+def _of_witnesses(referee: Referee) -> list[Family]:
+    standing = referee.checkpoints.standing
+    answers = {place: float(not found.problem) for place, found in standing.items()}
+    misbehaved = {place: float(found.misbehaved) for place, found in standing.items()}
+    wrong = "Answers that no witness gives: such a witness is passed over, and asked again."
+    return [
+        by_label(
+            "gauge", "tandem_witness_answers", "Whether a witness kept what it was sent last.", "witness", answers
+        ),
+        by_label("counter", "tandem_witness_misbehaved_total", wrong, "witness", misbehaved),
     ]
 
 

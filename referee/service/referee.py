@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from common.core import canonical
 from common.core.about import about_run
-from common.core.errors import BadInput, Forged, NotFound, Refused, Superseded, TandemError
+from common.core.errors import BadInput, Forged, NotFound, Superseded, TandemError
 from common.planning.accepting import accepted
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.service.storage.database import sqlite_url
@@ -283,14 +283,11 @@ class Referee:
 
     def catch_up(self) -> None:
         """Have the ends of runs witnessed that no witness could be told of when they ended."""
+        cost: dict[str, float] = {}
         for run in self.store.runs():
             if run.result is not None and run.configuration is not None and self.checkpoints.owed(run.run):
                 configuration = messages.Configuration.parse(run.configuration)
-                try:
-                    self.checkpoints.in_passing(run.run, configuration.fingerprint())
-                except Refused as error:
-                    self.checkpoints.settle(run.run)  # nothing that is said again makes the witness forget
-                    log.warning("the end of run %s is not witnessed: %s", run.run, error.detail)
+                self.checkpoints.catch_up(run.run, configuration.fingerprint(), cost)
 
     def notes(self, run: str) -> list[Progress]:
         """Return what the run has said of its progress so far."""

@@ -71,7 +71,8 @@ class WitnessLog:
                     raise RolledBack(
                         f"the witness has seen {known.entries} entries of run {run!r}, the last with the hash "
                         f"{known.hash[:12]}..., and is shown {said.entries} that end in {said.hash[:12]}...: another "
-                        "history of the run, or an older one"
+                        "history of the run, or an older one",
+                        checkpoint=last.checkpoint.wire(),
                     )
             word = self._word(said, last)
             file.seek(begin + whole)

@@ -1,0 +1,288 @@
+"""A witness that answers anything, or nothing, ends no run, no other run and no thread."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from common.core.errors import URN
+from common.privacy.guarantee import NOTHING
+from common.service.web import readiness
+from common.service.witness_client import WitnessClient
+from common.wire.identity import Identity, Signed
+from common.wire.primitives.chain import START
+from common.wire.receipts import Checkpoint, Witnessed, signed_checkpoint
+from common.wire.transcript import append
+from curator.service.startup import open_curator
+from referee.runs import execution
+from referee.service import runner as running
+from referee.service.app import referee_app
+from referee.service.runner import Runner
+from tests.referee.service.test_referee import until
+from tests.support import TOKEN, Bench, Curators, served, tiny
+
+pytestmark = pytest.mark.slow
+SIGNER, HONEST, STRANGER = Identity.create(), Identity.create(), Identity.create()
+Answer = tuple[int, bytes] | None
+"""A status and a body; None: none ever comes."""
+
+
+def word(put: Signed, signer: Identity = SIGNER, **changed: Any) -> Answer:
+    """What an honest witness answers, but for what is changed."""
+    digest = Checkpoint.parse(put.message).fingerprint()
+    said = {"checkpoint": digest, "position": 0, "previous": START, "time": int(time.time()), **changed}
+    return 200, signer.sign(Witnessed.KIND, said).raw()
+
+
+def problem(name: str, status: int = 409, **members: Any) -> Answer:
+    """A problem document of Tandem's."""
+    return status, json.dumps(
+        {"type": URN + name, "title": "t", "status": status, "detail": "d" * 2000, **members}
+    ).encode()
+
+
+FIRST: dict[str, Signed] = {}
+"""The first checkpoint of each run."""
+
+
+def an_invented_history(put: Signed) -> Answer:
+    """That it has seen another history, shown under a signature of its own."""
+    entries = [append(None, "configuration", {}, STRANGER)]
+    other = signed_checkpoint(STRANGER, put.message["run"], put.message["configuration"], entries, 0)
+    return problem("rolled-back", checkpoint=other.wire())
+
+
+LIES: dict[str, Callable[[Signed], Answer]] = {
+    "another checkpoint": lambda put: word(put, checkpoint="0" * 64),
+    "an old checkpoint": lambda put: word(FIRST[put.message["run"]]),
+    "another key": lambda put: word(put, STRANGER),
+    "a list": lambda put: (200, b"[1, 2]"),
+    "null": lambda put: (200, b"null"),
+    "garbage": lambda put: (200, bytes(range(256))),
+    "nothing": lambda put: (200, b""),
+    "deep JSON": lambda put: (200, b"[" * 100_000),
+    "thousands of words": lambda put: (200, b"[" + b",".join([word(put)[1]] * 3000) + b"]"),
+    "the checkpoint itself": lambda put: (200, put.raw()),
+    "another kind": lambda put: (200, SIGNER.sign("receipt", dict(put.message)).raw()),
+    "a time beyond all": lambda put: word(put, time=10**30),
+    "a position that is none": lambda put: word(put, position=-1),
+    "an unknown field": lambda put: word(put, more=1),
+    "204": lambda put: (204, b""),
+    "404": lambda put: (404, b"<html>"),
+    "500": lambda put: (500, b"{}"),
+    "no such run": lambda put: problem("not-found", 404),
+    "conflict": lambda put: problem("conflict"),
+    "superseded": lambda put: problem("superseded", 503),
+    "cancelled": lambda put: problem("run-cancelled"),
+    "rolled back, and nothing to show": lambda put: problem("rolled-back"),
+    "rolled back, and garbage to show": lambda put: problem("rolled-back", checkpoint=[1]),
+    "rolled back, and this one to show": lambda put: problem("rolled-back", checkpoint=put.wire()),
+    "an invented history": an_invented_history,
+    "unauthorized": lambda put: problem("unauthorized", 401),
+    "cannot write": lambda put: problem("cannot-write", 503),
+    "202 for ever": lambda put: (202, b"{}"),
+    "503 for ever": lambda put: (503, b"{}"),
+    "no answer": lambda put: None,
+}
+
+
+class Peer:
+    """A hostile server on loopback; what it answers may change at any time.
+
+    Attributes
+    ----------
+    lie
+        What a PUT is answered, given the signed message; None: an honest word.
+    asked
+        How many PUTs have come.
+    """
+
+    def __init__(self, signer: Identity = SIGNER) -> None:
+        self.lie: Callable[[Signed], Answer] | None = None
+        self.key: Callable[[], Answer] = lambda: (200, json.dumps({"key": signer.public}).encode())
+        self.asked = 0
+        self._over = threading.Event()
+        peer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._answer(peer.key())
+
+            def do_PUT(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                peer.asked += 1
+                signed = Signed.model_validate_json(body)
+                FIRST.setdefault(signed.message["run"], signed)
+                self._answer(word(signed, signer) if peer.lie is None else peer.lie(signed))
+
+            def _answer(self, answer: Answer) -> None:
+                if answer is None:
+                    peer._over.wait(600)
+                    self.close_connection = True
+                    return
+                status, body = answer
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._over.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def watched(folder: Path, patience: float = 0.2) -> Iterator[tuple[Peer, Bench, httpx.Client]]:
+    """A referee with two witnesses, of which one is hostile, that drives runs and serves its operator."""
+    with (
+        closing(Peer()) as peer,
+        closing(Peer(HONEST)) as honest,
+        closing(WitnessClient(peer.url, TOKEN, patience=patience)) as first,
+        closing(WitnessClient(honest.url, TOKEN)) as second,
+        closing(Curators(folder / "curators", lambda own: open_curator(tiny(), own, 1, None))) as curators,
+        Bench(
+            folder / "bench", tiny("agents.count=30000"), curator=lambda own: curators, watching=[first, second]
+        ) as bench,
+    ):
+        bench.referee.allow("operator", TOKEN)
+        runner = Runner(bench.referee)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        with (
+            served(referee_app(bench.referee, runner)) as address,
+            httpx.Client(base_url=address, headers=headers, trust_env=False, timeout=600) as operator,
+        ):
+            runner.start()
+            try:
+                yield peer, bench, operator
+            finally:
+                runner.stop()
+
+
+def finished(bench: Bench, run: str) -> dict[str, Any]:
+    """Create a run, and wait for its end."""
+    bench.referee.create(run, QUICK, 1)
+    until(lambda: bench.referee.store.run(run).result is not None)
+    result = bench.referee.store.run(run).result
+    assert result is not None
+    return result
+
+
+def witnesses_of_the_end(bench: Bench, run: str) -> list[str]:
+    """Return who has signed the end of a run, by key."""
+    kept, last = bench.referee.store.last_checkpoint(run), bench.referee.store.last_entry(run)
+    assert kept is not None
+    assert last is not None
+    return list(kept.seen()) if kept.said().entries == last.index + 1 else []
+
+
+QUICK = tiny("agents.count=600", "agents.batch=200", "agents.deadline=5").wire()
+
+
+def test_no_answer_of_a_witness_ends_a_run_that_it_knows_of(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(readiness, "FRESH", 0.0)
+    monkeypatch.setattr(running, "CATCH_UP", 0.2)
+    with watched(tmp_path) as (peer, bench, operator):
+        store, checkpoints = bench.referee.store, bench.referee.checkpoints
+        for number, (name, lie) in enumerate(LIES.items()):
+            run = f"run-{number}"
+            peer.lie, switched = None, threading.Event()
+            caplog.clear()
+
+            def turn(lie: Callable[[Signed], Answer] = lie, switched: threading.Event = switched) -> None:
+                peer.lie = lie
+                checkpoints.standing[peer.url].again = 0.0
+                switched.set()
+
+            until(lambda: not any(checkpoints.owed(line.run) for line in store.runs()))
+            checkpoints._due.clear()
+            bench.hooks = [turn]
+            result = finished(bench, run)
+            assert switched.is_set(), name
+            assert result["status"] in ("done", "exhausted"), (name, result["reason"])
+            assert checkpoints.owed(run), name  # the hostile one has not signed the end
+            until(lambda run=run: witnesses_of_the_end(bench, run) == [HONEST.public])
+            assert operator.get("/v1/ready").status_code == 200, name
+            notes = [note["text"] for note in operator.get(f"/v1/runs/{run}").json()["progress"]]
+            passed = [note for note in notes if "its checkpoint is not witnessed yet" in note]
+            assert len(passed) == 1, (name, notes)
+            assert peer.url in passed[0]
+            assert len(passed[0]) < 3000
+            logged = [line for line in caplog.records if "a witness is passed over" in line.getMessage()]
+            assert len(logged) == 1, (name, [line.getMessage() for line in logged])
+            shown = operator.get("/v1/metrics").text
+            assert f'tandem_witness_answers{{witness="{peer.url}"}} 0' in shown, name
+        peer.lie = None
+        until(lambda: not any(checkpoints.owed(line.run) for line in store.runs()))  # it is told in the end
+        until(lambda: not checkpoints.standing[peer.url].problem)
+        assert f'tandem_witness_answers{{witness="{peer.url}"}} 1' in operator.get("/v1/metrics").text
+        assert 'tandem_thread_failures_total{thread="runner"} 0' in operator.get("/v1/metrics").text
+
+
+def test_a_witness_that_lies_before_anybody_is_asked_ends_that_run_with_a_reason_and_later_ones_go_on(
+    tmp_path, monkeypatch
+):
+    """All witnesses know of a run before anybody is asked: the operator hears which one cannot be told, and chooses."""
+    monkeypatch.setattr(execution, "PAUSE", 0.01)
+    keys: dict[str, Callable[[], Answer]] = {
+        "no key": lambda: (200, b"{}"),
+        "a key that is none": lambda: (200, b'{"key": "../../x"}'),
+        "a list": lambda: (200, b"[]"),
+        "a problem": lambda: problem("superseded"),
+    }
+    with watched(tmp_path) as (peer, bench, operator):
+        honest = peer.key
+        for name, key in keys.items():
+            peer.key = key
+            result = finished(bench, "key-" + name.replace(" ", "-"))
+            assert result["status"] == "failed", name
+            assert "fix that witness, or start the referee without it" in result["reason"]
+            assert result["agents"]["asked"] == 0
+        peer.key = honest
+        for name in ("another checkpoint", "another key", "garbage", "cancelled", "an invented history"):
+            peer.lie = LIES[name]
+            result = finished(bench, "lies-" + name.replace(" ", "-"))
+            assert result["status"] == "failed", name
+            assert "fix that witness, or start the referee without it" in result["reason"]
+            assert (result["agents"]["asked"], result["privacy"]["curator"]) == (0, NOTHING.wire()), name
+        peer.lie = None
+        assert finished(bench, "honest")["status"] in ("done", "exhausted")
+        assert operator.get("/v1/ready").status_code == 200
+
+
+@pytest.mark.parametrize("hangs", ["no answer", "503 for ever"])
+def test_a_run_that_waits_for_a_witness_is_cancelled_and_others_go_on_beside_it(tmp_path, hangs):
+    with watched(tmp_path, patience=600.0) as (peer, bench, operator):
+        store = bench.referee.store
+        bench.hooks = [lambda: None]
+        assert finished(bench, "first")["status"] in ("done", "exhausted")
+        peer.lie = LIES[hangs]
+        bench.referee.create("stuck", QUICK, 1)
+        until(lambda: any("waits for a witness" in note.text for note in bench.referee.notes("stuck")))
+        assert store.run("stuck").result is None
+        assert operator.get("/v1/ready").status_code == 200
+        assert operator.put("/v1/runs/stuck/cancellation").json()["status"] in ("cancelling", "cancelled")
+        until(lambda: store.run("stuck").result is not None)
+        assert store.run("stuck").status == "cancelled"
+        peer.lie = None
+        assert finished(bench, "last")["status"] in ("done", "exhausted")
