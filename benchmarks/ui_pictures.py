@@ -28,6 +28,7 @@ from common.scenario import loading
 from common.service.page.guard import Rules
 from common.service.web.app import Service, listen, server
 from common.service.web.connections import Limits
+from common.wire.identity import Identity
 from curator.console.app import console_app
 from deploy.base import OnProgress
 from deploy.processes import Party, free_port
@@ -64,9 +65,11 @@ def referee_of(folder: Path, seed: int) -> Iterator[tuple[str, str]]:
     address = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
     sets = [part for each in ALONE for part in ("--set", each)]
     witnessed = ["--curator", address["curator"], "--witness", address["witness"]]
+    key = Identity.load_or_create(folder / "referee" / "identity.key").public
+    alone = ["--ephemeral", "--referee-key", key, *sets]
     commands = {
         "witness": [f"{referee.__name__}.cli", "witness", "--port", ports["witness"]],
-        "curator": [f"{curator.__name__}.cli", "serve", "ball", "--port", ports["curator"], "--ephemeral", *sets],
+        "curator": [f"{curator.__name__}.cli", "serve", "ball", "--port", ports["curator"], *alone],
         "referee": [f"{referee.__name__}.cli", "serve", "--port", ports["referee"], *witnessed],
         "agents": [f"{local_agent.__name__}.cli", "host", "ball", "--referee", address["referee"], *sets],
     }

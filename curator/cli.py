@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
-from common.service.cli import application, begin, end_with_stdin, fail_clearly
+from common.service.cli import REFEREE_KEY, application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa, TlsCert, TlsClientCa, TlsKey, serving
-from common.service.terminal import deliver, say
+from common.service.terminal import deliver, say, warn
 from curator import cli_contributions as contributions
 
 if TYPE_CHECKING:
@@ -52,8 +52,19 @@ def serve_command(
     seed: Annotated[int | None, typer.Option(help="Seed of simulated people and their noise.", min=0)] = None,
     referee_key: Annotated[
         str | None,
-        typer.Option(help="Public key of the one referee to obey (default: the first to open a run)."),
+        typer.Option(
+            envvar=REFEREE_KEY,
+            help="Public key of the one referee to obey, as its operator prints it (referee key). Needed until a run "
+            "has opened; from then on the ledger holds it.",
+        ),
     ] = None,
+    trust_first_contact: Annotated[
+        bool,
+        typer.Option(
+            "--trust-first-contact",
+            help="Without a key: obey the first referee that opens a run. Any client that reaches the port can be it.",
+        ),
+    ] = False,
     witness: Witnesses = None,
     ledger: Ledger = None,
     ledger_witness: LedgerWitness = None,
@@ -65,7 +76,7 @@ def serve_command(
 ) -> None:
     """Serve a private sample: draw or load it, check the budget, listen.
 
-    Example: curator serve ball --seed 1 --state /tmp/curator --port 8001
+    Example: curator serve ball --seed 1 --state /tmp/curator --port 8001 --referee-key KEY
     """
     from common.lifetime.charging import Charging
     from common.planning.accepting import accepted
@@ -74,12 +85,18 @@ def serve_command(
     from common.wire.state import user_state
     from curator.contributions.opening import after_the_beginning
     from curator.service.app import curator_app
-    from curator.service.startup import open_curator
+    from curator.service.startup import open_curator, referee_of
 
     end_with_stdin()
     tls = serving("curator", tls_cert, tls_key, tls_client_ca)
     state = (state or user_state() / "curator").absolute()
     chosen = accepted(loading.load(scenario, sets))
+    referee = referee_of(state, referee_key, trust_first_contact=trust_first_contact)
+    if referee is None:
+        warn(
+            "this curator trusts at first contact: the first referee that opens a run has its whole budget, and any "
+            "client that reaches its port can be that one. To name the referee, give --referee-key"
+        )
     with (
         listen(host, port) as listener,
         closing(
@@ -87,7 +104,7 @@ def serve_command(
                 chosen,
                 state,
                 seed,
-                referee_key,
+                referee,
                 lambda text: say(text, error=True),
                 witnesses=_witnesses(witness),
                 charging=Charging(ledger, ephemeral, tuple(ledger_witness or ())),

@@ -10,6 +10,7 @@ from pathlib import Path
 from common.core.errors import PeerUnavailable
 from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.resolved import ResolvedScenario
+from common.wire.identity import Identity
 from curator.service.startup import check_room, open_curator
 from deploy.base import Finished, OnProgress, spent_over_all_runs
 from local_agent.host import Host
@@ -42,11 +43,12 @@ class Embedded:
     def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
         """Carry a run to its end."""
         with ExitStack() as opened:
+            key = Identity.load_or_create(self._state / "referee" / "identity.key").public
             curator = open_curator(
                 scenario,
                 self._state / "curator",
                 seed,
-                None,
+                key,
                 lambda text: on_progress(text, {}),
                 charging=self._charging,
             )
@@ -55,7 +57,6 @@ class Embedded:
             referee = Referee(self._state / "referee", curator, wait=lambda seconds: _work(hosts), clock=lambda: 0.0)
             opened.callback(referee.close)
             referee.allow("enrolment", _TOKEN)
-            key = referee.identity.public
             population = open_population(scenario, self._state / "agents", seed, key, None, charging=self._charging)
             opened.callback(population.close)
             hosts.append(Host(population, referee, key))

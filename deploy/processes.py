@@ -25,6 +25,7 @@ from common.scenario.resolved import ResolvedScenario
 from common.service.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.service.supervised import Supervised
 from common.service.tls import OF_SERVICES
+from common.wire.identity import Identity
 from common.wire.state import write_durably
 from curator.service.startup import check_room
 from deploy.base import Finished, OnProgress, spent_over_all_runs
@@ -236,7 +237,8 @@ class Processes:
             if self._charging.folder is not None:
                 charging += ["--ledger", str(self._charging.folder)]
             charging += [f"--ledger-witness={place}" for place in self._charging.witnesses]
-            start("curator", f"{curator.__name__}.cli", "serve", str(chosen), *common, *charging, *seeds)
+            known = ["--referee-key", Identity.load_or_create(self._state / "referee" / "identity.key").public]
+            start("curator", f"{curator.__name__}.cli", "serve", str(chosen), *common, *known, *charging, *seeds)
             address = f"http://127.0.0.1:{ports[0]}"
             common = ["--state", str(self._state / "referee"), "--port", ports[1], "--curator", address]
             start("referee", f"{referee.__name__}.cli", "serve", *common).wait_for("listens on")
@@ -246,7 +248,7 @@ class Processes:
             for number in range(self._hosts):
                 name = "agents" if self._hosts == 1 else f"agents-{number}"
                 common = ["--state", str(self._state / name), "--referee", address]
-                own = [*common, *charging, *seeds, *sizes]
+                own = [*common, *known, *charging, *seeds, *sizes]
                 start(name, f"{local_agent.__name__}.cli", "host", str(chosen), *own).wait_for("hosts")
             parties["curator"].wait_for("listens on")
             self._started(parties)

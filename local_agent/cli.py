@@ -20,7 +20,7 @@ import typer
 
 from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, Forged, PeerUnavailable, TandemError
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
-from common.service.cli import application, begin, end_with_stdin, fail_clearly
+from common.service.cli import REFEREE_KEY, application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa
 from common.service.terminal import deliver, say, say_lines, warn
 from local_agent import cli_relay
@@ -49,7 +49,12 @@ IndividualToken = Annotated[
 ]
 KeyOption = Annotated[
     str | None,
-    typer.Option("--referee-key", help="The referee's public key (default: pin the one met first)."),
+    typer.Option(
+        "--referee-key",
+        envvar=REFEREE_KEY,
+        help="The referee's public key, as its operator prints it (referee key). Without it the one met first is "
+        "trusted for ever, with a warning.",
+    ),
 ]
 
 AcceptOption = Annotated[
@@ -498,18 +503,28 @@ def _reached(referee: str, relay: str | None, key: str | None, patience: float) 
 
 
 def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
-    """Return the referee's key: the given one, or the one written at the first contact.
+    """Return the referee's key: the given one, the one written before, or at first contact, with a warning, that met.
 
     Raises
     ------
+    BadInput
+        If the given one is no public key, or another one than was written before.
     Forged
         If the referee at the address has another key: nothing that it says would be accepted.
     """
+    from common.wire.identity import check_public
     from common.wire.state import claim
     from local_agent.policy import PINNED
 
+    known = _written(state) if given is None else check_public(given, "--referee-key")
     served = client.key()
-    key = str(claim(state / "referee", {"referee": given or _written(state) or served})["referee"])
+    if known is None:
+        warn(
+            f"trusted at first contact: the referee at {client.url} has the key {served}, which this agent obeys from "
+            f"now on. Compare it with the key that the referee's operator prints (referee key), or give that with "
+            f"--referee-key"
+        )
+    key = str(claim(state / "referee", {"referee": known or served})["referee"])
     if served != key:
         raise Forged(f"the referee at {client.url} has the key {served[:16]}..., expected {key[:16]}..., {PINNED}")
     return key

@@ -366,7 +366,8 @@ def load_test_command(
     Every individual enrols, polls and reports, each with a key and requests of its own; then the run is audited. A
     deployment at --url needs a curator that serves the test's scenario:
 
-    referee load-test --individuals 1000 --print-scenario > load.yaml, then curator serve load.yaml --seed 1
+    referee load-test --individuals 1000 --print-scenario > load.yaml, then
+    curator serve load.yaml --seed 1 --referee-key KEY
 
     Example: referee load-test --individuals 100000
     """

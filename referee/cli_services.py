@@ -1,4 +1,4 @@
-"""The commands of what runs for long: ``referee serve``, ``referee witness``, and their certificates and backups."""
+"""The commands of what runs for long: ``referee serve``, ``referee witness``, and their keys and backups."""
 
 from __future__ import annotations
 
@@ -145,6 +145,7 @@ def serve_command(
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
         unless_it_starts.pop_all()
     compiled()  # before anybody waits for it
+    say(f"curators and agents give --referee-key {referee.identity.public}")
     follower = Follower(referee)
     follower.start()
     runner = Runner(referee)
@@ -157,6 +158,30 @@ def serve_command(
             beside.enter_context(page_beside(own, tokens["operator"], page))
         serve(referee_app(referee, runner, [follower.threads]), listener, "referee", tls)
     runner.stop()
+
+
+@fail_clearly
+def key_command(
+    state: Annotated[
+        Path | None, typer.Option(help="The referee's state directory (default: referee, in this user's own).")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="File of the signing key (default: in the state directory).")] = None,
+) -> None:
+    """Print the referee's public key, which curators and agents are given; one is made if there is none yet.
+
+    A curator that is started with it (--referee-key, or TANDEM_REFEREE_KEY) obeys this referee and no other one. It is
+    public; hand it over by a way on which nobody else can exchange it.
+
+    Example: referee key --state /srv/referee
+    """
+    from common.wire.identity import Identity
+    from common.wire.state import make_folder, user_state
+
+    if key is None:
+        folder = (state or user_state() / "referee").absolute()
+        make_folder(folder, mode=0o700)
+        key = folder / "identity.key"
+    say(Identity.load_or_create(key).public)
 
 
 @fail_clearly
@@ -236,6 +261,7 @@ def backup_command(
 def add_to(app: typer.Typer) -> None:
     """Give an application these commands."""
     app.command("serve")(serve_command)
+    app.command("key")(key_command)
     app.command("witness")(witness_command)
     app.command("certificates")(certificates_command)
     app.command("backup")(backup_command)

@@ -19,6 +19,7 @@ from tests.support import TINY
 RUNNER = CliRunner()
 SETS = [part for override in TINY for part in ("--set", override)]
 TOKENS = {"TANDEM_ENROLMENT_TOKEN": "long-enough", "TANDEM_OPERATOR_TOKEN": "long-enough"}
+KNOWN = ["--referee-key", "0" * 64]
 
 
 def fails(command, arguments: list[str], status: int, why: str, **environment: str) -> None:
@@ -148,7 +149,7 @@ def test_ports_peers_and_tokens(tmp_path, monkeypatch):
     with listen("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])
         state = ["--state", str(tmp_path / "state"), "--port", port]
-        fails(curator_command, ["serve", "ball", *SETS, *state], 1, f"cannot listen on 127.0.0.1:{port}")
+        fails(curator_command, ["serve", "ball", *SETS, *state, *KNOWN], 1, f"cannot listen on 127.0.0.1:{port}")
         fails(referee_command, ["serve", *state], 1, f"cannot listen on 127.0.0.1:{port}", **TOKENS)
     state = ["--state", str(tmp_path / "other"), "--port", "0"]
     fails(referee_command, ["serve", *state], 1, "TANDEM_ENROLMENT_TOKEN", TANDEM_ENROLMENT_TOKEN="short")
@@ -170,7 +171,7 @@ def test_mistyped_addresses(tmp_path, url):
         (referee_command, ["load-test", "--individuals", "24", "--url", url]),
         (
             curator_command,
-            ["serve", "ball", *SETS, "--seed", "1", "--port", "0", *state, "--witness", f"{url}/v1/heads/a"],
+            ["serve", "ball", *SETS, "--port", "0", *KNOWN, *state, "--witness", f"{url}/v1/heads/a"],
         ),
         (curator_command, ["contribute", str(me), "--yes", "--curator-key", "00" * 32, *state, "--to", url]),
         (agent_command, ["answer", str(me), "--epsilon", "1", "--yes", "--token", "x", *state, "--referee", url]),
@@ -276,7 +277,7 @@ def test_state_lies_in_the_users_own_directory_wherever_a_party_is_started(tmp_p
     home = user_state()
     fails(referee_command, ["serve", "--port", "0", "--database", "nosuch://x"], 1, "database", **TOKENS)
     witness = ["--witness", str(tmp_path / "nowhere" / "head")]
-    outcome = RUNNER.invoke(curator_command, ["serve", "ball", *SETS, "--port", "0", *witness])
+    outcome = RUNNER.invoke(curator_command, ["serve", "ball", *SETS, "--port", "0", *KNOWN, *witness])
     assert outcome.exit_code == 1, outcome.stderr
     assert (home / "referee").is_dir()
     assert (home / "curator").is_dir()

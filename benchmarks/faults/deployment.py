@@ -13,6 +13,7 @@ import local_agent
 import referee
 from benchmarks.faults.machines import Machines
 from common.scenario.resolved import ResolvedScenario, settled
+from common.wire.identity import Identity
 from common.wire.state import write_durably
 from deploy.remote import Remote
 from referee.protocols.examples import small_ball
@@ -53,7 +54,9 @@ class Deployment(Machines):
         file = folder / "scenario.yaml"
         write_durably(file, yaml.safe_dump(chosen.wire()).encode())
         self.serve("witness", f"{referee.__name__}.cli", "witness", *of["witness"])
-        self.serve("curator", f"{curator.__name__}.cli", "serve", str(file), "--seed", "1", *of["curator"])
+        key = Identity.load_or_create(Path(of["referee"][1]) / "identity.key").public
+        known = ["--seed", "1", "--referee-key", key]
+        self.serve("curator", f"{curator.__name__}.cli", "serve", str(file), *known, *of["curator"])
         self.parties["witness"].wait_for("listens on")
         ways = ["--curator", self.urls["curator"], "--witness", self.urls["witness"]]
         self.serve("referee", f"{referee.__name__}.cli", "serve", *ways, *of["referee"])

@@ -22,6 +22,8 @@ from common.service.terminal import say, warn
 
 ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
 """Environment variable: a deployment sets it for the processes that it starts."""
+REFEREE_KEY = "TANDEM_REFEREE_KEY"
+"""Environment variable: the public key of the referee that a curator or an agent obeys."""
 LOG_FORMAT = "TANDEM_LOG_FORMAT"
 """Environment variable: ``plain`` (the default) or ``json``, one object a line."""
 LOG_LEVEL = "TANDEM_LOG_LEVEL"

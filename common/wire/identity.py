@@ -6,6 +6,7 @@ pass for another.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -17,7 +18,7 @@ from nacl import bindings
 from pydantic import Field
 
 from common.core import canonical
-from common.core.errors import Forged
+from common.core.errors import BadInput, Forged
 from common.core.values import Value
 from common.wire.state import durable_key, make_folder
 
@@ -120,6 +121,23 @@ def _raw(kind: str, payload: bytes, key: str, signature: str) -> bytes:
 def covered(kind: str, payload: bytes) -> bytes:
     """Return what the signature of a message covers, given its kind and canonical JSON."""
     return _DOMAIN + kind.encode() + b"\x00" + payload
+
+
+def check_public(key: str, option: str) -> str:
+    """Return a public key that a person has typed or pasted, without spaces around it.
+
+    Raises
+    ------
+    BadInput
+        If it is no public key; names the option.
+    """
+    found = key.strip()
+    if not re.fullmatch(KEY_PATTERN, found):
+        raise BadInput(
+            f"{option} is a public key of 64 hexadecimal digits in lower case, found {found[:80]!r}: copy it as its "
+            f"owner prints it"
+        )
+    return found
 
 
 def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> dict[str, Any]:

@@ -93,7 +93,8 @@ def planned_by(scenario: ResolvedScenario, policy: Policy) -> Sequence[Event]:
 
 _OBEYED = (
     "the key of the referee that this curator obeys: another referee asks, or the same one has lost its key; put its "
-    "key back, or start a curator with a fresh --state, which is charged to its people as a further run"
+    "key back. For another referee start a curator with that referee's --referee-key; with a fresh --state, if a run "
+    "has opened here, which is charged to its people as a further run"
 )
 
 
@@ -196,7 +197,9 @@ class Curator:
             return referee
         if referee not in (None, holder.referee):
             raise BadInput(
-                f"this curator's budget belongs to referee {holder.referee[:16]}..., not to {str(referee)[:16]}..."
+                f"this curator's budget belongs to referee {holder.referee[:16]}..., not to {str(referee)[:16]}...: "
+                f"name that one (--referee-key), or start a curator with a fresh --state for another referee, which is "
+                f"charged to its people as a further run"
             )
         return holder.referee
 

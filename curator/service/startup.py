@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common.core.errors import BadScenario, PolicyRefused
+from common.core.errors import BadInput, BadScenario, PolicyRefused
 from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
+from common.log.chain import Chain
+from common.log.journal import LEDGER
 from common.numerics.randomness import subseed
 from common.privacy.budget import open_budget
 from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.base import Operation
 from common.vocabulary.records import Records
+from common.wire.identity import check_public
 from common.wire.state import claim, claim_people
 from common.wire.witness import Witness
 from curator.engine.policy import Policy, check_features
@@ -26,6 +29,7 @@ from curator.sample.keeping import OnProgress
 from curator.sample.placement import check_sample, layout_of, open_sample
 from curator.sample.source import in_blocks
 from curator.service.curator import Curator, planned_by
+from curator.state.ledger import OPEN
 from curator.weights.reweighing import Reweighing
 
 if TYPE_CHECKING:
@@ -110,6 +114,39 @@ def open_curator(
         )
         opened.pop_all()
     return curator
+
+
+def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) -> str | None:
+    """Return the key of the referee that a curator is to obey: the given one, or the one whose run its ledger holds.
+
+    Parameters
+    ----------
+    folder
+        Its state directory, which need not exist; nothing is changed there.
+    given
+        The key that its operator names, if any.
+    trust_first_contact
+        Whether to obey the first referee that opens a run where no key is known: None is returned then.
+
+    Raises
+    ------
+    BadInput
+        If no key is known and the first contact is not to be trusted, or the given one is no public key.
+    """
+    if given is not None:
+        return check_public(given, "--referee-key")
+    if (folder / LEDGER).exists():
+        with closing(Chain(folder / LEDGER)) as chain:
+            for entry in chain.entries:
+                if entry.kind == OPEN:
+                    return str(entry.body["referee"])
+    if trust_first_contact:
+        return None
+    raise BadInput(
+        "this curator does not know its referee: the first client that opened a run would have its whole budget, for "
+        "ever. Give the referee's public key with --referee-key (its operator prints it: referee key), or "
+        "--trust-first-contact, if the first referee to open a run is to be obeyed"
+    )
 
 
 def check_policy(

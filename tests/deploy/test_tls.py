@@ -28,6 +28,7 @@ TOKENS = {
     "TANDEM_WITNESS_TOKEN": "witness-of-tests",
     "TANDEM_METRICS_TOKEN": "metrics-of-tests",
 }
+TRUSTING = ("--trust-first-contact",)  # what is tried here is TLS
 NONE = (tls.CA, tls.CERT, tls.KEY, tls.CLIENT_CA, tls.CLIENT_CERT, tls.CLIENT_KEY)
 
 
@@ -87,7 +88,7 @@ def test_a_run_over_tls_with_a_witness_ends_as_it_would_without(ours, scenario, 
         admitting = ["--tls-client-ca", str(ours / "curator" / "ca.pem")]
         heads = ["--witness", f"{witness}/v1/heads/curator", *believing]
         said = start(
-            "curator.cli", "serve", scenario, "--seed", "1", "--port", ports[0], "--ephemeral",
+            "curator.cli", "serve", scenario, "--seed", "1", "--port", ports[0], "--ephemeral", *TRUSTING,
             *server(ours, "curator"), *admitting, *heads,
         )  # fmt: skip
         assert curator in said
@@ -122,7 +123,7 @@ def test_a_referee_that_cannot_speak_to_its_curator_says_so_in_a_line_and_ends(a
     other = circle(tmp_path / "other", now=PAST if amiss == "ended" else None)
     port = str(free_port())
     with up(
-        tmp_path, "curator.cli", "serve", scenario, "--seed", "1", "--port", port, "--ephemeral",
+        tmp_path, "curator.cli", "serve", scenario, "--seed", "1", "--port", port, "--ephemeral", *TRUSTING,
         *server(ours, "curator"), "--tls-client-ca", str(ours / "curator" / "ca.pem"),
     ):  # fmt: skip
         believed = (other if amiss == "authority" else ours) / "referee" / "ca.pem"

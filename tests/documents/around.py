@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import polars
 import yaml
 
@@ -71,10 +70,6 @@ def a_server(clone: Clone) -> Iterator[None]:
         yield
     finally:
         server.close()
-
-
-def the_referee_s_key(clone: Clone) -> str:
-    return str(httpx.get("http://127.0.0.1:8000/v1/referee", trust_env=False, timeout=60).json()["key"])
 
 
 def server_url(clone: Clone) -> str:

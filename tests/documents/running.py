@@ -60,8 +60,11 @@ class Clone:
     def run(self, command: str, seconds: float) -> Done:
         """Run a command to its end, and with it all that it started."""
         if command.startswith("export "):
-            self.environment |= dict(word.split("=", 1) for word in shlex.split(command)[1:])
-            return Done(0, "")
+            names = [word.partition("=")[0] for word in shlex.split(command)[1:]]
+            values = "".join(f' "${name}"' for name in names)
+            done = self.run(f"set -e; {command}; printf '%s\\n'{values}", seconds)
+            self.environment |= dict(zip(names, done.output.splitlines(), strict=True))
+            return Done(done.status, "")
         with self._started(command) as process:
             try:
                 output, _ = process.communicate(timeout=seconds)

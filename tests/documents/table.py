@@ -78,8 +78,9 @@ SLOW: tuple[Job, ...] = (
             ),
             Step("curator contribute --withdraw --state me", ("is deleted; the receipt is in",)),
             Step(
-                "curator serve members.yaml --state members",
+                "curator serve members.yaml --state members --referee-key KEY",
                 ("2000 people are wanted, and fewer have contributed: go on collecting",),
+                {"KEY": "0" * 64},
                 status=1,
             ),
         ),
@@ -155,6 +156,7 @@ SLOW: tuple[Job, ...] = (
     Job(
         (
             Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
             Step(
                 "referee serve --max-individuals 20000 --max-hosts 10 --people-per-host 1000000 &", until="listens on"
             ),
@@ -191,6 +193,7 @@ SLOW: tuple[Job, ...] = (
             Step("referee certificates tls", ("made tls/curator/server.pem",)),
             Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
             Step("export TANDEM_TLS_CA=tls/public/ca.pem"),
+            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
             Step(
                 "curator serve ball --seed 1 --tls-cert tls/curator/server.pem --tls-client-ca tls/curator/ca.pem",
                 until="",
@@ -223,6 +226,7 @@ SLOW: tuple[Job, ...] = (
             ),
             Step("referee witness --state witnessed --tls-cert tls/witness/server.pem &", until="listens on https://"),
             Step("export TANDEM_TLS_CA=tls/public/ca.pem"),
+            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
             Step(
                 "curator serve ball --seed 1 --tls-cert tls/curator/server.pem --tls-client-ca tls/curator/ca.pem",
                 until="",
@@ -245,6 +249,7 @@ SLOW: tuple[Job, ...] = (
                 "TANDEM_WITNESS_TOKEN=choose-a-third"
             ),
             Step("referee witness --state witnessed &", until="listens on"),
+            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
             Step("curator serve ball --set agents.count=5001 --seed 1", until=""),
             Step("local-agent host ball --set agents.count=5001 --agents 5000 --seed 1", until=""),
             Step("referee serve --witness http://127.0.0.1:8010 &", until="listens on"),
@@ -280,6 +285,7 @@ SLOW: tuple[Job, ...] = (
                 "--issuer-key invited/issuer.json --state me",
                 ("local-agent has a credential of issuer ",),
             ),
+            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
             Step("curator serve ball --set agents.count=5001 --seed 1", until=""),
             Step(
                 "local-agent host ball --set agents.count=5001 --agents 5000 --seed 1 --state hospital "
@@ -308,13 +314,12 @@ SLOW: tuple[Job, ...] = (
     Job(
         (
             Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
             Step("curator serve ball --seed 1", until=""),
             Step("referee serve &", until="listens on"),
             Step("local-agent relay --referee http://127.0.0.1:8000 &", until="relay listens on http://127.0.0.1:8020"),
             Step(
-                "local-agent answer me.json --epsilon 0.5 --yes --state me --relay http://127.0.0.1:8020 "
-                "--referee-key KEY",
-                values={"KEY": around.the_referee_s_key},
+                "local-agent answer me.json --epsilon 0.5 --yes --state me --relay http://127.0.0.1:8020",
                 until="is enrolled and waits for its question",
             ),
         ),
@@ -357,6 +362,7 @@ SLOW: tuple[Job, ...] = (
                 "--categories plan=basic,family,pro --id member --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml",
             ),
             Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
+            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
             Step("curator serve mine.yaml --set agents.count=12", until="listens on"),
             Step("referee serve &", until="listens on"),
             Step("local-agent record mine.yaml my-fields.json --output me.json", check=around.a_record),
@@ -437,6 +443,7 @@ SLOW: tuple[Job, ...] = (
     finished("referee run ball --set curator.storage.workers=2", needs="ray", thorough=True),
     Job(
         (
+            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
             Step(
                 "RAY_AUTH_MODE=token RAY_ADDRESS=HOST:PORT curator serve scenario.yaml",
                 values={"HOST:PORT": around.CLUSTER},

@@ -16,6 +16,7 @@ import referee
 from common.core.errors import BadInput
 from common.scenario.resolved import ResolvedScenario
 from common.service.storage.database import database_bytes
+from common.wire.identity import Identity
 from common.wire.state import write_durably
 from deploy.processes import Party, free_port
 
@@ -73,10 +74,11 @@ def started(
     store = database or f"sqlite:///{folder}/referee/referee.sqlite"
     target = Target(f"http://127.0.0.1:{ports[1]}", *tokens, folder=folder, database=store)
     stores = [] if database is None else ["--database", database]
+    key = Identity.load_or_create(folder / referee.__name__ / "identity.key").public
     parties: list[Party] = []
     try:
         for name, arguments in (
-            (curator.__name__, [str(chosen), "--seed", "1", "--port", str(ports[0])]),
+            (curator.__name__, [str(chosen), "--seed", "1", "--port", str(ports[0]), "--referee-key", key]),
             (
                 referee.__name__,
                 ["--curator", f"http://127.0.0.1:{ports[0]}", "--port", str(ports[1]), *stores, *referee_options],

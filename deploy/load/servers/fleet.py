@@ -20,6 +20,7 @@ import referee
 from common.core.errors import RunFailed
 from common.scenario.resolved import ResolvedScenario
 from common.service.transport import Transport
+from common.wire.identity import Identity
 from common.wire.state import write_durably
 from deploy.load.light import LightAgent
 from deploy.processes import Party, free_port
@@ -57,6 +58,7 @@ class Fleet:
         port = str(free_port())
         serve = [f"{curator.__name__}.cli", "serve", str(scenario), "--seed", "1", "--port", port]
         serve += ["--state", str(folder / "curator")]
+        serve += ["--referee-key", Identity.load_or_create(folder / "key").public]
         self.parties = {"curator": Party("curator", serve, folder, tokens, lives)}
         self.urls: dict[str, str] = {}
         for name, role in ROLES.items():
