@@ -1,4 +1,4 @@
-"""The commands by which records come to a curator from their people: ``curator collect``, ``curator contribute``."""
+"""The commands by which people's records come to a curator: ``curator collect``, ``invite`` and ``contribute``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from curator.contributions.messages import Offer
 
 TOKEN = "TANDEM_CONTRIBUTION_TOKEN"  # noqa: S105 - the name of a variable
-"""Environment variable: what contributors must say."""
+"""Environment variable: what contributors must show, unless they have an invitation code, which stands there, too."""
 
 
 @fail_clearly
@@ -38,8 +38,9 @@ def collect_command(
 ) -> None:
     """Collect the records that people give this curator, until it is stopped; curator serve then begins the run.
 
-    The token in TANDEM_CONTRIBUTION_TOKEN admits those who contribute; a hash of it is kept, so that later starts need
-    not give it. Records come sealed (HPKE) and are kept so. Until the run begins everybody can have theirs deleted.
+    Who contributes shows an invitation code (curator invite), which is good for one record, or the token in
+    TANDEM_CONTRIBUTION_TOKEN, whose holders may give any number; a hash of it is kept, so that later starts need not
+    give it. Records come sealed (HPKE) and are kept so. Until the run begins everybody can have theirs deleted.
 
     Example: TANDEM_CONTRIBUTION_TOKEN=... curator collect FILE.yaml --state /srv/curator
     """
@@ -58,12 +59,33 @@ def collect_command(
     if token is not None and len(token) < 8:
         raise BadInput(f"{TOKEN} must have at least 8 characters")
     with listen(host, port) as listener, collecting(state.absolute(), chosen, most=most, token=token) as collection:
-        if not collection.has_token:
-            raise BadInput(f"{TOKEN} must be set in the environment at the first start, with at least 8 characters")
+        if not collection.admits_people:
+            raise BadInput(
+                f"nobody could contribute: make invitation codes first (curator invite --state {state}), or set "
+                f"{TOKEN} in the environment at the first start, with at least 8 characters"
+            )
         kept, withdrawn = collection.counts()
         say(f"contributors give --curator-key {collection.curator}")
         say(f"{kept} of {chosen.curator.n} records are here, {withdrawn} were withdrawn")
         serve(collecting_app(collection), listener, "curator", tls)
+
+
+@fail_clearly
+def invite_command(
+    state: Annotated[Path, typer.Option(help="The curator's state directory; curator collect takes the same.")],
+    count: Annotated[int, typer.Option(help="How many people to invite.", min=1, max=1_000_000)] = 1,
+) -> None:
+    """Print invitation codes, one a line, each good for one record; they are not shown again, only hashes are kept.
+
+    Give each person one, who contributes with it in the place of the token. A holder of one cannot take the places of
+    others. It works while the curator collects, too.
+
+    Example: curator invite --count 500 --state /srv/curator
+    """
+    from curator.contributions.opening import invited
+
+    for code in invited(state.absolute(), count):
+        say(code)
 
 
 @fail_clearly
@@ -87,7 +109,9 @@ def contribute_command(
         Path | None,
         typer.Option(help="State directory: your key and receipts (default: contributor, in this user's own)."),
     ] = None,
-    token: Annotated[str, typer.Option(envvar=TOKEN, help="Contribution token.", show_default=False)] = "",
+    token: Annotated[
+        str, typer.Option(envvar=TOKEN, help="Your invitation code, or the contribution token.", show_default=False)
+    ] = "",
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Have the record deleted, which is possible until the run begins.")
     ] = False,
@@ -152,4 +176,5 @@ def _fields(record: Path | None, given: list[str]) -> dict[str, Any]:
 def add_to(app: typer.Typer) -> None:
     """Give an application these commands."""
     app.command("collect")(collect_command)
+    app.command("invite")(invite_command)
     app.command("contribute")(contribute_command)

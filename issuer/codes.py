@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +10,11 @@ from sqlalchemy import bindparam, func, insert, select, update
 
 from common.core.errors import Conflict, Unauthorized
 from common.service.storage.database import alone, open_tables, sqlite_url
+from common.service.web.tokens import invitation, invitation_hash
 from issuer import migrations
 
 USING = 1
 """The turn (:func:`common.service.storage.database.alone`) in which codes are made and used."""
-MAX_COUNT = 1_000_000
-"""Codes that are made at a time, at most."""
-_BYTES = 15
-"""Random bytes of a code: 120 bits, so that a plain hash of it is as good as the code is secret."""
 
 
 class Codes:
@@ -47,8 +42,8 @@ class Codes:
 
     def invite(self, count: int) -> list[str]:
         """Make so many codes; they are shown this once."""
-        made = ["-".join(_groups(secrets.token_bytes(_BYTES))) for _ in range(count)]
-        rows: list[dict[str, Any]] = [{"sha256": hashed(code)} for code in made]
+        made = [invitation() for _ in range(count)]
+        rows: list[dict[str, Any]] = [{"sha256": invitation_hash(code)} for code in made]
         with self._engine.begin() as connection:
             alone(connection, USING)
             connection.execute(insert(self._codes), rows)
@@ -67,12 +62,12 @@ class Codes:
         known, wanted = self._codes.c, hashlib.sha256(request).hexdigest()
         with self._engine.begin() as connection:
             alone(connection, USING)
-            found = connection.execute(select(known.request).where(known.sha256 == hashed(code))).first()
+            found = connection.execute(select(known.request).where(known.sha256 == invitation_hash(code))).first()
             if found is None:
                 raise Unauthorized("this issuer knows no such invitation code: look for a mistyped character")
             if found.request is None:
                 spend = update(self._codes).where(known.sha256 == bindparam("code")).values(request=wanted)
-                connection.execute(spend, {"code": hashed(code)})
+                connection.execute(spend, {"code": invitation_hash(code)})
             elif found.request != wanted:
                 raise Conflict(
                     "this invitation code was used for another request: one code is good for one credential. Whoever "
@@ -84,14 +79,3 @@ class Codes:
         with self._engine.connect() as connection:
             row = connection.execute(select(func.count(), func.count(self._codes.c.request))).one()
         return int(row[0]), int(row[1])
-
-
-def hashed(code: str) -> str:
-    """Return what is kept of a code; case, spaces and dashes are no part of it."""
-    plain = "".join(character for character in code.upper() if character.isalnum())
-    return hashlib.sha256(b"tandem invitation " + plain.encode("utf-8", "replace")).hexdigest()
-
-
-def _groups(raw: bytes) -> list[str]:
-    text = base64.b32encode(raw).decode("ascii")
-    return [text[at : at + 6] for at in range(0, len(text), 6)]

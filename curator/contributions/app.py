@@ -32,12 +32,17 @@ def collecting_app(collection: Collection) -> Service:
 def add_contributions(app: Service, collection: Collection) -> None:
     """Give a service the resources of contributors. No body of a contribution is read before the token is."""
 
-    def check(token: str) -> None:
-        if not collection.admits(token):
-            raise Unauthorized("this needs the contribution token (Authorization: Bearer ...)")
+    async def check(token: str) -> str:
+        admitted = await run_in_threadpool(collection.admits, token)
+        if admitted is None:
+            raise Unauthorized(
+                "this needs the contribution token or an invitation code (Authorization: Bearer ...), as the curator "
+                "hands it out"
+            )
+        return admitted
 
     async def announced(opening: Opening) -> Admitted:
-        check(opening.token)
+        await check(opening.token)
         return Admitted(collection.largest)
 
     app.edge.bodies.limits |= {"/v1/contributions": Guarded(collection.largest, announced), "/v1/withdrawals": TINY}
@@ -53,9 +58,9 @@ def add_contributions(app: Service, collection: Collection) -> None:
         openapi_extra=signed_body(Contribution.KIND),
     )
     async def contribute(request: Request, token: Token) -> Signed:
-        check(token.credentials if token else "")
+        code = await check(token.credentials if token else "")
         signed = await read_signed(request, Contribution.KIND)
-        return await run_in_threadpool(collection.accept, signed)
+        return await run_in_threadpool(collection.accept, signed, code)
 
     @app.post(
         "/v1/withdrawals",
@@ -63,7 +68,6 @@ def add_contributions(app: Service, collection: Collection) -> None:
         response_model=Signed,
         openapi_extra=signed_body(Withdrawal.KIND),
     )
-    async def withdraw(request: Request, token: Token) -> Signed:
+    async def withdraw(request: Request) -> Signed:
         signed = await read_signed(request, Withdrawal.KIND)
-        admitted = token is not None and collection.admits(token.credentials)
-        return await run_in_threadpool(lambda: collection.withdraw(signed, admitted=admitted))
+        return await run_in_threadpool(collection.withdraw, signed)

@@ -37,9 +37,9 @@ class CollectorClient(Client):
         """Give a contribution; get the receipt."""
         return self.signed("POST", "/v1/contributions", signed, headers=_bearer(token))
 
-    def withdraw(self, signed: Signed, token: str) -> Signed:
+    def withdraw(self, signed: Signed) -> Signed:
         """Withdraw a contribution; get the receipt."""
-        return self.signed("POST", "/v1/withdrawals", signed, headers=_bearer(token) if token else {})
+        return self.signed("POST", "/v1/withdrawals", signed)
 
 
 def _bearer(token: str) -> dict[str, str]:

@@ -16,24 +16,25 @@ from common.core.errors import (
     NotFound,
     PolicyRefused,
     RunBegun,
-    Unauthorized,
 )
 from common.people.tables.source import TableSource
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.service.web.readiness import Check, disk
-from common.service.web.tokens import same, token_hash
+from common.service.web.tokens import invitation_hash, same, token_hash
 from common.wire.identity import Identity, Signed, verify
 from common.wire.state import durable_key, write_durably
 from curator.contributions import fields, sealing
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
-from curator.contributions.store import Gone, Held, Store
+from curator.contributions.store import SHARED, Gone, Held, Store
 from curator.state.copies import CONTRIBUTIONS
 
 FOLDER, OFFER, SEAL_KEY, TOKEN = CONTRIBUTIONS, "offer.json", "hpke.key", "token"
 """In the curator's state directory, and below that."""
-KEYS_PER_PLACE = 4
-"""Contributors of whom something is remembered, for each place in the sample: also those who have withdrawn."""
+PER_CODE = 4
+"""Withdrawals that are remembered of records given with one invitation code."""
+GONE_WITH_SHARED = 100_000
+"""Withdrawals that are remembered of records given with the shared token: 30 MB."""
 
 log = logging.getLogger("tandem.curator")
 
@@ -103,7 +104,7 @@ class Collection:
     most
         How many are kept at most.
     token
-        What a contributor must say, of which a hash is kept; None: as at the last start.
+        What contributors must show who have no invitation code, of which a hash is kept; None: as at the last start.
     begun
         Whether the run has begun.
     clock
@@ -154,18 +155,21 @@ class Collection:
         return self._identity.public
 
     @property
-    def has_token(self) -> bool:
-        """Whether anybody can say the token."""
-        return bool(self._token)
+    def admits_people(self) -> bool:
+        """Whether there is a token or an invitation code with which somebody could contribute."""
+        return bool(self._token) or self._store.invitations()[0] > 0
 
     @property
     def largest(self) -> int:
         """Bytes of the largest contribution in JSON."""
         return (fields.length(self._table) + sealing.OVERHEAD + 2) // 3 * 4 + (1 << 10)
 
-    def admits(self, token: str) -> bool:
-        """Tell whether somebody says the token."""
-        return bool(self._token) and same(token_hash(token), self._token)
+    def admits(self, token: str) -> str | None:
+        """Return what admits somebody: the hash of an invitation code, or :data:`SHARED`; None if nothing does."""
+        if self._token and same(token_hash(token), self._token):
+            return SHARED
+        code = invitation_hash(token)
+        return code if self._store.invited(code) else None
 
     def counts(self) -> tuple[int, int]:
         """Return how many are kept, and how many were withdrawn."""
@@ -182,10 +186,16 @@ class Collection:
 
     # Messages -------------------------------------------------------------------------------------------------------
 
-    def accept(self, signed: Signed) -> Signed:
+    def accept(self, signed: Signed, code: str = SHARED) -> Signed:
         """Keep a contribution; the same again gets the same receipt, also once the run has begun.
 
-        The record is opened to see that it is one, and kept as it was sealed.
+        The record is opened to see that it is one, and kept as it was sealed. What is refused is not stored, and uses
+        up nothing.
+
+        Parameters
+        ----------
+        code
+            What admits its contributor (:meth:`admits`).
 
         Raises
         ------
@@ -200,7 +210,7 @@ class Collection:
         RunBegun
             If the run has begun.
         PolicyRefused
-            If there are as many as are taken.
+            If there are as many as are taken, or as many as are taken with this code or token.
         CannotWrite
             If the disk does not take it: to be sent again.
         """
@@ -218,20 +228,16 @@ class Collection:
             if self._store.named(message.contribution) is not None:
                 raise Conflict("another contribution has this name")
             fields.read(sealing.opened(message, signed.key, self._private), self._table)
-            self._check_room()
-            held = self._store.add(signed, message.contribution, int(self._clock()))
+            self._check_room(code)
+            held = self._store.add(signed, message.contribution, int(self._clock()), code)
             log.info("contribution %s is kept", message.contribution)
             return self._receipt(held)
 
-    def withdraw(self, signed: Signed, *, admitted: bool) -> Signed:
+    def withdraw(self, signed: Signed) -> Signed:
         """Delete a contribution; the same again gets the same receipt, also once the run has begun.
 
         From then on nothing is taken of its contributor, so that nobody who kept the sealed record can bring it back.
-
-        Parameters
-        ----------
-        admitted
-            Whether the token was said: then also one that has not come yet is withdrawn.
+        It needs no token: the key is that of the contribution. Where nothing is kept of this key nothing is stored.
 
         Raises
         ------
@@ -242,13 +248,9 @@ class Collection:
         Conflict
             If this contributor's contribution has another name.
         NotFound
-            If the run has begun without this contributor.
+            If nothing is kept of this contributor.
         RunBegun
             If the run has begun with this contribution.
-        Unauthorized
-            If there is no such contribution, and the token was not said.
-        PolicyRefused
-            If too many contributors have withdrawn.
         CannotWrite
             If the disk does not take it: to be sent again.
         """
@@ -257,14 +259,18 @@ class Collection:
         with self._lock:
             gone = self._store.gone(signed.key)
             held = self._store.find(signed.key)
-            named = message.contribution if gone is None else gone.contribution
-            named = named if held is None else Contribution.parse(held.envelope.message).contribution
+            if held is not None:
+                named = Contribution.parse(held.envelope.message).contribution
+            elif gone is not None:
+                named = gone.contribution
+            elif self._store.named(message.contribution) is not None:
+                raise Forged("another key has signed this contribution: nobody else can withdraw it")
+            else:
+                raise NotFound("this curator holds no contribution of this key: nothing was deleted or stored")
             if named != message.contribution:
                 raise Conflict("this contributor's contribution has another name")
             if gone is not None:
                 return self._farewell(signed.key, gone)
-            if held is None:
-                self._check_missing(message.contribution, admitted=admitted)
             self._check_open()
             gone = self._store.withdraw(signed.key, message.contribution, int(self._clock()))
             log.info("contribution %s is withdrawn", message.contribution)
@@ -283,20 +289,28 @@ class Collection:
                 "the run has begun, and with it the sample is fixed: nothing more is taken, and nobody can be taken out"
             )
 
-    def _check_room(self) -> None:
-        kept, gone = self._store.counts()
-        if kept >= self._most or kept + gone >= KEYS_PER_PLACE * self._most:
-            raise PolicyRefused("this curator takes no more contributions")
-
-    def _check_missing(self, contribution: str, *, admitted: bool) -> None:
-        if self._store.named(contribution) is not None:
-            raise Forged("another key has signed this contribution: nobody else can withdraw it")
-        if self.begun:
-            raise NotFound("this curator holds no contribution of this key, and its run has begun")
-        if not admitted:
-            raise Unauthorized("this curator holds no such contribution; to withdraw one that is on its way, the token")
-        if sum(self._store.counts()) >= KEYS_PER_PLACE * self._most:
-            raise PolicyRefused("this curator remembers no more withdrawals")
+    def _check_room(self, code: str) -> None:
+        kept = self._store.counts()[0]
+        if kept >= self._most:
+            raise PolicyRefused(f"this curator takes no more contributions: all of its {self._most:,} places are taken")
+        theirs, gone = self._store.counts(code)
+        if code != SHARED and theirs:
+            raise PolicyRefused(
+                "a record was given with this invitation code, which is good for one: withdraw that one first, from the"
+                " state directory that has its key, or ask the curator for another code"
+            )
+        if code != SHARED and gone >= PER_CODE:
+            raise PolicyRefused(
+                f"{gone} records were given with this invitation code and withdrawn, as many as may be: ask the "
+                f"curator for another code"
+            )
+        if code == SHARED and kept + self._store.invitations()[1] >= self._most:
+            raise PolicyRefused("the places that are left belong to those who were invited: contribute with a code")
+        if code == SHARED and gone >= GONE_WITH_SHARED:
+            raise PolicyRefused(
+                f"{gone:,} records that were given with the shared token were withdrawn, and no more of them are "
+                f"remembered: ask the curator for an invitation code"
+            )
 
     def _receipt(self, held: Held) -> Signed:
         return self._said(held.envelope.key, held.envelope.message["contribution"], "kept", held.time)

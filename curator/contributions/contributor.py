@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from common.core import canonical
-from common.core.errors import BadInput, BadMessage, ConsentWithheld, Forged
+from common.core.errors import BadInput, BadMessage, ConsentWithheld, Forged, NotFound, RunBegun
 from common.wire.identity import Identity, Signed, verify
 from common.wire.state import claim, durable_key, write_durably
 from curator.contributions import fields, sealing
@@ -31,7 +31,7 @@ class Collector(Protocol):
     def contribute(self, signed: Signed, token: str) -> Signed:
         """Give a contribution."""
 
-    def withdraw(self, signed: Signed, token: str) -> Signed:
+    def withdraw(self, signed: Signed) -> Signed:
         """Withdraw one."""
 
 
@@ -102,19 +102,37 @@ class Contributor:
     def withdraw(self, collector: Collector, token: str) -> Signed:
         """Have what was contributed deleted, and return the curator's receipt.
 
+        A curator that does not hold it would take it later, from anybody who has it on its way. So it is sent first, as
+        it was sealed, and then deleted: from then on the curator takes nothing of this key.
+
+        Parameters
+        ----------
+        token
+            As for :meth:`contribute`; needed where the curator does not hold the contribution.
+
         Raises
         ------
         BadInput
             If nothing was contributed from this directory.
         RunBegun
-            If the run has begun: the record stays in it.
+            If the run has begun with this record, which stays in it.
+        NotFound
+            If the run has begun without it.
         """
         if not (self._folder / SENT).exists():
             raise BadInput(f"nothing was contributed from {self._folder}: name another directory with --state")
         signed = self._sent()[0]
         message = Contribution.parse(signed.message)
         wanted = Withdrawal(curator=message.curator, offer=message.offer, contribution=message.contribution)
-        answer = collector.withdraw(self._identity.sign(wanted.KIND, wanted.wire()), token)
+        farewell = self._identity.sign(wanted.KIND, wanted.wire())
+        try:
+            answer = collector.withdraw(farewell)
+        except NotFound as absent:
+            try:
+                collector.contribute(signed, token)
+            except RunBegun:
+                raise NotFound(f"{absent.detail}; its run has begun without it, and it takes nothing more") from None
+            answer = collector.withdraw(farewell)
         receipt = self._checked(answer, signed, "withdrawn")
         write_durably(self._folder / FAREWELL, receipt.raw(), mode=0o600)
         return receipt

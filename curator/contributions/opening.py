@@ -20,8 +20,9 @@ from common.log.journal import KEY, SAMPLE, Journal
 from common.people.tables.source import TableSource
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
+from common.service.web.tokens import invitation, invitation_hash
 from common.wire.identity import Identity, verify
-from common.wire.state import durable_key, hold
+from common.wire.state import durable_key, hold, make_folder
 from curator.contributions import fields, sealing
 from curator.contributions.collection import FOLDER, SEAL_KEY, Collection, source_of
 from curator.contributions.messages import Contribution
@@ -65,6 +66,22 @@ def collecting(
         places = scenario.curator.n if most is None else most
         with closing(Collection(folder, scenario, journal.identity, most=places, token=token)) as collection:
             yield collection
+
+
+def invited(folder: Path, count: int) -> list[str]:
+    """Make so many invitation codes for what is collected in a state directory; they are returned this once.
+
+    Parameters
+    ----------
+    folder
+        The curator's state directory; made if absent. It need not be held: a curator may be collecting there.
+    """
+    make_folder(folder, mode=0o700)
+    make_folder(folder / FOLDER, mode=0o700)
+    codes = [invitation() for _ in range(count)]
+    with closing(Store(folder / FOLDER)) as store:
+        store.invite([invitation_hash(code) for code in codes])
+    return codes
 
 
 def after_the_beginning(folder: Path, scenario: ResolvedScenario) -> Collection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ from common.wire.identity import Signed
 from curator.contributions import migrations
 
 FILE = "contributions.sqlite"
+SHARED = ""
+"""In the place of a code's hash: what was given with the token that all share."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +61,45 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self._engine, tables = open_tables(sqlite_url(self.path), migrations.__name__, log=False)
-        self._kept, self._withdrawn = tables["kept"], tables["withdrawn"]
+        self._kept, self._withdrawn, self._invited = tables["kept"], tables["withdrawn"], tables["invited"]
 
     def close(self) -> None:
         """Release every connection."""
         self._engine.dispose()
 
-    def counts(self) -> tuple[int, int]:
-        """Return how many contributions are kept, and how many were withdrawn."""
+    def counts(self, code: str | None = None) -> tuple[int, int]:
+        """Return how many contributions are kept, and how many were withdrawn: in all, or with one code."""
+        found = []
         with self._reading() as connection:
-            kept = connection.execute(select(func.count()).select_from(self._kept)).scalar_one()
-            gone = connection.execute(select(func.count()).select_from(self._withdrawn)).scalar_one()
-        return kept, gone
+            for table in (self._kept, self._withdrawn):
+                wanted = select(func.count()).select_from(table)
+                wanted = wanted if code is None else wanted.where(table.c.code == code)
+                found.append(int(connection.execute(wanted).scalar_one()))
+        return found[0], found[1]
+
+    def invite(self, codes: Sequence[str]) -> None:
+        """Keep the hashes of invitation codes, durably.
+
+        Raises
+        ------
+        CannotWrite
+            If the disk does not take them.
+        """
+        with self._writing() as connection:
+            connection.execute(insert(self._invited), [{"code": code} for code in codes])
+
+    def invited(self, code: str) -> bool:
+        """Tell whether there is an invitation code, by its hash."""
+        with self._reading() as connection:
+            return connection.execute(select(self._invited).filter_by(code=code)).first() is not None
+
+    def invitations(self) -> tuple[int, int]:
+        """Return how many invitation codes there are, and how many have nothing kept."""
+        given = select(self._kept.c.code).where(self._kept.c.code != SHARED)
+        with self._reading() as connection:
+            made = connection.execute(select(func.count()).select_from(self._invited)).scalar_one()
+            used = connection.execute(select(func.count()).select_from(given.subquery())).scalar_one()
+        return int(made), int(made) - int(used)
 
     def find(self, contributor: str) -> Held | None:
         """Return the contribution of a contributor."""
@@ -96,8 +125,8 @@ class Store:
         """Return a digest of all that is kept: of positions, contributors, and what they signed."""
         return canonical.digest([[held.position, held.envelope.key, held.envelope.signature] for held in self])
 
-    def add(self, envelope: Signed, contribution: str, time: int) -> Held:
-        """Keep a contribution, durably.
+    def add(self, envelope: Signed, contribution: str, time: int, code: str = SHARED) -> Held:
+        """Keep a contribution, durably; ``code`` is the hash of the one that it was given with.
 
         Raises
         ------
@@ -109,6 +138,7 @@ class Store:
             "contribution": contribution,
             "envelope": envelope.raw().decode("utf-8"),
             "time": time,
+            "code": code,
         }
         with self._writing() as connection:
             last = connection.execute(select(func.max(self._kept.c.position))).scalar_one()
@@ -117,7 +147,7 @@ class Store:
         return Held(position, envelope, time)
 
     def withdraw(self, contributor: str, contribution: str, time: int) -> Gone:
-        """Delete what a contributor contributed, if anything, and remember that nothing of it is to be taken, durably.
+        """Delete what a contributor contributed, and remember that nothing of it is to be taken again, durably.
 
         Raises
         ------
@@ -125,8 +155,10 @@ class Store:
             If the disk does not take it; nothing changed then.
         """
         with self._writing() as connection:
-            connection.execute(delete(self._kept).where(self._kept.c.contributor == contributor))
-            values = {"contributor": contributor, "contribution": contribution, "time": time}
+            theirs = self._kept.c.contributor == contributor
+            code = connection.execute(select(self._kept.c.code).where(theirs)).scalar_one()
+            connection.execute(delete(self._kept).where(theirs))
+            values = {"contributor": contributor, "contribution": contribution, "time": time, "code": code}
             connection.execute(insert(self._withdrawn).values(values))
         return Gone(contribution, time)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from common.core.errors import Unauthorized
 from common.planning.plan import resolve
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
@@ -88,11 +89,14 @@ class Direct:
 
     def contribute(self, signed: Signed, token: str) -> Signed:
         self.seen.append(signed)
-        return self.collection.accept(self.carry(signed))
+        code = self.collection.admits(token)
+        if code is None:
+            raise Unauthorized("neither token nor code")
+        return self.collection.accept(self.carry(signed), code)
 
-    def withdraw(self, signed: Signed, token: str) -> Signed:
+    def withdraw(self, signed: Signed) -> Signed:
         self.seen.append(signed)
-        return self.collection.withdraw(self.carry(signed), admitted=self.collection.admits(token))
+        return self.collection.withdraw(self.carry(signed))
 
 
 def person(folder: Path, collection: Collection) -> Contributor:
@@ -100,10 +104,10 @@ def person(folder: Path, collection: Collection) -> Contributor:
     return Contributor(folder, collection.curator)
 
 
-def give(folder: Path, collection: Collection, record: Fields) -> Contributor:
+def give(folder: Path, collection: Collection, record: Fields, token: str = TOKEN) -> Contributor:
     """Let somebody contribute."""
     somebody = person(folder, collection)
-    somebody.contribute(record, Direct(collection), TOKEN, lambda offer, texts: True)
+    somebody.contribute(record, Direct(collection), token, lambda offer, texts: True)
     return somebody
 
 

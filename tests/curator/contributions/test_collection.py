@@ -21,7 +21,6 @@ from common.core.errors import (
     ConsentWithheld,
     Forged,
     NotFound,
-    PolicyRefused,
     RunBegun,
     Unauthorized,
 )
@@ -32,7 +31,7 @@ from curator.contributions.collection import Collection
 from curator.contributions.contributor import FAREWELL, RECEIPT, SENT, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.opening import collecting
-from curator.contributions.store import FILE
+from curator.contributions.store import FILE, SHARED
 from tests.curator.contributions.given import CONTRIBUTED, PEOPLE, TABLE, TOKEN, Direct, give, person, scenario
 
 ONE, OTHER = {"visits": 12, "plan": "family", "renews": "yes"}, {"visits": 1, "plan": None, "renews": "no"}
@@ -114,16 +113,16 @@ def test_a_restarted_curator_makes_the_same_offer_and_remembers_all(tmp_path, co
     collection.close()
     again = Collection(tmp_path / "curator", scenario(tmp_path), collection._identity, most=PEOPLE)
     assert again.offer == collection.offer
-    assert again.admits(TOKEN)
+    assert again.admits(TOKEN) == SHARED
     assert me.contribute(ONE, Direct(again), TOKEN, agreed).message["status"] == "kept"
     assert again.counts() == (1, 0)
     again.close()
 
 
 def test_a_token_is_kept_as_a_hash_alone(tmp_path, collection):
-    assert collection.admits(TOKEN)
-    assert not collection.admits(TOKEN + "x")
-    assert not collection.admits("")
+    assert collection.admits(TOKEN) == SHARED
+    assert collection.admits(TOKEN + "x") is None
+    assert collection.admits("") is None
     files = [path for path in (tmp_path / "curator").rglob("*") if path.is_file()]
     assert files
     assert not any(TOKEN.encode() in path.read_bytes() for path in files)
@@ -253,14 +252,14 @@ def test_nobody_withdraws_anothers(tmp_path, collection):
     stranger, thief = Identity.create(), Identity.load_or_create(tmp_path / "thief" / "identity.key")
     me = Identity.load_or_create(tmp_path / "me" / "identity.key")
     with pytest.raises(Forged, match="another key has signed"):
-        collection.withdraw(withdrawal(mine, stranger), admitted=True)
+        collection.withdraw(withdrawal(mine, stranger))
     with pytest.raises(Conflict, match="has another name"):
-        collection.withdraw(withdrawal(mine, thief), admitted=True)
+        collection.withdraw(withdrawal(mine, thief))
     forged = withdrawal(mine, stranger).model_copy(update={"key": me.public})
     with pytest.raises(Forged):
-        collection.withdraw(forged, admitted=True)
+        collection.withdraw(forged)
     with pytest.raises(BadMessage, match="of curator"):
-        collection.withdraw(withdrawal(mine, me, curator="f" * 64), admitted=True)
+        collection.withdraw(withdrawal(mine, me, curator="f" * 64))
     assert collection.counts() == (2, 0)
 
 
@@ -281,22 +280,6 @@ def test_a_record_of_another_program_is_checked_too_and_leaves_nothing(tmp_path,
         collection.accept(me.sign(message.KIND, message.wire()))
     assert "gold" not in refused.value.detail
     assert collection.counts() == (0, 0)
-
-
-def test_no_more_than_the_cap_are_kept_and_remembered(tmp_path):
-    with collecting(tmp_path / "curator", scenario(tmp_path), most=2, token=TOKEN) as collection:
-        people = [give(tmp_path / str(place), collection, ONE) for place in range(2)]
-        with pytest.raises(PolicyRefused, match="takes no more"):
-            give(tmp_path / "late", collection, ONE)
-        people[0].withdraw(Direct(collection), TOKEN)
-        give(tmp_path / "late", collection, ONE)
-        for place in range(10, 20):  # a holder of the token who comes and goes
-            signed = withdrawal(sent(tmp_path / "late"), Identity.create(), contribution=f"{place:032x}")
-            try:
-                collection.withdraw(signed, admitted=True)
-            except PolicyRefused:
-                break
-        assert sum(collection.counts()) == 8
 
 
 def test_another_key_than_the_one_that_is_pinned_gets_nothing(tmp_path, collection):
@@ -324,13 +307,13 @@ def test_what_the_disk_does_not_take_is_not_acknowledged_and_may_be_sent_again(t
     message = sealing.seal(plaintext, offer, collection.curator, "3" * 32, third.public)
     signed = third.sign(message.KIND, message.wire())
     with full_disk():
-        for deed in (lambda: collection.accept(signed), lambda: collection.withdraw(gone, admitted=False)):
+        for deed in (lambda: collection.accept(signed), lambda: collection.withdraw(gone)):
             with pytest.raises(CannotWrite, match="nothing changed") as refused:
                 deed()
             assert refused.value.status == 503
     assert collection.counts() == (2, 0)
     assert collection.accept(signed).message["status"] == "kept"
-    assert collection.withdraw(gone, admitted=False).message["status"] == "withdrawn"
+    assert collection.withdraw(gone).message["status"] == "withdrawn"
     assert me.contribute(ONE, way, TOKEN, agreed).message["status"] == "kept"
 
 
