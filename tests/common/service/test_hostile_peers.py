@@ -160,7 +160,7 @@ def test_all_kinds_of_clients_have_the_limits(monkeypatch: pytest.MonkeyPatch):
         collector = CollectorClient(url, patience=0.2)
         yield "offer", collector, lambda: collector.offer(key.public)
         yield "contribute", collector, lambda: collector.contribute(signed, "t")
-        yield "withdraw", collector, lambda: collector.withdraw(signed, "t")
+        yield "withdraw", collector, lambda: collector.withdraw(signed)
         witness = WitnessClient(url, patience=0.2)
         yield "witness key", witness, witness.key
         yield "keep", witness, lambda: witness.keep(signed)
