@@ -412,7 +412,8 @@ def audit_command(
         bool,
         typer.Option(
             "--strict",
-            help="Fail where a key is not given, a witness has not seen the end, or nobody vouches for who answered.",
+            help="Fail where a key is not given, a witness has not seen the end, or nobody vouches for who answered; "
+            "status 3 where the result depends on those who did not answer.",
         ),
     ] = False,
     witness: Annotated[
@@ -445,6 +446,10 @@ def audit_command(
     What remains possible is printed, too: whose keys are not known from elsewhere, who vouches for people, and
     what the answer is worth however those who kept silent differ from those who answered.
 
+    Exit status 0: the folder is whole, its transcript leads to its result, and the keys, receipts, checkpoints and
+    witness that were given agree with it; 1: something of this is not so, or not given although --strict takes it;
+    3: with --strict, all of this is so, but the result depends on those who did not answer.
+
     Example: referee audit runs/ball-20260101-120000
     """
     from dataclasses import replace
@@ -466,6 +471,12 @@ def audit_command(
         deliver(json.dumps(show.audit_document(found)))
     else:
         show.audit_table(run, found)
+    if strict and found.depends_on_silent:
+        warn(
+            f"Verified, but it depends on the silent: up to {found.missing:.1%} of those asked did not answer. "
+            "With all of them against it the result is not shown: take the interval for them, or ask more people"
+        )
+        raise typer.Exit(3)
 
 
 for module in (cli_services, cli_models, cli_report):

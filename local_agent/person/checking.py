@@ -31,15 +31,6 @@ WITHIN = 86_400.0
 """Seconds after which a referee must have shown a report that it has acknowledged."""
 SECONDS = 10.0
 """What asking about one report may take beyond the patience with a referee that is away."""
-EXIT_STATUSES = {
-    0: "every report is counted as it was sent, in a history that the referee has signed and, with --witness, that "
-    "the witness confirms",
-    1: "a report is left out or changed, another history is shown, the time of --within is over, or it could not be "
-    "checked",
-    3: "nothing is wrong so far: a report is not shown yet, and the time of --within is not over",
-    4: "a report is counted, in a history that the witness does not confirm yet, and the time of --within is not over",
-}
-"""What the exit status of ``local-agent check`` promises; docs/security.md says against whom."""
 _KINDS: tuple[AnswerKind, ...] = ("bit", "real", 256, MAX_SYMBOLS)
 """One kind of answer for each way to write one down."""
 
@@ -142,7 +133,7 @@ def summary(found: Sequence[Finding]) -> str:
 
 
 def exit_status(found: Sequence[Finding]) -> int:
-    """Return the exit status of a check, by what became of all reports (:data:`EXIT_STATUSES`)."""
+    """Return the exit status of a check, by what became of all reports (docs/security.md says what each promises)."""
     of = {LEFT_OUT: 1, OTHER: 1, OPEN: 3, UNSEEN: 4, INCLUDED: 0}
     statuses = {of[each.status] for each in found}
     return next(status for status in (1, 3, 4, 0) if status in statuses)

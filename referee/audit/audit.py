@@ -114,6 +114,11 @@ class Audit:
     vouching: Vouching = field(default_factory=Vouching, compare=False)
     real: bool = False
 
+    @property
+    def depends_on_silent(self) -> bool:
+        """Whether what the run has shown is not shown any more where those who did not answer count against it."""
+        return self.silent is not None and self.silent.matters
+
 
 def audit(
     folder: Path,
@@ -140,6 +145,7 @@ def audit(
         Whether to fail where one of these keys is not given: whoever writes a folder from end to end has keys for it;
         where a witness that the transcript names has not seen its end; where somebody alone may have chosen the order
         in which real people were asked; and where real people have answered for whom none of the ``issuers`` vouches.
+        Whether the result depends on those who did not answer is no failure: :attr:`Audit.depends_on_silent`.
     receipts
         That agents hold of this run (:func:`referee.audit.history.receipts_at`): each report must be there.
     seen

@@ -261,15 +261,15 @@ def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence
     AuditFailed
         Naming the first receipt whose report the transcript does not count.
     """
-    signed = {entry.body.get("question"): entry for entry in entries if entry.kind == "answers"}
+    signed = [entry for entry in entries if entry.kind == "answers"]
     for question in sorted({receipt.question for receipt in receipts}):
         wanted = {receipt.report: receipt for receipt in receipts if receipt.question == question}
-        entry, first = signed.get(question), next(iter(wanted.values()))
+        entry = next((each for each in signed if each.body.get("question") == question), None)
+        first = next(iter(wanted.values()))
         if entry is None:
             raise _not_counted(
                 first,
-                f"the transcript, which ends after {len(entries)} entries with status "
-                f"{entries[-1].body.get('result', {}).get('status')!r}, counts no answers to this question: the run "
+                f"the transcript, which ends after {len(entries)} entries, counts no answers to this question: the run "
                 "ended before, or its history was cut short",
             )
         name, missing = f"reports/{question}.reports", dict(wanted)

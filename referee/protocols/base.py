@@ -129,15 +129,26 @@ class Silent:
     silence
         How many they are.
     estimate, gap
-        What is known of all people in the place of the outcome's own; None where it has none.
+        What is known of all people in the place of the outcome's own, if silence depends on their records alone; None
+        where it has none.
+    left_out
+        What is known of all people if it may depend on the answers as well: somebody has seen them, and left some out
+        (:func:`common.statistics.means.silence.unseen`). It needs nothing of those who did not answer; None where it is
+        not known which answers the estimate is made of.
     matters
-        Whether what the run has shown about those who answer may be false of all people.
+        Whether what the run has shown depends on them: ``left_out`` is unknown, reaches the level that was to be shown,
+        or is wider than :data:`VAGUE` where no level was shown.
     """
 
     silence: Silence
     estimate: Estimate | None
     gap: float | None
+    left_out: Estimate | None
     matters: bool
+
+
+VAGUE = 0.25
+"""Wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both."""
 
 
 Step = AskCurator | AskAgents | Together | Progress

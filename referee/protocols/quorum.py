@@ -14,6 +14,7 @@ from common.planning.accepting import in_range
 from common.planning.plan import plan
 from common.planning.problems.base import planned_values
 from common.scenario.resolved import ResolvedScenario
+from common.statistics.means.intervals import Estimate
 from common.statistics.means.liars import liars
 from common.statistics.means.plausible import implausible
 from common.statistics.means.silence import silence
@@ -23,7 +24,7 @@ from common.vocabulary.operations.base import Operation
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Together
-from referee.protocols.base import Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
+from referee.protocols.base import VAGUE, Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
 from referee.protocols.learned import check_learned
 
 _SIGMAS = 5.0
@@ -185,8 +186,9 @@ def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: R
 
     Every interval, test and gap is about those who answer. Where it is known which answers the estimate is made of,
     those who are missing among them count, else those of the question that fewest answered; of several tasks the one
-    with the most. Whether that matters depends on what the run states: a level stays shown only if it is above all that
-    the loss could be; an interval, a gap or the answer to a problem is another one.
+    with the most. Whether that matters depends on what the run states, when all who are missing are counted against it:
+    a level stays shown only if it is above all that the loss could be, an interval becomes another one, which may tell
+    something still, and a gap or the answer to a problem is not shown any more.
     """
     tasks = tuple(_with_silent(task, questions, scenario) for task in outcome.tasks)
     confidence, heard = 1.0 - scenario.beta, outcome.heard
@@ -200,10 +202,19 @@ def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: R
         return replace(outcome, tasks=tasks)
     estimate = None if outcome.estimate is None else found.widened(outcome.estimate)
     gap = None if outcome.gap is None else found.exceeded(outcome.gap)
+    left_out = None if heard is None else heard.left_out()
+    matters = any(t.silent.matters for t in tasks if t.silent) if tasks else _matters(outcome, left_out, scenario)
+    return replace(outcome, tasks=tasks, silent=Silent(found, estimate, gap, left_out, matters))
+
+
+def _matters(outcome: Outcome, left_out: Estimate | None, scenario: ResolvedScenario) -> bool:
+    """Tell whether what an outcome has shown is not shown any more where those who did not answer count against it."""
+    if left_out is None or outcome.gap is not None:
+        return True
     level = level_of(scenario)
-    kept = outcome.status == "done" and level is not None and estimate is not None and estimate.high < level
-    matters = any(t.silent.matters for t in tasks if t.silent) if tasks else not kept
-    return replace(outcome, tasks=tasks, silent=Silent(found, estimate, gap, matters))
+    if outcome.status == "done" and level is not None:
+        return left_out.high >= level
+    return left_out.high - left_out.low > VAGUE
 
 
 def needed(scenario: ResolvedScenario) -> int:

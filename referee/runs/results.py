@@ -99,6 +99,7 @@ def _silent(silent: Silent) -> dict[str, Any]:
         "most": silent.silence.most,
         "estimate": None if silent.estimate is None else silent.estimate.wire(),
         "gap": silent.gap,
+        "left_out": None if silent.left_out is None else silent.left_out.wire(),
         "matters": silent.matters,
     }
 

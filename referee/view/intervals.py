@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-VAGUE = 0.25
-"""Wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both."""
+from referee.protocols.base import VAGUE
 
 
 def in_words(found: Mapping[str, float], places: int = 4) -> str:

@@ -104,7 +104,7 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
     silent = silent_in_words(document)
     table.add_row("status", f"{document['status']}: {document['reason']}{'; ' if silent else ''}{silent}")
     if shown and document["status"] == "done":
-        table.add_row("what is shown", shown)
+        table.add_row("what is shown", f"{shown}{IF_NONE_LEFT_OUT if silent else ''}")
     table.add_row("iterations", str(document["iterations"]))
     if document["truth"] and "correct" in document["truth"]:
         table.add_row("answer", json.dumps(document["answer"]))
@@ -115,7 +115,7 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
         e = document["estimate"]
         table.add_row(
             "loss on T, estimated" if about_a_loss(document) else "estimate of the agents",
-            f"{in_words(e)}, at {certainty(e['confidence'])}",
+            f"{in_words(e)}, at {certainty(e['confidence'])}{' among those who answer' if silent else ''}",
         )
     for judged in document.get("candidates", []):
         table.add_row(f"  {judged['name']}", judged_in_words(judged))
@@ -211,6 +211,8 @@ def plans(scenario: Scenario) -> dict[str, Any]:
     }
 
 
+IF_NONE_LEFT_OUT = "; if no answer was left out because of what it says"
+"""What a statement about those who answer takes where somebody who was asked did not."""
 MEANINGS = {
     "rounds": "T, rounds at most",
     "kappa": "kappa, density",
@@ -305,6 +307,7 @@ def audit_document(found: Audit) -> dict[str, Any]:
         "misbehaved": found.misbehaved,
         "worst_case": None if could is None else could.wire(),
         "left_out": None if found.left_out is None else found.left_out.wire(),
+        "depends_on_silent": found.depends_on_silent,
         "not_covered": list(UNSIGNED),
     }
 
@@ -337,6 +340,8 @@ def _remaining(found: Audit) -> Iterator[str]:
         if found.left_out is not None:
             line += f"; were their answers left out because of what they say, in {_sure(found.left_out)}"
         yield line
+    if found.depends_on_silent:
+        yield "the result depends on those who did not answer: with all of them against it, it is not shown"
     if found.liars:
         told = [f"{share:.0%}: {ends_in_words(could.low, could.high)}" for share, could in found.liars.items()]
         sure = certainty(min(could.confidence for could in found.liars.values()))
@@ -356,7 +361,7 @@ def audit_lines(found: Audit) -> Iterator[str]:
         yield f"{agents:,} agents between were asked by run {other}, whose audit shows it"
     yield "the protocol, replayed on these answers, asks the same questions and ends with the same result"
     if found.shown:
-        yield f"what that shows: {found.shown}"
+        yield f"what that shows: {found.shown}{IF_NONE_LEFT_OUT if found.missing else ''}"
     yield from _remaining(found)
     if found.certificate is not None:
         yield "what the curator's declared events cost is within what it promised"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from typer.testing import CliRunner
 
+from local_agent.cli import app as local_agent
+from referee.cli import app as referee
 from tests.documents.reading import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
@@ -58,6 +61,12 @@ TOO_BROAD = {
     r"[Uu]nbiased mean of the answers, clipped": "not after a stop or a choice",
     r"equal within its (stated )?gap": "better and worse take the same interval",
     r"the privacy code is changed": "only what targets.py lists is mutated",
+    r"publish a wrong result; the audit then fails|audit then fails": "not where people are invented, or answers lie",
+    r"an auditor \| nobody": "keys, invented people and what nobody has acknowledged are the referee's word",
+    r"recomputes everything from it|everything again, from the run folder": "that participants are people is no part",
+    r"confidence among those who answer\"|states in its\s+verdict how far": "a verdict is about all who were asked",
+    r"receipts? (is|are) compared with the reports\b": "with the roots that the transcript signs",
+    r"Check that what left this device is counted: the referee must prove it": "as it was sent, and against whom",
 }
 """Sentences that claimed more than their theorem, and what is true."""
 
@@ -70,3 +79,26 @@ def test_no_sentence_that_claimed_too_much_comes_back(pattern):
     told_before = {ROOT / "docs" / "attacks.md"}  # what happened before, beside what happens now
     found = [path for path in (*pages, *sources) if path not in told_before and re.search(pattern, path.read_text())]
     assert found == [], TOO_BROAD[pattern]
+
+
+PROMISES = PAGE.partition("## What an exit status promises")[2].partition("\n## ")[0]
+STATUSES = re.findall(r"^\| (`[^|]+) \| (\d) \| ([^|]+) \| ([^|]*) \| ([^|]+) \| ([^|]+) \|$", PROMISES, re.MULTILINE)
+
+
+def test_the_table_of_exit_statuses_is_what_the_help_says_and_each_row_names_an_attack():
+    """The commands' help is the short form: each of its statements stands in a row of that command and status."""
+    assert len(STATUSES) == PROMISES.count("\n| `")
+    for command, application in (("local-agent check", local_agent), ("referee audit", referee)):
+        words = " ".join(CliRunner().invoke(application, [command.split()[1], "--help"]).stdout.split())
+        stated = words.partition("Exit status 0: ")[2].partition(". Example:")[0]
+        said = dict(zip((0, *map(int, re.findall(r"; (\d): ", stated))), re.split(r"; \d: ", stated), strict=True))
+        rows = [row for row in STATUSES if row[0].startswith(f"`{command}")]
+        assert {int(row[1]) for row in rows} == set(said)
+        for status, meaning in said.items():
+            promised = " ".join(row[2] for row in rows if int(row[1]) == status)
+            for part in meaning.split(" and, with --witness, "):
+                assert part in promised, (command, status, part)
+    for *_, tests in STATUSES:
+        named = re.findall(r"`(test_\w+)`", tests)
+        assert named
+        assert set(named) <= _defined(), tests

@@ -12,9 +12,9 @@ from common.privacy.wording import formula, in_words
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.means.intervals import certainty
 from common.vocabulary.hypotheses.base import HYPOTHESES
-from referee.protocols.base import level_of
+from referee.protocols.base import VAGUE, level_of
 from referee.view.face.values import Interval, Promise, Verdict
-from referee.view.intervals import VAGUE, ends_in_words
+from referee.view.intervals import ends_in_words
 
 LOSSES = {"zero-one": "share of the population that the answer labels wrongly"}
 """How the axis of a loss is called; another loss goes by its name."""
@@ -66,23 +66,40 @@ def silent_in_words(result: Mapping[str, Any]) -> str:
     if could is None:
         return f"{words}: the answer is about those who did, and may be another one for all"
     what = "loss" if about_a_loss(result) else "estimate"
-    where, sure = ends_in_words(could["low"], could["high"]), f"with {certainty(could['confidence'])} confidence"
+    where, left_out = _ends(could), found["left_out"]
+    seen = "nothing is known" if left_out is None else f"in {_ends(left_out)}"
+    seen = f"; were answers left out because of what they say, {seen}"
     if not found["matters"]:
-        return f"{words}: however they differ from those who did, the {what} is in {where} {sure}"
+        return f"{words}: however they differ from those who did, the {what} is in {where}{seen}"
     gap = "" if found["gap"] is None else f", and exceed the best candidate's by up to {found['gap']:.4f}"
-    return f"{words}: were they to differ from those who did, the {what} could be anywhere in {where} {sure}{gap}"
+    return f"{words}: were they to differ from those who did, the {what} could be anywhere in {where}{gap}{seen}"
+
+
+def _ends(found: Mapping[str, float]) -> str:
+    return f"{ends_in_words(found['low'], found['high'])} with {certainty(found['confidence'])} confidence"
 
 
 def verdict(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Verdict:
-    """Say what a run has shown. Only what its intervals carry is stated as a fact, and about whom they are."""
+    """Say what a run has shown. Only what its intervals carry is stated as a fact, and about whom they are.
+
+    Where people who were asked did not answer, it is about all who were asked, and those who did not answer count
+    against it (:class:`referee.protocols.base.Silent`, ``left_out``).
+    """
     silent = silent_in_words(result)
     detail = str(result["reason"]) + (f"; {silent}" if silent else "")
-    found = _verdict(scenario, result, detail)
-    open_to_doubt = silent and (result.get("silent") or {"matters": True})["matters"]
-    return replace(found, tone="open") if open_to_doubt and found.tone == "good" else found
+    if not silent:
+        return _verdict(scenario, result, detail)
+    missing = result.get("silent") or {"left_out": None, "matters": True}
+    about_all = result["estimate"] and (missing["left_out"] or {**result["estimate"], "low": 0.0, "high": 1.0})
+    found = _verdict(scenario, {**result, "estimate": about_all}, detail, " among all who were asked")
+    if not missing["matters"] or found.tone == "bad":
+        return found
+    states_bound = not result.get("tasks") and about_all is not None and about_a_loss(result)
+    title = found.title if states_bound else f"{found.title}; it depends on those who did not answer"
+    return replace(found, tone="open", title=title)
 
 
-def _verdict(scenario: ResolvedScenario, result: Mapping[str, Any], detail: str) -> Verdict:
+def _verdict(scenario: ResolvedScenario, result: Mapping[str, Any], detail: str, whom: str = "") -> Verdict:
     if result["answer"] is None:
         return Verdict(_NO_ANSWER.get(result["status"], f"No answer: {result['status']}"), detail, "bad")
     if result.get("tasks"):
@@ -93,10 +110,8 @@ def _verdict(scenario: ResolvedScenario, result: Mapping[str, Any], detail: str)
         return Verdict("The run has an answer", detail, "good" if result["status"] == "done" else "open")
     level, per_cent = level_of(scenario), scenario.agents.loss in LOSSES
     what = "Error" if per_cent else f"{scenario.agents.loss} loss".capitalize()
-    sure = f"with {certainty(found['confidence'])} confidence"
-    if silent_in_words(result):
-        sure += " among those who answer"
-    if level is not None and result["status"] == "done":
+    sure = f"with {certainty(found['confidence'])} confidence{whom}"
+    if level is not None and result["status"] == "done" and (not whom or found["high"] < level):
         return Verdict(f"{what} below {_number(level, per_cent, True)} {sure}", detail, "good")
     low, high = _number(found["low"], per_cent, False), _number(found["high"], per_cent, True)
     if found["high"] - found["low"] > VAGUE:

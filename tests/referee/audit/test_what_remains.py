@@ -169,10 +169,72 @@ def test_a_run_whose_erring_people_are_silent_ends_done_and_its_verdict_names_th
         assert ends_in_words(found.silent.estimate.low, found.silent.estimate.high) in words
     view = view_of(run)
     assert view.verdict.tone == "open"
-    assert view.verdict.title == "Error below 37% with 95% confidence among those who answer"
+    left_out = result["silent"]["left_out"]
+    assert left_out["high"] > 0.4
+    assert view.verdict.title.startswith("Inconclusive: error between ")
+    assert view.verdict.title.endswith(" with 95% confidence among all who were asked")
     assert (
         "did not answer: were they to differ from those who did, the loss could be anywhere in [" in view.verdict.detail
     )
+
+
+def suppressing(bench: Bench, share: float) -> None:
+    """Have so large a share of the answers 1 left out, and none of the others: who does that has seen them."""
+    people = bench.population
+
+    def pack(question: Question, who: Indices, slots: Indices) -> bytes:
+        answers = answer_together(question.query, question.mechanism, people._population, who, slots, people._source)
+        out = (answers == 1) & (who % 100 < round(100 * share))
+        return pack_answers(~out, answers, question.mechanism.answer_kind(question.query.domain))
+
+    setattr(people, "_pack", pack)  # noqa: B010 - as nobody's own agents would
+
+
+LEVELS = ("alpha=0.1", "accuracy.reweigh_above=3.5", "accuracy.halt_below=3.7", "agents.mechanism.epsilon=3",
+          "agents.count=20000", "agents.deadline=5")  # fmt: skip
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_strict_0(tmp_path, share):
+    """The model errs on 40% and the level is 37%: answers 1 are left out, and a test on the others rejects it."""
+    chosen = tiny(*LEVELS)
+    with Bench(tmp_path / "state", chosen) as bench:
+        suppressing(bench, share)
+        result = bench.run()
+        run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
+        keys = ("--referee-key", bench.referee.identity.public, "--curator-key", audit_terms_key(run))
+    assert result["status"] == "done"
+    assert result["estimate"]["high"] < 0.37
+    assert result["silent"]["left_out"]["high"] >= 0.4
+    code, output = said(run, "--strict", *keys)
+    assert code == 3
+    words = " ".join(output.split())
+    assert "the result depends on those who did not answer: with all of them against it, it is not shown" in words
+    assert "; if no answer was left out because of what it says" in words
+    assert "Verified, but it depends on the silent" in words
+    assert said(run, *keys)[0] == 0
+    title = view_of(run).verdict.title
+    assert "below 37% with" not in title
+    assert title.endswith("among all who were asked")
+
+
+@pytest.mark.parametrize(("dropout", "status"), [(0.0, 0), (0.02, 0), (0.5, 3)])
+def test_an_interval_holds_for_all_who_were_asked_and_a_few_who_drop_out_are_no_3(tmp_path, dropout, status):
+    chosen = tiny("protocol=learn-and-test", "agents.count=6000", "curator.rounds=1", "agents.deadline=5",
+                  "agents.mechanism.epsilon=3")  # fmt: skip
+    with Bench(tmp_path / "state", chosen) as bench:
+        bench.population._dropout = dropout
+        result = bench.run()
+        run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
+        keys = ("--referee-key", bench.referee.identity.public, "--curator-key", audit_terms_key(run))
+    assert said(run, "--strict", *keys)[0] == status
+    verdict = view_of(run).verdict
+    assert (verdict.tone == "good") == (status == 0)
+    assert verdict.title.endswith(" among all who were asked") == (dropout > 0.0)
+    if dropout:
+        low, high = result["silent"]["left_out"]["low"], result["silent"]["left_out"]["high"]
+        assert low < result["estimate"]["low"]
+        assert high > result["estimate"]["high"]
 
 
 def report_of(run: Path) -> str:

@@ -50,27 +50,39 @@ def test_the_verdict(scenario, document, title, tone):
 
 
 SILENT = {"missing": 0.71, "most": 0.73, "gap": None, "matters": True,
-          "estimate": {"value": 0.12, "low": 0.0216, "high": 0.77317, "confidence": 0.9}}  # fmt: skip
+          "estimate": {"value": 0.12, "low": 0.0216, "high": 0.77317, "confidence": 0.9},
+          "left_out": {"value": 0.12, "low": 0.0, "high": 0.8811, "confidence": 0.95}}  # fmt: skip
 HALTED = ("mode=realizable", "alpha=0.08", "accuracy.halt_below=2")
 
 
-def test_a_verdict_that_the_silent_could_change_is_about_those_who_answer_and_names_the_others():
+def test_a_verdict_where_some_are_silent_is_about_all_who_were_asked_and_counts_them_against_it():
     words = "up to 71.0% of the agents asked about it did not answer"
     could = f"{words}: were they to differ from those who did, the loss could be anywhere in [0.0216, 0.7732] with 90%"
     for scenario in (HALTED, ("mode=agnostic",)):
         found = verdict(tiny(*scenario), result(silent=SILENT))
         assert found.tone == "open"
-        assert found.title.endswith("with 95% confidence among those who answer")
-        assert found.detail.startswith(f"why; {could} confidence")
+        title = "Inconclusive: error between 0% and 88.2% with 95% confidence among all who were asked"
+        assert found.title == title
+        assert found.detail.startswith(f"why; {could} confidence; were answers left out because of what they say, in [")
     judged = verdict(tiny("mode=agnostic"), result(silent={**SILENT, "gap": 0.8}))
-    assert judged.detail.endswith("confidence, and exceed the best candidate's by up to 0.8000")
-    few = {**SILENT, "matters": False, "estimate": {**SILENT["estimate"], "high": 0.155}}
+    assert "confidence, and exceed the best candidate's by up to 0.8000; were answers left out" in judged.detail
+    few = {**SILENT, "matters": False}
+    few["estimate"] = few["left_out"] = {**SILENT["estimate"], "high": 0.155, "confidence": 0.9}
     kept = verdict(tiny(*HALTED), result(silent=few))
-    assert kept.tone == "good"
+    assert (kept.title, kept.tone) == ("Error below 16% with 90% confidence among all who were asked", "good")
+    some = {**few, "matters": True, "left_out": {**SILENT["estimate"], "low": 0.05, "high": 0.161}}
+    close = verdict(tiny(*HALTED), result(silent=some))
+    between = "between 5% and 16.1% with 90% confidence among all who were asked"
+    assert (close.title, close.tone) == (f"Not shown to be below 16%: error {between}", "open")
+    told = verdict(tiny("mode=agnostic"), result(silent={**some, "matters": False}))
+    assert (told.title, told.tone) == (f"Error 12%: {between}", "good")
+    unknown = verdict(tiny(*HALTED), result(silent={**SILENT, "left_out": None}))
+    assert unknown.title == "Inconclusive: error between 0% and 100% with 95% confidence among all who were asked"
+    assert "were answers left out because of what they say, nothing is known" in unknown.detail
     assert "however they differ from those who did, the loss is in [0.0216, 0.1550] with 90% confidence" in kept.detail
     problem = verdict(tiny(), result(estimate=None, silent={**SILENT, "estimate": None}))
     assert problem.detail == f"why; {words}: the answer is about those who did, and may be another one for all"
-    assert problem.tone == "open"
+    assert (problem.title, problem.tone) == ("The run has an answer; it depends on those who did not answer", "open")
 
 
 def test_a_result_without_a_word_of_the_silent_is_not_taken_for_one_without_silent():
