@@ -15,7 +15,7 @@ import typer
 from common.core.errors import BadScenario
 from common.core.plain import command
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
-from common.service.cli import application, begin, fail_clearly
+from common.service.cli import Large, application, begin, fail_clearly, read_within_limits
 from common.service.cli_tls import TlsCa
 from common.service.terminal import ask, deliver, say, say_command, say_lines, showing, warn
 from referee import cli_models, cli_report, cli_services
@@ -440,6 +440,7 @@ def audit_command(
     ] = None,
     as_json: AsJson = False,
     tls_ca: TlsCa = None,
+    large: Large = False,
 ) -> None:
     """Verify a run folder: chain, signatures, order, answers, replay, privacy cost; offline, unless a witness is asked.
 
@@ -452,6 +453,7 @@ def audit_command(
 
     Example: referee audit runs/ball-20260101-120000
     """
+    read_within_limits(large)
     from dataclasses import replace
 
     from common.wire.vouching import read_issuer
@@ -465,7 +467,7 @@ def audit_command(
     shown = checkpoints_at(checkpoint or ())
     issuers = [read_issuer(path) for path in issuer or ()]
     told: dict[str, Any] = {"receipts": receipts, "seen": seen.kept, "shown": shown, "issuers": issuers}
-    found = audit(run, referee_key, curator_key, strict=strict, **told)
+    found = audit(run, referee_key, curator_key, strict=strict, large=large, **told)
     found = replace(found, history=replace(found.history, others=seen.others))
     if as_json:
         deliver(json.dumps(show.audit_document(found)))

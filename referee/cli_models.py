@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from common.service.cli import fail_clearly
+from common.service.cli import Large, fail_clearly, read_within_limits
 from common.service.terminal import deliver, say, say_lines
 
 RunOrModel = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a model's JSON file.")]
@@ -17,13 +17,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on
 
 
 @fail_clearly
-def model_command(run: RunOrModel, task: Task = None, as_json: AsJson = False) -> None:
+def model_command(run: RunOrModel, task: Task = None, as_json: AsJson = False, large: Large = False) -> None:
     """Show the model of a finished run by the names and units of the table's columns.
 
     Nothing is released: the answer and the scenario are public.
 
     Example: referee model runs/own-data-20260101-120000
     """
+    read_within_limits(large)
     from common.models.document import document_of
     from referee.view import models
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from common.service.cli import fail_clearly
+from common.service.cli import Large, fail_clearly, read_within_limits
 from common.service.terminal import say
 
 
@@ -20,6 +20,7 @@ def report_command(
             help="Write here (default: report.html in the run folder; of several runs, here).", dir_okay=False
         ),
     ] = None,
+    large: Large = False,
 ) -> None:
     """Write one self-contained HTML page about finished runs: the verdict first; of several runs, a comparison.
 
@@ -27,6 +28,7 @@ def report_command(
 
     Example: referee report runs/ball-20260101-120000
     """
+    read_within_limits(large)
     from referee.view.face.pages import write_report
     from referee.view.face.reading import view_of
 

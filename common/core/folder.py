@@ -11,8 +11,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from common.core.errors import BadData, NotFound
 
@@ -32,21 +33,22 @@ _MIB = 1 << 20
 
 
 class Kind(NamedTuple):
-    """A kind of file: what it is called, and how many bytes one may have."""
+    """A kind of file: what it is called, how many bytes one may have, and how many with ``--large``."""
 
     words: str
     most: int
+    large: int = 0
 
 
 SCENARIO = Kind("scenario", 4 * _MIB)
 SCHEMA = Kind("schema of a table", 4 * _MIB)
 RESULT = Kind("result", 32 * _MIB)
 MODEL = Kind("model", 32 * _MIB)
-TRANSCRIPT = Kind("transcript", 128 * _MIB)
-CHECKPOINTS = Kind("list of checkpoints", 64 * _MIB)
-PARTICIPANTS = Kind("list of participants", 40 * _MIB)
-VOUCHERS = Kind("file of vouchers", 1024 * _MIB)
-REPORTS = Kind("file of reports", 1024 * _MIB)
+TRANSCRIPT = Kind("transcript", 64 * _MIB, 1024 * _MIB)
+CHECKPOINTS = Kind("list of checkpoints", 16 * _MIB)
+PARTICIPANTS = Kind("list of participants", 40 * _MIB, 40_000 * _MIB)
+VOUCHERS = Kind("file of vouchers", 1024 * _MIB, 400_000 * _MIB)
+REPORTS = Kind("file of reports", 1024 * _MIB, 400_000 * _MIB)
 RECEIPT = Kind("receipt", _MIB)
 CHECKPOINT = Kind("checkpoint", _MIB)
 ISSUER = Kind("issuer's public keys", _MIB)
@@ -55,7 +57,7 @@ KEY = Kind("key", 64 << 10)
 
 
 @contextmanager
-def opened(path: Path, kind: Kind, within: Path | None = None) -> Iterator[BinaryIO]:
+def opened(path: Path, kind: Kind, within: Path | None = None) -> Iterator[BufferedIOBase]:
     """Open a file for reading while the block lasts.
 
     Parameters
@@ -199,7 +201,7 @@ def _refused(kind: Kind, path: Path, found: str) -> BadData:
 
 
 def _too_large(kind: Kind, path: Path, size: int) -> BadData:
-    return BadData(
-        f"the {kind.words} {path} has {size:,} bytes, and a {kind.words} may have {kind.most:,}: it is none that "
-        "Tandem wrote; get it again from the party that wrote it"
-    )
+    what = "get it again from the party that wrote it"
+    if kind.large > kind.most:
+        what += ", or give --large if you know that it is so large"
+    return BadData(f"the {kind.words} {path} has {size:,} bytes, and a {kind.words} may have {kind.most:,}: {what}")

@@ -10,6 +10,7 @@ import site
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -86,6 +87,72 @@ def _end_at_eof() -> None:
     while os.read(0, 1 << 12):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+# Limits -------------------------------------------------------------------------------------------------------------
+
+_LOOK = 0.01
+"""Seconds between two looks at what a process takes."""
+
+
+def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) -> None:
+    """Go on in a child process, which is ended where it takes too much; this process waits, and ends as the child does.
+
+    For commands that read what a stranger has written: whatever a file makes the code or a library do, it is ended. To
+    be called before anything has begun a thread. Where the system does not show what a process takes (there is no
+    ``/proc``), nothing is watched, and this process goes on itself.
+
+    Parameters
+    ----------
+    memory
+        Bytes that are resident at once, at most.
+    seconds
+        Of the processors, all threads together: what else the machine does counts for nothing.
+    refusal
+        Says why the child was ended; this process then ends with status 1.
+    """
+    if not Path("/proc/self/statm").exists():
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: os.kill(child, number))
+    why, status = "", 0
+    while not why:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        why = _beyond(child, memory, seconds)
+        time.sleep(_LOOK)
+    if why:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    elif os.WIFEXITED(status):
+        os._exit(os.WEXITSTATUS(status))
+    elif os.WTERMSIG(status) in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        os._exit(128 + os.WTERMSIG(status))
+    else:
+        why = f"ended the process by {signal.Signals(os.WTERMSIG(status)).name}"
+    refusal(why)
+    os._exit(1)
+
+
+def _beyond(process: int, memory: int, seconds: float) -> str:
+    """Say what a process has taken too much of; empty if of nothing, or if it has ended."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, IndexError):
+        return ""
+    if pages * os.sysconf("SC_PAGE_SIZE") > memory:
+        return f"took more than {memory >> 20} MiB of memory"
+    if (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") > seconds:
+        return f"took more than {seconds:g} s of processor time"
+    return ""
 
 
 # Forks --------------------------------------------------------------------------------------------------------------

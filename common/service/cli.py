@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable
 from typing import Annotated, Any, ParamSpec, TypeVar
 
@@ -141,6 +142,36 @@ def _say(title: str, detail: str) -> None:
     warn(f"{title}: {_LINE_END.sub(' ', detail.strip())}")
 
 
+MEMORY, SECONDS = 512 << 20, 60.0
+"""What a command may take that reads folders which anybody may have written: bytes, and seconds of processor time."""
+Large = Annotated[
+    bool,
+    typer.Option("--large", help="Set no limits: else 512 MiB of memory, and a minute of processor time."),
+]
+_begun = threading.Event()
+"""Set where this process is a command's own."""
+
+
+def read_within_limits(large: bool) -> None:
+    """Let the rest of a command read what anybody may have written: beyond the limits it is ended, with one line.
+
+    Parameters
+    ----------
+    large
+        Set no limits.
+    """
+    if _begun.is_set() and not large:
+        machine.go_on_within(MEMORY, SECONDS, _took_too_much)
+
+
+def _took_too_much(why: str) -> None:
+    _say(
+        "Data not acceptable",
+        f"reading the folder {why}, and was ended: it is very large, or was made to do that. If you know that it is so "
+        "large, give --large, which sets no limits",
+    )
+
+
 NEW_OBJECTS = 50_000
 """After so many a process looks for garbage."""
 
@@ -153,6 +184,7 @@ def begin() -> None:
     What a service loads are 150,000 objects that stay, and looking through them after each 700 new ones, which is the
     default, was a sixth of the time in which it started.
     """
+    _begun.set()
     gc.set_threshold(NEW_OBJECTS)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -20,7 +20,7 @@ from common.wire.messages import MAX_PLACE, RUN, Number
 from common.wire.primitives.chain import DIGEST
 from common.wire.primitives.merkle import Tree, merkle_root
 from common.wire.sealed import AnySigned, field
-from common.wire.transcript import Entry
+from common.wire.transcript import AnyEntry, Entry
 
 Time = Annotated[int, Field(ge=0, lt=253_402_300_800)]
 """Seconds since 1970, UTC, before the year 10000: others have to be able to show them."""
@@ -55,11 +55,17 @@ class Checkpoint(Value):
     time: Time
     closed: int | None = Field(default=None, ge=0, exclude_if=lambda closed: closed is None)
 
-    def covers(self, entries: Sequence[Entry]) -> bool:
-        """Tell whether it is of a transcript with these entries, or of its beginning."""
+    def covers(self, entries: Sequence[AnyEntry], tree: Tree | None = None) -> bool:
+        """Tell whether it is of a transcript with these entries, or of its beginning.
+
+        Parameters
+        ----------
+        tree
+            Over all entries (:func:`entries_tree`), where several checkpoints are compared with them.
+        """
         if len(entries) < self.entries or entries[self.entries - 1].hash != self.hash:
             return False
-        return self.root == entries_root(entries[: self.entries])
+        return self.root == (tree or entries_tree(entries)).beginning(self.entries)
 
 
 class Witnessed(Value):
@@ -203,12 +209,7 @@ def closed_of(kinds: Sequence[str]) -> int:
     return kinds.count("operation") + replies
 
 
-def entries_root(entries: Sequence[Entry]) -> str:
-    """Return the root over the hashes of a transcript's entries."""
-    return merkle_root(bytes.fromhex(entry.hash) for entry in entries)
-
-
-def entries_tree(entries: Sequence[Entry]) -> Tree:
+def entries_tree(entries: Sequence[AnyEntry]) -> Tree:
     """Return the tree over the hashes of a transcript's entries."""
     return Tree(bytes.fromhex(entry.hash) for entry in entries)
 

@@ -13,6 +13,7 @@ that the transcript names belong to whom one thinks (compare them with keys know
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from common.wire.beacon import ROUND
 from common.wire.identity import Signed
 from common.wire.messages import Configuration, Terms
 from common.wire.receipts import Kept
-from common.wire.transcript import Entry, read, split
+from common.wire.transcript import StoredEntry
 from common.wire.vouching import IssuerKey
 from referee.audit.agents import Agents
 from referee.audit.ending import check_cost, check_files, check_result, moved_by_liars
@@ -38,7 +39,7 @@ from referee.runs.beacon import check_beacon
 from referee.runs.operations import check_terms
 from referee.runs.ordering import ALL, BOTH, Given
 from referee.runs.results import promises
-from referee.state.runfolder import read_file
+from referee.state.runfolder import open_file, read_file, read_transcript
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ def audit(
     seen: Sequence[Kept] = (),
     shown: Sequence[Kept] = (),
     issuers: Sequence[IssuerKey] = (),
+    large: bool = False,
 ) -> Audit:
     """Audit a run folder.
 
@@ -155,13 +157,15 @@ def audit(
         transcript.
     issuers
         Public keys of issuers as known from elsewhere.
+    large
+        Whether the folder's files may be larger than what 512 MiB of memory hold.
 
     Raises
     ------
     AuditFailed
         Saying where it fails and why.
     """
-    entries = read(split(read_file(folder, "transcript.jsonl")), referee_key)
+    entries = read_transcript(folder, referee_key, large=large)
     agreed = any(entry.kind == "terms" for entry in entries)
     missing = [name for name, key in (("referee", referee_key), ("curator", curator_key)) if key is None]
     if strict and (referee_key is None or (agreed and curator_key is None)):
@@ -171,7 +175,7 @@ def audit(
         )
     place = Place("the configuration")
     with place.named_in_failures():
-        found = _audit(folder, entries, (referee_key, curator_key), place, (receipts, seen, shown), issuers)
+        found = _audit(folder, entries, (referee_key, curator_key), place, (receipts, seen, shown), issuers, large)
     if strict and found.history.unseen:
         raise AuditFailed(
             f"the run was to be witnessed by {found.history.unseen[0][:16]}..., and nothing here shows that this "
@@ -193,11 +197,12 @@ def audit(
 
 def _audit(
     folder: Path,
-    entries: list[Entry],
+    entries: list[StoredEntry],
     known: tuple[str | None, str | None],
     place: Place,
     told: tuple[Sequence[Signed], Sequence[Kept], Sequence[Kept]],
     issuers: Sequence[IssuerKey],
+    large: bool,
 ) -> Audit:
     first, last = entries[0], entries[-1]
     _check_kinds([entry.kind for entry in entries])
@@ -205,10 +210,10 @@ def _audit(
     if configuration.referee != first.body["referee"]:
         raise AuditFailed("the configuration names another referee than the transcript")
     chosen = parse_resolved(configuration.scenario)
-    agents = Agents(configuration, first.body["participants"], read_file(folder, "participants"), place)
+    agents = Agents(configuration, first.body["participants"], read_file(folder, "participants", large=large), place)
     said = first.body.get("vouchers")
-    shown = read_file(folder, "vouchers") if said is not None and said["count"] else b""
-    vouchers = Vouchers(agents.roster, said, shown, issuers, place)
+    with open_file(folder, "vouchers", large=large) if said is not None and said["count"] else nullcontext() as file:
+        vouchers = Vouchers(agents.roster, said, file, issuers, place)
     place.words = "the curator's terms"
     terms, curator = _terms(entries, configuration, known[1])
     given = _given(entries, configuration, terms, curator)
@@ -221,7 +226,7 @@ def _audit(
         None if terms is None else terms.ledger.head,
         agents,
         entries,
-        lambda number: read_file(folder, f"reports/{number}.reports"),
+        lambda number: open_file(folder, f"reports/{number}.reports", large=large),
         place,
     )
     outcome = replay.run(cut_off=published["status"] not in ("done", "exhausted"))
@@ -271,7 +276,7 @@ def _check_kinds(kinds: list[str]) -> None:
 
 
 def _terms(
-    entries: list[Entry], configuration: Configuration, curator_key: str | None
+    entries: list[StoredEntry], configuration: Configuration, curator_key: str | None
 ) -> tuple[Terms | None, str | None]:
     """Return the curator's terms, and the key that signed them; nothing where no curator agreed to the run."""
     entry = next((e for e in entries if e.kind == "terms"), None)
@@ -283,7 +288,7 @@ def _terms(
     return check_terms(signed, configuration), signed.key
 
 
-def _given(entries: list[Entry], configuration: Configuration, terms: Terms | None, curator: str | None) -> Given:
+def _given(entries: list[StoredEntry], configuration: Configuration, terms: Terms | None, curator: str | None) -> Given:
     """Return what others than the referee have given to the order: with a beacon, before anything else was asked.
 
     A run that ended before its beacon was there has asked nobody.

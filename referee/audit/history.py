@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BufferedIOBase
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,11 +21,11 @@ from common.core.folder import CHECKPOINT, RECEIPT, documents, names, present
 from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration
 from common.wire.primitives.chain import START
-from common.wire.primitives.merkle import merkle_root
-from common.wire.receipts import Checkpoint, Kept, Receipt, Witnessed, closed_of
-from common.wire.transcript import Entry
+from common.wire.primitives.merkle import Tree, merkle_root
+from common.wire.receipts import Checkpoint, Kept, Receipt, Witnessed, closed_of, entries_tree
+from common.wire.transcript import AnyEntry
 from referee.collection.adding_up import leaf
-from referee.state.runfolder import read_file, unpack_reports
+from referee.state.runfolder import open_file, read_file, unpack_reports
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def checkpoints_at(places: Iterable[Path]) -> list[Kept]:
 
 def check_history(
     folder: Path,
-    entries: Sequence[Entry],
+    entries: Sequence[AnyEntry],
     configuration: Configuration,
     receipts: Sequence[Signed],
     seen: Sequence[Kept],
@@ -159,20 +160,20 @@ def check_history(
     AuditFailed
         Naming what speaks of another one.
     """
-    kept = kept_in(folder)
-    said = [_said(each, entries, configuration) for each in kept]
+    kept, tree = kept_in(folder), entries_tree(entries)
+    said = [_said(each, entries, tree, configuration) for each in kept]
     for before, after in pairwise(said):
         if after.entries <= before.entries or after.time < before.time:
             raise AuditFailed(f"the checkpoint of {after.entries} entries does not follow that of {before.entries}")
     sights = _sights(kept)
     for each in seen:
-        _said(each, entries, configuration, "the witness has seen")
+        _said(each, entries, tree, configuration, "the witness has seen")
     for key, sight in _sights(seen).items():
         if key not in sights or sights[key].entries <= sight.entries:
             sights[key] = sight
     for each in shown:
         if each.said(configuration.referee).run == configuration.run:
-            _said(each, entries, configuration, "the referee has shown an agent")
+            _said(each, entries, tree, configuration, "the referee has shown an agent")
     given = [_receipt(signed, configuration) for signed in receipts]
     own = [receipt for receipt in given if receipt.run == configuration.run]  # hosts keep those of all runs together
     if given and not own:
@@ -188,7 +189,7 @@ def check_history(
     )
 
 
-def check_reports(folder: Path, entries: Sequence[Entry]) -> None:
+def check_reports(folder: Path, entries: Sequence[AnyEntry]) -> None:
     """Check that the folder holds reports on those questions alone that the transcript asks.
 
     Raises
@@ -208,12 +209,16 @@ def check_reports(folder: Path, entries: Sequence[Entry]) -> None:
 
 
 def _said(
-    kept: Kept, entries: Sequence[Entry], configuration: Configuration, who: str = "the referee has signed"
+    kept: Kept,
+    entries: Sequence[AnyEntry],
+    tree: Tree,
+    configuration: Configuration,
+    who: str = "the referee has signed",
 ) -> Checkpoint:
     said = kept.said(configuration.referee)
     if (said.run, said.configuration) != (configuration.run, configuration.fingerprint()):
         raise AuditFailed(f"a checkpoint is one of another run, {said.run!r}, or of another configuration")
-    if not said.covers(entries):
+    if not said.covers(entries, tree):
         what = "it is another history of the run" if said.entries <= len(entries) else "here it is cut short"
         raise AuditFailed(
             f"{who} a transcript of {said.entries} entries that ends in {said.hash[:12]}..., and this one has "
@@ -251,7 +256,7 @@ def _receipt(signed: Signed, configuration: Configuration) -> Receipt:
     return Receipt.parse(verify(signed, Receipt.KIND, configuration.referee, "whose run this is"))
 
 
-def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence[Entry]) -> None:
+def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence[AnyEntry]) -> None:
     """Check that each receipt's report is under the root which the transcript has signed for its question.
 
     What lies in ``reports`` is no evidence by itself: only its root is in the transcript.
@@ -273,14 +278,15 @@ def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence
                 "ended before, or its history was cut short",
             )
         name, missing = f"reports/{question}.reports", dict(wanted)
-        root = merkle_root(_leaves(read_file(folder, name), missing))
+        with open_file(folder, name) as file:
+            root = merkle_root(_leaves(file, missing))
         for receipt in missing.values():
             raise _not_counted(receipt, "it is not among the reports that the transcript counts")
         if root != entry.body.get("root"):
             raise _not_counted(first, f"{name} does not hold the reports that entry {entry.index} counts")
 
 
-def _leaves(raw: bytes, missing: dict[str, Receipt]) -> Iterator[bytes]:
+def _leaves(raw: BufferedIOBase, missing: dict[str, Receipt]) -> Iterator[bytes]:
     """Yield what stands for each report; those that are there are missing no more."""
     for report in unpack_reports(raw):
         missing.pop(report.signature.hex(), None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from io import BufferedIOBase
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Te
 from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration, Perform
 from common.wire.primitives.chain import Head
-from common.wire.transcript import Entry
+from common.wire.transcript import AnyEntry
 from referee.audit.agents import Agents
 from referee.audit.place import Place
 from referee.audit.reports import checked
@@ -49,7 +51,7 @@ class Replay:
     entries
         The transcript.
     reports
-        Reads the file of the reports on a question.
+        Opens the file of the reports on a question.
     place
         Where the audit stands.
 
@@ -78,8 +80,8 @@ class Replay:
         curator: str | None,
         seen: Head | None,
         agents: Agents,
-        entries: Sequence[Entry],
-        reports: Callable[[int], bytes],
+        entries: Sequence[AnyEntry],
+        reports: Callable[[int], AbstractContextManager[BufferedIOBase]],
         place: Place,
     ) -> None:
         self._configuration = configuration
@@ -89,7 +91,7 @@ class Replay:
         self._seen = seen
         self._agents = agents
         self._lines = len(entries)
-        self._read = reports
+        self._reports = reports
         self._place = place
         self.pending = [entry for entry in entries[2:-1] if entry.kind != "beacon"]
         self.reports = self.asked = self.answers = self.operations = 0
@@ -143,7 +145,7 @@ class Replay:
     def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
         return self._operation(number, step) if isinstance(step, AskCurator) else self._question(number, step)
 
-    def _next(self, kind: str, number: int) -> Entry:
+    def _next(self, kind: str, number: int) -> AnyEntry:
         if not self.pending or self.pending[0].kind != kind:
             found = f"found {self.pending[0].kind!r}" if self.pending else "the transcript ends"
             line = self.pending[0].index + 1 if self.pending else self._lines
@@ -157,10 +159,11 @@ class Replay:
         if self._curator is None or self._seen is None:
             raise self._place.failed("an operation of a curator that never agreed to the run")
         request = operation_request(self._configuration.run, self._digest, number, step.operation, self._seen)
-        sent = verify(Signed.parse(entry.body["request"]), Perform.KIND, self._configuration.referee)
+        body = entry.body
+        sent = verify(Signed.parse(body["request"]), Perform.KIND, self._configuration.referee)
         if sent != request.wire():
             raise self._place.failed("the request is not the one that the protocol makes here")
-        release = check_release(Signed.parse(entry.body["release"]), request, self._curator)
+        release = check_release(Signed.parse(body["release"]), request, self._curator)
         self._seen, result = release.ledger.head, release.result
         self.operations += 1
         event = declared_event(result)
@@ -176,9 +179,11 @@ class Replay:
         answered = self._next("answers", number)
         kind = self._scenario.agents.mechanism.answer_kind(step.query.domain)
         asked = Asked(self._configuration.run, self._digest, number, step.query, kind, lambda: batch)
-        reports = checked(unpack_reports(self._read(number)), asked, self._place)
-        answers, root = add_up(asked, self._counted(reports, batch))
-        claimed = {name: answered.body[name] for name in ("question", "asked", "answered", "root")}
+        with self._reports(number) as file:
+            reports = checked(unpack_reports(file), asked, self._place)
+            answers, root = add_up(asked, self._counted(reports, batch))
+        said = answered.body
+        claimed = {name: said[name] for name in ("question", "asked", "answered", "root")}
         actual = {
             "question": number,
             "asked": batch.asked,
@@ -198,11 +203,12 @@ class Replay:
             self.answers_of[batch.position(report.slot)] += report.answered
             yield report
 
-    def _batch(self, entry: Entry, number: int, step: AskAgents) -> AnyBatch:
+    def _batch(self, entry: AnyEntry, number: int, step: AskAgents) -> AnyBatch:
         """Check a question, and return the agents that it goes to."""
-        if entry.body["query"] != step.query.wire() or entry.body["question"] != number:
+        body = entry.body
+        if body["query"] != step.query.wire() or body["question"] != number:
             raise self._place.failed("the question is not the one that the protocol asks here")
-        parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in entry.body["parts"])
-        others = [(str(run), Part(int(c), int(a), int(b))) for run, _, c, a, b in entry.body.get("others", [])]
+        parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in body["parts"])
+        others = [(str(run), Part(int(c), int(a), int(b))) for run, _, c, a, b in body.get("others", [])]
         self._agents.pass_over(others)
         return self._agents.take(parts, step.count)

@@ -32,7 +32,7 @@ def checked(reports: Iterable[StoredReport], asked: Asked, place: Place) -> Iter
             if not 0 <= report.slot < asked.batch.asked:
                 raise place.failed(f"a report is for slot {report.slot}, {asked.batch.asked} agents were asked")
             key = asked.batch.owner(report.slot).key
-            if report.slot != int(asked.slots(key)[0]):
+            if report.slot != int(asked.batch.slots_from(report.slot)[0]):
                 raise place.failed(f"{key[:16]}... reports for a slot that is not its first")
             if report.slot <= last:
                 again = report.slot == last

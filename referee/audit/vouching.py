@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BufferedIOBase
 from typing import Any
 
 import numpy as np
@@ -74,8 +76,8 @@ class Vouchers:
         Everybody who was enrolled when the run began.
     said
         What the transcript's first entry says of vouchers, if anything.
-    raw
-        The file of vouchers; empty where there is none.
+    file
+        The file of vouchers; None where there is none.
     pinned
         Keys of issuers as known from elsewhere.
     place
@@ -92,7 +94,7 @@ class Vouchers:
         self,
         roster: Roster,
         said: Mapping[str, Any] | None,
-        raw: bytes,
+        file: BufferedIOBase | None,
         pinned: Sequence[IssuerKey],
         place: Place,
     ) -> None:
@@ -104,13 +106,14 @@ class Vouchers:
         named = [IssuerKey.parse(wire) for wire in said["issuers"]] if said is not None else []
         self._issuers = list({issuer.fingerprint(): issuer for issuer in (*pinned, *named)}.values())
         if said is not None:
-            self._check(said, raw, place)
+            self._check(said, io.BytesIO() if file is None else file, place)
 
-    def _check(self, said: Mapping[str, Any], raw: bytes, place: Place) -> None:
-        if hashlib.sha256(raw).hexdigest() != said["sha256"]:
+    def _check(self, said: Mapping[str, Any], file: BufferedIOBase, place: Place) -> None:
+        if hashlib.file_digest(file, "sha256").hexdigest() != said["sha256"]:
             raise place.failed("the file of vouchers is not the one that was signed")
+        file.seek(0)
         firsts, count = self._roster.firsts, 0
-        for first, voucher in unpacked(raw):
+        for first, voucher in unpacked(file):
             count += 1
             position = int(np.searchsorted(firsts, first))
             if position == len(self._roster) or firsts[position] != first:

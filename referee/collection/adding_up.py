@@ -12,7 +12,7 @@ from common.core.arrays import AnyArray
 from common.vocabulary.masks import Mask, paste
 from common.vocabulary.packing import answer_type, mask_bytes, unpack_answers, unpack_each, unpack_said
 from common.vocabulary.steps import Answers, MassAnswers
-from common.wire.primitives.merkle import merkle_root
+from common.wire.primitives.merkle import RunningRoot
 from referee.collection.asked import Asked
 from referee.collection.ordering.mass import MassBatch
 from referee.state.values import StoredReport
@@ -36,7 +36,7 @@ def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]
     people = asked.batch.asked
     answered = np.zeros(people, dtype=np.bool_)
     values: AnyArray = np.zeros(people, dtype=answer_type(asked.kind))
-    leaves: list[bytes] = []
+    running = RunningRoot()
     for group in _groups(reports):
         if group[0].individual:
             slots = np.array([report.slot for report in group], dtype=np.int64)
@@ -44,16 +44,17 @@ def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]
         else:
             slots = asked.batch.slots_from(group[0].slot)
             answered[slots], values[slots] = unpack_answers(group[0].body, len(slots), asked.kind)
-        leaves += [leaf(report) for report in group]
+        for report in group:
+            running.add(leaf(report))
     slots = np.flatnonzero(answered)
-    return Answers(people, values[slots], slots.astype(np.int64)), merkle_root(leaves)
+    return Answers(people, values[slots], slots.astype(np.int64)), running.root
 
 
 def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]) -> tuple[Answers, str]:
     """Do the same for very many, whose slots follow each other: what was said is put one behind the other."""
     values: AnyArray = np.empty(batch.asked, dtype=answer_type(asked.kind))
     mask: Mask = np.zeros(mask_bytes(batch.asked), dtype=np.uint8)
-    leaves: list[bytes] = []
+    running = RunningRoot()
     count = 0
     for group in _groups(reports):
         if group[0].individual:
@@ -68,8 +69,9 @@ def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]
         for piece in pieces:
             values[count : count + len(piece)] = piece
             count += len(piece)
-        leaves += [leaf(report) for report in group]
-    return MassAnswers(batch.asked, values[:count], mask), merkle_root(leaves)
+        for report in group:
+            running.add(leaf(report))
+    return MassAnswers(batch.asked, values[:count], mask), running.root
 
 
 def leaf(report: StoredReport) -> bytes:

@@ -12,12 +12,14 @@ RUN/participants    everybody who was enrolled: key and number of agents
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import yaml
 
@@ -26,6 +28,7 @@ from common.core import folder as files
 from common.core.errors import AuditFailed, BadData, BadMessage, NotFound
 from common.wire.receipts import Kept
 from common.wire.state import write_durably
+from common.wire.transcript import StoredEntry, read_stored
 from referee.state.values import StoredReport
 
 _KINDS = {
@@ -51,25 +54,24 @@ def pack_reports(reports: Iterable[StoredReport]) -> bytes:
     return bytes(pieces)
 
 
-def unpack_reports(raw: bytes) -> Iterator[StoredReport]:
-    """Decode :func:`pack_reports`, one after the other.
+def unpack_reports(raw: bytes | BufferedIOBase) -> Iterator[StoredReport]:
+    """Decode :func:`pack_reports`, one after the other; of a file no more than one report is in memory.
 
     Raises
     ------
     AuditFailed
         If the bytes are not such a list.
     """
-    at = 0
-    while at < len(raw):
-        try:
-            slot, answered, individual, report_id, signature, body, message = _HEAD.unpack_from(raw, at)
-        except struct.error:
-            raise AuditFailed(f"the reports cannot be read at byte {at}") from None
-        middle = at + _HEAD.size + body
-        end = middle + message
-        if end > len(raw) or individual > 1:
+    file = io.BytesIO(raw) if isinstance(raw, bytes) else raw
+    size, at = file.seek(0, io.SEEK_END), file.seek(0)
+    while head := file.read(_HEAD.size):
+        if len(head) < _HEAD.size:
+            raise AuditFailed(f"the reports cannot be read at byte {at}")
+        slot, answered, individual, report_id, signature, body, message = _HEAD.unpack(head)
+        end = at + _HEAD.size + body + message
+        if end > size or individual > 1:
             raise AuditFailed(f"the reports end in the middle of one, at byte {at}")
-        parts = raw[at + _HEAD.size : middle], raw[middle:end]
+        parts = file.read(body), file.read(message)
         yield StoredReport(slot, bool(individual), report_id, answered, signature, *parts)
         at = end
 
@@ -103,8 +105,13 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
 
 
 @contextmanager
-def open_file(folder: Path, name: str) -> Iterator[BinaryIO]:
+def open_file(folder: Path, name: str, *, large: bool = False) -> Iterator[BufferedIOBase]:
     """Open a file of a run folder, which another party may have written (:mod:`common.core.folder`).
+
+    Parameters
+    ----------
+    large
+        Whether it may be larger than what fits into the limits of a command.
 
     Raises
     ------
@@ -114,16 +121,32 @@ def open_file(folder: Path, name: str) -> Iterator[BinaryIO]:
         If it is no regular file, or larger than one of its kind.
     """
     try:
-        with files.opened(Path(name), _KINDS.get(name, files.REPORTS), folder) as file:
+        kind = _KINDS.get(name, files.REPORTS)
+        kind = kind._replace(most=max(kind.most, kind.large), large=0) if large else kind
+        with files.opened(Path(name), kind, folder) as file:
             yield file
     except NotFound:
         raise NotFound(f"{folder} is not a run folder: {name} cannot be read") from None
 
 
-def read_file(folder: Path, name: str) -> bytes:
-    """Return what a file of a run folder holds; errors are those of :func:`open_file`."""
-    with open_file(folder, name) as file:
+def read_file(folder: Path, name: str, *, large: bool = False) -> bytes:
+    """Return what a file of a run folder holds; parameters and errors are those of :func:`open_file`."""
+    with open_file(folder, name, large=large) as file:
         return file.read()
+
+
+def read_transcript(folder: Path, key: str | None = None, *, large: bool = False) -> list[StoredEntry]:
+    """Return the entries of a run folder's transcript, each verified (:func:`common.wire.transcript.read_stored`).
+
+    Raises
+    ------
+    NotFound, BadData
+        As :func:`open_file`.
+    AuditFailed
+        Naming the first line that does not verify, and why.
+    """
+    with open_file(folder, "transcript.jsonl", large=large) as file:
+        return read_stored(file, key)
 
 
 def read_scenario(folder: Path) -> Any:

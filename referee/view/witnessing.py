@@ -11,9 +11,8 @@ from typing import NamedTuple
 from common.service.witness_client import WitnessClient
 from common.wire.messages import Configuration
 from common.wire.receipts import Kept
-from common.wire.transcript import read, split
 from referee.audit.history import History
-from referee.state.runfolder import read_file
+from referee.state.runfolder import read_transcript
 
 NAMED = 5
 """How many other runs are named, at most."""
@@ -36,7 +35,7 @@ def seen_by(url: str, folder: Path) -> Seen:
     PeerError
         If the witness does not answer.
     """
-    first = read(split(read_file(folder, "transcript.jsonl")))[0]
+    first = read_transcript(folder)[0]
     configuration = Configuration.parse(first.body["configuration"])
     with closing(WitnessClient(url, patience=10.0)) as witness:
         others = (seen.run for seen in witness.runs(configuration.referee))

@@ -37,7 +37,7 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
 
     def transcript(name: str) -> Transcript:
         folder = folders.folder(name)
-        return folders.kept(FILE, folder, lambda: Transcript.of(read_file(folder, FILE)))
+        return folders.kept(FILE, folder, lambda: Transcript.of(read_file(folder, FILE)), alone=True)
 
     @app.get("/run/{name}/transcript")
     def entries(name: Name, at: Page = 1) -> Response:
@@ -49,7 +49,7 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
     @app.get("/run/{name}/parties")
     def parties(name: Name, at: Page = 1) -> Response:
         found, folder = transcript(name), folders.folder(name)
-        told = folders.kept("parties", folder, lambda: story(found.entries()))
+        told = folders.kept("parties", folder, lambda: story(found.entries()), alone=True)
         if at > len(told.steps):
             raise NotFound(f"this run has {len(told.steps)} steps, from 1; there is no step {at}")
         step = told.steps[at - 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ from common.service.web.app import Service
 from common.wire.identity import Signed
 from common.wire.messages import Configuration
 from common.wire.receipts import Kept
-from common.wire.transcript import Entry
+from common.wire.transcript import AnyEntry
 from referee.audit.history import check_history, kept_in
 from referee.audit.place import Place
 from referee.state.runfolder import read_file
@@ -57,7 +58,7 @@ def row(kept: Kept) -> Row:
     return Row(said.entries, said.hash, clock(said.time), seen)
 
 
-def checked(folder: Path, entries: list[Entry], receipt: Signed | None = None) -> list[str]:
+def checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = None) -> list[str]:
     """Check that checkpoints, witnesses, and a receipt if there is one, speak of this transcript; say what is known.
 
     Raises
@@ -91,7 +92,7 @@ def add_histories(app: Service, folders: RunFolders, rules: Rules) -> None:
 
     def shown(name: str, at: int, receipt: Signed | None = None, problem: str = "") -> Response:
         folder = folders.folder(name)
-        transcript = folders.kept(FILE, folder, lambda: Transcript.of(read_file(folder, FILE)))
+        transcript = folders.kept(FILE, folder, lambda: Transcript.of(read_file(folder, FILE)), alone=True)
         rows, said = [], []
         try:
             kept = kept_in(folder)

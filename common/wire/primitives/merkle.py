@@ -76,6 +76,23 @@ class Tree:
             raise IndexError(f"there are {len(self)} leaves, and the first {first} are not the beginning of them")
         return tuple(node.hex() for node in self._beginning(first, 0, len(self), True))
 
+    def beginning(self, first: int) -> str:
+        """Return the root over the first leaves alone, hex.
+
+        Raises
+        ------
+        IndexError
+            If there are not so many leaves.
+        """
+        if not 0 <= first <= len(self):
+            raise IndexError(f"there are {len(self)} leaves, and not {first}")
+        peaks, start = [], 0
+        while start < first:
+            size = 1 << (first - start).bit_length() - 1
+            peaks.append(self._subtree(start, size))
+            start += size
+        return _joined(peaks)
+
     def _beginning(self, first: int, start: int, size: int, whole: bool) -> list[bytes]:
         """Return the path for the first leaves of a subtree; ``whole`` where its root is known to who checks."""
         if first == size:
@@ -91,9 +108,41 @@ class Tree:
         return self._levels[level][at : at + _SIZE]
 
 
+class RunningRoot:
+    """The root over leaves that come one after the other: it keeps one hash for each power of two of them."""
+
+    def __init__(self) -> None:
+        self._peaks: list[tuple[int, bytes]] = []
+
+    def add(self, leaf: bytes) -> None:
+        """Take the next leaf."""
+        level, node = 0, _leaf(leaf)
+        while self._peaks and self._peaks[-1][0] == level:
+            level, node = level + 1, _above(self._peaks.pop()[1] + node)
+        self._peaks.append((level, node))
+
+    @property
+    def root(self) -> str:
+        """The root over all leaves so far, hex: that of a :class:`Tree` of them."""
+        return _joined([node for _, node in self._peaks])
+
+
+def _joined(peaks: Sequence[bytes]) -> str:
+    """Return the root over whole subtrees that stand beside each other, each smaller than the one before it."""
+    if not peaks:
+        return _EMPTY
+    node = peaks[-1]
+    for left in reversed(peaks[:-1]):
+        node = _above(left + node)
+    return node.hex()
+
+
 def merkle_root(leaves: Iterable[bytes]) -> str:
-    """Return the SHA-256 Merkle root of some byte strings in order, hex."""
-    return Tree(leaves).root
+    """Return the SHA-256 Merkle root of some byte strings in order, hex; the strings are gone through once."""
+    running = RunningRoot()
+    for leaf in leaves:
+        running.add(leaf)
+    return running.root
 
 
 def climbed(leaf: bytes, index: int, count: int, path: Sequence[str]) -> str | None:

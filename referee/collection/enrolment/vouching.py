@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedIOBase
 from typing import Any
 
 from common.core.errors import BadMessage, NotVouched
@@ -68,24 +69,24 @@ def packed(vouchers: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
         yield _HEAD.pack(first, len(voucher)) + voucher
 
 
-def unpacked(raw: bytes) -> Iterator[tuple[int, Credential | Signed]]:
-    """Read what :func:`packed` has written.
+def unpacked(file: BufferedIOBase) -> Iterator[tuple[int, Credential | Signed]]:
+    """Read what :func:`packed` has written, one voucher after the other.
 
     Raises
     ------
     BadMessage
         If it is no such file.
     """
-    at, last = 0, -1
-    while at < len(raw):
-        if at + _HEAD.size > len(raw):
+    last = -1
+    while head := file.read(_HEAD.size):
+        if len(head) < _HEAD.size:
             raise BadMessage("the file of vouchers ends in the middle of one")
-        first, length = _HEAD.unpack_from(raw, at)
-        at += _HEAD.size + length
-        if at > len(raw) or first <= last:
+        first, length = _HEAD.unpack(head)
+        voucher = file.read(length)
+        if len(voucher) < length or first <= last:
             raise BadMessage("the file of vouchers ends in the middle of one, or is not in the order of agents")
         last = first
-        yield first, read_voucher(raw[at - length : at])
+        yield first, read_voucher(voucher)
 
 
 def announced(vouchers: Iterable[tuple[int, bytes]], issuers: Sequence[IssuerKey]) -> dict[str, Any] | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from common.core.arrays import Indices
+from common.core.arrays import Bits, Indices
 from common.core.errors import BadMessage
 from common.wire.messages import MAX_AGENTS
 from common.wire.primitives.merkle import merkle_root
@@ -50,7 +51,7 @@ class Roster:
     @property
     def agents(self) -> int:
         """Number of agents of all participants."""
-        return self.before(len(self._keys))
+        return self.before(len(self))
 
     def before(self, position: int) -> int:
         """Return the number of agents of the first so many participants; others may be entered at the same time."""
@@ -89,12 +90,12 @@ class Roster:
 
     def speaks_for(self) -> Indices:
         """Return the number of agents of each participant."""
-        return np.diff(self._firsts[: len(self._keys) + 1])
+        return np.diff(self._firsts[: len(self) + 1])
 
     @property
     def firsts(self) -> Indices:
         """Each participant's first agent, ascending."""
-        return self._firsts[: len(self._keys)]
+        return self._firsts[: len(self)]
 
     # As a file ------------------------------------------------------------------------------------------------------
 
@@ -117,15 +118,70 @@ class Roster:
         """
         if len(raw) % _ENTRY.size:
             raise BadMessage("the list of participants ends in the middle of one")
-        roster = cls()
         try:
-            for key, agents in _ENTRY.iter_unpack(raw):
-                if agents > MAX_AGENTS:  # the sum of all then fits into 64 bits
-                    raise ValueError(f"no participant has {agents} agents")
-                roster.add(Participant(key.hex(), roster.agents, agents))
+            return ListedRoster(np.frombuffer(raw, dtype=np.uint8).reshape(-1, _ENTRY.size))
         except ValueError as error:
             raise BadMessage(f"the list of participants: {error}") from None
-        return roster
+
+
+class ListedRoster(Roster):
+    """Participants of a file, to whom nobody is added: 56 bytes for each.
+
+    Parameters
+    ----------
+    listed
+        Shape (n, 40): as :meth:`Roster.encode` writes each.
+
+    Raises
+    ------
+    ValueError
+        If somebody is listed twice, or a number of agents is none.
+    """
+
+    def __init__(self, listed: Bits) -> None:
+        agents = np.ascontiguousarray(listed[:, -8:]).view("<u8").ravel()
+        wrong = agents[(agents < 1) | (agents > MAX_AGENTS)]  # without these the sum of all fits into 64 bits
+        if len(wrong):
+            raise ValueError(f"no participant has {wrong[0]} agents")
+        self._listed = np.ascontiguousarray(listed[:, :-8])
+        self._firsts = np.concatenate([[0], np.cumsum(agents, dtype=np.int64)])
+        self.hosts = int((agents > 1).sum())
+        words = self._listed.view(">u8").astype(np.uint64)
+        self._order = np.lexsort(words.T[::-1])
+        ordered = words[self._order]
+        if (ordered[1:] == ordered[:-1]).all(axis=1).any():
+            raise ValueError("a participant is listed twice")
+        self._words = ordered[:, 0].copy()
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    def add(self, participant: Participant) -> None:
+        """Refuse: a file is a list that has ended."""
+        raise ValueError("nobody is added to the list of a run that has ended")
+
+    def position(self, key: str) -> int | None:
+        """Return the place of a participant in the list, by its key (64 hexadecimal digits)."""
+        wanted = bytes.fromhex(key)
+        word = np.uint64(int.from_bytes(wanted[:8], "big"))
+        # Many keys that begin alike can be made, and are then compared as a whole.
+        alike = slice(self._words.searchsorted(word), self._words.searchsorted(word, "right"))
+        places: list[int] = self._order[alike].tolist()
+        at = bisect_left(places, wanted, key=self._key)
+        return places[at] if at < len(places) and self._key(places[at]) == wanted else None
+
+    def _key(self, position: int) -> bytes:
+        return bytes(self._listed[position])
+
+    def at(self, position: int) -> Participant:
+        """Return the participant at a place in the list."""
+        first = self.before(position)
+        return Participant(self._key(position).hex(), first, self.before(position + 1) - first)
+
+    def encode(self, count: int) -> bytes:
+        """Return the first ``count`` participants, as they were listed."""
+        agents = self.speaks_for()[:count].astype("<u8").view(np.uint8).reshape(count, 8)
+        return np.concatenate([self._listed[:count], agents], axis=1).tobytes()
 
 
 def participants_root(raw: bytes) -> str:

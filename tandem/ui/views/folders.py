@@ -91,12 +91,19 @@ class RunFolders:
         folder = self.folder(name)
         return self.kept("view", folder, lambda: view_of(folder))
 
-    def kept(self, what: str, folder: Path, make: Callable[[], T]) -> T:
-        """Return what is made of a folder's files, made again only where they have changed."""
+    def kept(self, what: str, folder: Path, make: Callable[[], T], *, alone: bool = False) -> T:
+        """Return what is made of a folder's files, made again only where they have changed.
+
+        Parameters
+        ----------
+        alone
+            Whether it is large: nothing else of its kind is kept beside it.
+        """
         stamp = tuple(part for name in PUBLIC for part in _stamp(folder / name))
         before = self._kept.get((what, folder.name))
         if before is None or before[0] != stamp:
-            self._kept.pop((what, folder.name), None)
+            for kind, name in [key for key in self._kept if key[0] == what and (alone or key[1] == folder.name)]:
+                del self._kept[kind, name]
             while len(self._kept) >= MAX_KEPT:
                 self._kept.pop(next(iter(self._kept)))
             before = self._kept[what, folder.name] = (stamp, make())

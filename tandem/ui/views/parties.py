@@ -18,7 +18,7 @@ from common.core.plain import plain
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.vocabulary.mechanisms.warner import Warner
 from common.wire.messages import Configuration
-from common.wire.transcript import Entry
+from common.wire.transcript import AnyEntry
 from deploy.catalogue import explained
 from referee.view.face.building import PROMISED, SIMULATED
 from referee.view.face.wording import promise
@@ -72,7 +72,7 @@ class Story:
     notice: str
 
 
-def story(entries: Sequence[Entry]) -> Story:
+def story(entries: Sequence[AnyEntry]) -> Story:
     """Return what each party sees of a run, in order.
 
     Raises
@@ -91,7 +91,7 @@ def story(entries: Sequence[Entry]) -> Story:
 class _Telling:
     """Reads the steps off one transcript."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[AnyEntry]) -> None:
         self._entries = entries
         self._scenario: ResolvedScenario = parse_resolved(
             Configuration.parse(entries[0].body["configuration"]).scenario
@@ -113,7 +113,7 @@ class _Telling:
             if not asking:
                 yield from (tell[entry.kind](entry) for entry in found if entry.kind != "beacon")
                 continue
-            batches: dict[str, list[Entry]] = {}
+            batches: dict[str, list[AnyEntry]] = {}
             for entry in found:
                 if entry.kind == "question":
                     query = canonical.encode(entry.body["query"]).decode()
@@ -123,7 +123,7 @@ class _Telling:
                 if answers := [entry for entry in each if entry.kind == "answers"]:
                     yield self._answers(answers)
 
-    def _configuration(self, entry: Entry) -> Step:
+    def _configuration(self, entry: AnyEntry) -> Step:
         agents = int(entry.body["participants"]["agents"])
         return Step(
             "The rules of the run",
@@ -147,7 +147,7 @@ class _Telling:
             (entry.index,),
         )
 
-    def _terms(self, entry: Entry) -> Step:
+    def _terms(self, entry: AnyEntry) -> Step:
         message = entry.body["terms"]["message"]
         said = promise(PROMISED["curator"], message["guarantee"])
         self._promise = said.plain
@@ -169,7 +169,7 @@ class _Telling:
             (entry.index,),
         )
 
-    def _operation(self, entry: Entry) -> Step:
+    def _operation(self, entry: AnyEntry) -> Step:
         request, release = (entry.body[name]["message"] for name in ("request", "release"))
         kind, event = str(request["operation"]["kind"]), release["result"]["event"]
         asked = self._operations.get(kind, kind)
@@ -202,7 +202,7 @@ class _Telling:
             (entry.index,),
         )
 
-    def _question(self, entries: Sequence[Entry]) -> Step:
+    def _question(self, entries: Sequence[AnyEntry]) -> Step:
         asked = sum(int(stop) - int(start) for entry in entries for _, start, stop in entry.body["parts"])
         kind = str(entries[0].body["query"]["kind"])
         batches = "" if len(entries) == 1 else f", in {len(entries)} batches, until the test could tell"
@@ -230,7 +230,7 @@ class _Telling:
             tuple(entry.index for entry in entries),
         )
 
-    def _answers(self, entries: Sequence[Entry]) -> Step:
+    def _answers(self, entries: Sequence[AnyEntry]) -> Step:
         asked, answered = (sum(int(entry.body[name]) for entry in entries) for name in ("asked", "answered"))
         said = promise(PROMISED["agent"], self._scenario.agents.guarantee.wire())
         missing = f" {asked - answered:,} of those asked did not answer." if asked > answered else ""
@@ -258,7 +258,7 @@ class _Telling:
             tuple(entry.index for entry in entries),
         )
 
-    def _result(self, entry: Entry) -> Step:
+    def _result(self, entry: AnyEntry) -> Step:
         found = entry.body["result"]
         return Step(
             f"The result: {plain(str(found['status']))}",

@@ -9,7 +9,7 @@ from typing import Any
 
 from common.core import canonical
 from common.core.errors import BadData, BadMessage, NotFound
-from common.wire.transcript import Entry
+from common.wire.transcript import MOST_ENTRIES, Entry, StoredEntry
 from referee.view.operating import in_words
 
 ON_A_PAGE = 100
@@ -73,19 +73,22 @@ class Transcript:
         except BadMessage:
             return None
 
-    def entries(self) -> list[Entry]:
-        """Return all entries.
+    def entries(self) -> list[StoredEntry]:
+        """Return all entries, each in the bytes of its line.
 
         Raises
         ------
         BadData
             If there is none, or a line is no entry.
         """
-        found = [self.entry(index) for index in range(len(self.lines))]
-        entries = [entry for entry in found if entry is not None]
-        if not entries or len(entries) < len(found):
-            number = found.index(None) + 1 if None in found else 1
-            raise BadData(f"line {number} of the transcript is no entry: it was cut off or changed")
+        entries = []
+        for index, line in enumerate(self.lines):
+            entry = self.entry(index)
+            if entry is None or index == MOST_ENTRIES:
+                raise BadData(f"line {index + 1} of the transcript is no entry: it was cut off or changed")
+            entries.append(StoredEntry(entry, line))
+        if not entries:
+            raise BadData("line 1 of the transcript is no entry: it was cut off or changed")
         return entries
 
     def listed(self, page: int) -> list[Listed]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -67,3 +68,32 @@ def test_a_checkout_that_is_not_installed_is_found() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip().split(os.pathsep)[-1] == str(ROOT)
+
+
+LIMITED = """
+import os, signal, sys, time
+from common.core import machine
+machine.go_on_within(300 << 20, 1.0, lambda why: sys.stderr.write(f"refused: {why}\\n"))
+
+"""
+ENDINGS = {
+    "print('done')": (0, "done", ""),
+    "sys.exit(3)": (3, "", ""),
+    "bytearray(1 << 30); time.sleep(60)": (1, "", "refused: took more than 300 MiB of memory"),
+    "while True: pass": (1, "", "refused: took more than 1 s of processor time"),
+    "list(range(10**9))": (1, "", "refused: took more than 300 MiB of memory"),  # holds the interpreter's lock
+    "os.kill(os.getpid(), signal.SIGSEGV)": (1, "", "refused: ended the process by SIGSEGV"),
+    "os.abort()": (1, "", "refused: ended the process by SIGABRT"),
+    "os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)": (128 + signal.SIGTERM, "", ""),
+    "raise ValueError('no')": (1, "", "ValueError: no"),
+}
+
+
+@pytest.mark.slow
+def test_what_takes_too_much_is_ended_with_one_line_and_all_else_ends_as_it_would() -> None:
+    for what, (status, out, err) in ENDINGS.items():
+        command = [sys.executable, "-c", LIMITED + what]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert (done.returncode, done.stdout.strip()) == (status, out), (what, done)
+        assert done.stderr.strip().split("\n")[-1] == err, (what, done)
+        assert not err.startswith("refused") or "\n" not in done.stderr.strip(), (what, done)

@@ -121,9 +121,10 @@ def test_missing_and_moved_lines_are_caught(run, cut):
 
 
 def test_a_transcript_that_is_not_text_is_caught(run):
-    (run / "transcript.jsonl").write_bytes(b"\xff\xfe" * 100)
-    with pytest.raises(AuditFailed, match="not UTF-8 at byte 0"):
-        audit(run)
+    for text, said in ((b"\xff\xfe" * 100, "line 1 has no end"), (b"\xff\xfe\n", "line 1 cannot be read: .* 'utf-8'")):
+        (run / "transcript.jsonl").write_bytes(text)
+        with pytest.raises(AuditFailed, match=said):
+            audit(run)
 
 
 def test_unusual_characters_do_not_break_an_honest_transcript(tmp_path):

@@ -137,7 +137,7 @@ LISTS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "names another participant": ("did not sign this answer", lambda raw: bytes(32) + raw[32:]),
     "lists a participant twice": ("listed twice", lambda raw: raw * 2),
     "ends in the middle of one": ("ends in the middle", lambda raw: raw + raw[:39]),
-    "gives a participant no agents": ("exactly one participant", lambda raw: raw + bytes(40)),
+    "gives a participant no agents": ("no participant has 0 agents", lambda raw: raw + bytes(40)),
     "orders agents that are not there": ("not enrolled", lambda raw: raw[:32] + (5999).to_bytes(8, "little")),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
 from collections.abc import Callable
@@ -115,7 +116,7 @@ def test_an_issuer_whose_keys_are_not_known_from_elsewhere_counts_for_nobody(wor
 
 def lies(run: Path, world: World, change: Callable[[list[tuple[int, bytes]]], list[tuple[int, bytes]]]) -> None:
     """Change the file of vouchers, and sign the transcript anew as only the referee can."""
-    shown = [(first, stored(voucher)) for first, voucher in unpacked((run / "vouchers").read_bytes())]
+    shown = [(first, stored(voucher)) for first, voucher in unpacked(io.BytesIO((run / "vouchers").read_bytes()))]
     pieces = list(packed(change(shown)))
     raw = b"".join(pieces)
     (run / "vouchers").write_bytes(raw)

@@ -6,6 +6,7 @@ A child process runs all commands on all folders, so that a hang, a signal and m
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import pytest
 
 from benchmarks.fuzz.folders import Folders, fuzz_folders
 from common.core import folder as reader
-from common.core.errors import BadData, NotFound
+from common.core.errors import AuditFailed, BadData, NotFound
+from referee.audit.audit import audit
 from tests.referee.audit.signing import identity_of
 from tests.referee.view.hostile_folders import FILES, HELD, INSTEAD
 
@@ -43,6 +45,15 @@ def test_every_command_refuses_a_hostile_folder_in_one_line(undisturbed, tmp_pat
             assert len(output) < 2500
             if "text" not in name:
                 assert file in output, (name, words, output)
+
+
+def test_more_than_the_limits_hold_is_read_by_who_says_that_it_is_large(undisturbed, tmp_path):
+    run = Path(shutil.copytree(undisturbed[0] / "run", tmp_path / "run"))
+    os.truncate(run / "participants", reader.PARTICIPANTS.most + 40)
+    with pytest.raises(AuditFailed, match=r"participants has 41,943,080 bytes.* give --large if you know"):
+        audit(run)
+    with pytest.raises(AuditFailed, match="no participant has 0 agents"):
+        audit(run, large=True)
 
 
 def test_what_is_no_regular_file_of_the_folder_is_refused_and_says_what_it_is(tmp_path):
