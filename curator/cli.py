@@ -157,7 +157,9 @@ def backup_command(copy: Annotated[Path, typer.Argument(help="A new directory fo
 @fail_clearly
 def restore_command(
     copy: Annotated[Path, typer.Argument(help="A directory that curator backup has made.")],
-    state: State,
+    state: Annotated[
+        Path, typer.Option(help="The curator's state directory: the one that was copied, or a new one, which is made.")
+    ],
     witness: Witnesses = None,
     close: Annotated[
         bool, typer.Option("--close", help="Take also a copy that may be old; the whole budget then counts as spent.")

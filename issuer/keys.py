@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
@@ -13,10 +15,12 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from common.core.errors import BadInput
+from common.core.errors import BadInput, TandemError
 from common.wire.identity import Identity
 from common.wire.state import write_durably
-from common.wire.vouching import MODULUS, IssuerKey
+from common.wire.vouching import MODULUS, IssuerKey, read_issuer
+
+log = logging.getLogger("tandem.issuer")
 
 PUBLIC = "issuer.json"
 """File in the state directory with the public keys: whoever runs a referee or audits a run is given it."""
@@ -28,7 +32,8 @@ class Keys:
     Parameters
     ----------
     folder
-        State directory; keys that are not there are drawn, and the public ones are written to ``issuer.json``.
+        State directory; keys that are not there are drawn. The public ones are written to ``issuer.json``; what stood
+        there of other keys is kept beside it, since runs that they vouched for are audited with it.
 
     Raises
     ------
@@ -42,8 +47,27 @@ class Keys:
         self.tokens = _rsa(folder / "tokens.key")
         self.public = IssuerKey.of(self.tokens.public_key(), self.grants.public)
         self.path = folder / PUBLIC
-        if not self.path.exists():
+        if not self.path.exists() or not self._stated():
             write_durably(self.path, (json.dumps(self.public.wire(), indent=2) + "\n").encode())
+
+    def _stated(self) -> bool:
+        """Tell whether the file of public keys states these; what it states of others is kept under another name."""
+        before = self.path.read_bytes()
+        try:
+            if read_issuer(self.path) == self.public:
+                return True
+        except TandemError:
+            pass  # cut off or edited, and kept all the same
+        kept = self.path.with_name(f"issuer-{hashlib.sha256(before).hexdigest()[:16]}.json")
+        write_durably(kept, before)
+        log.warning(
+            "the public keys in %s were not those of this issuer's key files, of which one was lost or exchanged: the "
+            "file now states the keys that sign, so hand it out again. The old one is kept as %s, for audits of what "
+            "was vouched for before",
+            self.path,
+            kept.name,
+        )
+        return False
 
 
 def _rsa(path: Path) -> RSAPrivateKey:

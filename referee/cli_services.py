@@ -50,7 +50,14 @@ def serve_command(
     patience: Annotated[
         float, typer.Option(help="Seconds after which a run says that it waits for a curator that is away.", min=0)
     ] = 300.0,
-    max_individuals: Annotated[int, typer.Option(help="Individuals' keys that may enrol.", min=0)] = 10_000_000,
+    max_individuals: Annotated[
+        int | None,
+        typer.Option(
+            help="Individuals' keys that may enrol (default: 100,000, which one token can admit; 10,000,000 with "
+            "--issuer, as each then shows a credential).",
+            min=0,
+        ),
+    ] = None,
     max_hosts: Annotated[int, typer.Option(help="Population hosts that may enrol.", min=0)] = 1_000,
     people_per_host: Annotated[int, typer.Option(help="People that one host may bring.", min=1)] = 100_000_000,
     page: Annotated[
@@ -104,7 +111,7 @@ def serve_command(
     from common.service.witness_client import TOKEN, WitnessClient
     from common.wire.state import user_state
     from common.wire.vouching import read_issuer
-    from referee.collection.enrolment.registrar import Caps
+    from referee.collection.enrolment.registrar import UNVOUCHED, USUAL, Caps
     from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
@@ -128,6 +135,8 @@ def serve_command(
         listener = unless_it_starts.enter_context(listen(host, port))
         client = CuratorClient(curator, patience=patience)
         client.meet()
+        if max_individuals is None:
+            max_individuals = USUAL.individuals if issuer else UNVOUCHED
         caps = Caps(max_individuals, max_hosts, people_per_host)
         folder = (state or user_state() / "referee").absolute()
         watching = [WitnessClient(url, os.environ.get(TOKEN, "")) for url in witness or ()]

@@ -13,7 +13,7 @@ from common.log.journal import CLOSED, HEAD, KEY, LEDGER, SAMPLE, read_head
 from common.service.storage.copies import copy_sqlite, place_for_copy
 from common.wire.identity import Identity
 from common.wire.primitives.chain import Head, signed_head
-from common.wire.state import hold, user_state, write_durably
+from common.wire.state import durable_key, hold, user_state, write_durably
 from common.wire.witness import FileWitness, Witness, behind
 
 BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
@@ -64,7 +64,8 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
     copy
         As :func:`backup` makes it.
     state
-        The state directory. Its own ledger, if there is one, is kept as ``ledger.sqlite.replaced``.
+        The state directory: one that does not exist, is empty, or is the one that was copied, whose ledger, if there is
+        one, is kept as ``ledger.sqlite.replaced``.
     witnesses
         Those of the ledger.
     close
@@ -76,18 +77,14 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
     BrokenLedger
         If the copy is not shown to be the newest, and is not to be closed; nothing was changed.
     BadInput
-        If another process works on the directory, or the copy is none.
+        If another process works on the directory, it holds anything else, or the copy is none.
     """
     if not (copy / LEDGER).exists() or not (copy / KEY).exists():
         raise BadInput(f"{copy} is no copy of a curator's ledger: give a directory that curator backup has made")
+    _check_place(copy, state)
+    _checked_doubt(copy, state, witnesses, close=close)  # before a directory is made
     with closing(hold(state)):
-        with closing(Chain(copy / LEDGER)) as chain:
-            doubt = _doubt(chain, Identity.load_or_create(copy / KEY), state, witnesses)
-        if doubt and not close:
-            raise BrokenLedger(
-                f"{doubt}. What was released since counts as spent, and nobody knows how much that is: find a newer "
-                f"copy, or give --close, which counts the whole budget as spent"
-            )
+        doubt = _checked_doubt(copy, state, witnesses, close=close)
         if (state / LEDGER).exists():
             (state / LEDGER).replace(state / f"{LEDGER}.replaced")
         for name in (LEDGER, *BESIDE, *SEALED):
@@ -98,6 +95,43 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
             with closing(Chain(state / LEDGER)) as chain:
                 chain.append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
         return _write_head(state)
+
+
+def _check_place(copy: Path, state: Path) -> None:
+    """Refuse to put a copy where anything else is, or onto itself."""
+    if not state.exists():
+        return
+    if state.resolve() == copy.resolve():
+        raise BadInput(f"{state} is the copy itself: name the state directory that it is to be put into")
+    if not state.is_dir():
+        raise BadInput(f"{state} is no directory: name a state directory, or a new one")
+    found = {path.name for path in state.iterdir()}
+    if found - {"lock"} and not found & {LEDGER, HEAD, KEY}:
+        raise BadInput(
+            f"{state} is not empty, and no curator's state directory: nothing was put there; name a new directory, "
+            f"an empty one, or the one that was copied"
+        )
+    try:
+        other = KEY in found and durable_key(state / KEY) != durable_key(copy / KEY)
+    except BadInput:
+        other = False  # a key that was damaged is put back, too
+    if other:
+        raise BadInput(
+            f"{state} has the key of another party: nothing was put there; name the directory that was copied, or a "
+            f"new one"
+        )
+
+
+def _checked_doubt(copy: Path, state: Path, witnesses: Sequence[Witness], *, close: bool) -> str | None:
+    """Return why a copy may not be the newest, None if it is shown to be; refuse it if it is not to be closed."""
+    with closing(Chain(copy / LEDGER)) as chain:
+        doubt = _doubt(chain, Identity.load_or_create(copy / KEY), state, witnesses)
+    if doubt and not close:
+        raise BrokenLedger(
+            f"{doubt}. What was released since counts as spent, and nobody knows how much that is: find a newer "
+            f"copy, or give --close, which counts the whole budget as spent"
+        )
+    return doubt
 
 
 def _take(source: Path, target: Path, name: str) -> None:

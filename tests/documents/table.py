@@ -144,7 +144,6 @@ SLOW: tuple[Job, ...] = (
             Step("referee backup copies/referee --state REFEREE", ("a state directory to start from",), _PARTIES[1]),
             Step("curator ledger verify --state CURATOR", ("^verified ended/curator: 13 entries",), _PARTIES[0]),
             Step("curator restore copies/curator --state CURATOR", ("holds the ledger's 13 entries ag",), _PARTIES[0]),
-            Step("mkdir lost"),
             Step("curator restore copies/curator --state lost", ("no head of this ledger is left",), status=1),
             Step("curator restore copies/curator --state lost --close", ("nothing more is released",)),
             Step("curator ledger verify --state lost", ("closed: the ledger was put back from a copy",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 
 import pytest
 
@@ -117,3 +118,32 @@ def test_one_process_serves_from_a_directory_and_others_invite_and_grant(party, 
     for wrong in (("no key", "x", 5), (AGENT, "a\nb", 5), (AGENT, "", 5), (AGENT, "x", 0)):
         with pytest.raises(BadMessage):
             grant(folder, *wrong)
+
+
+@pytest.mark.parametrize("lost", ["tokens.key", "grants.key"])
+def test_a_lost_key_that_was_replaced_is_stated_and_the_old_one_kept_for_audits(folder, caplog, lost):
+    before = Keys(folder).public
+    Keys(folder)
+    assert not caplog.records
+    raw = (folder / "issuer.json").read_bytes()
+    (folder / lost).unlink()
+    for _ in range(2):  # the second time it is as it was
+        now = Keys(folder).public
+        assert now != before
+        assert read_issuer(folder / "issuer.json") == now
+    (told,) = (record.getMessage() for record in caplog.records)
+    (kept,) = folder.glob("issuer-*.json")
+    assert (read_issuer(kept), kept.read_bytes()) == (before, raw)
+    assert kept.name in told
+    with closing(Issuer(folder)) as party:
+        (code,) = codes(folder, 1)
+        assert check_credential(credential(party, code, AGENT), AGENT, [read_issuer(folder / "issuer.json")]) == now
+
+
+def test_public_keys_that_were_cut_off_are_written_anew(folder, caplog):
+    keys = Keys(folder).public
+    (folder / "issuer.json").write_text("{")
+    assert Keys(folder).public == keys
+    assert read_issuer(folder / "issuer.json") == keys
+    assert len(caplog.records) == 1
+    assert [path.read_text() for path in folder.glob("issuer-*.json")] == ["{"]

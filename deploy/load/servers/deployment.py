@@ -20,6 +20,9 @@ from common.wire.identity import Identity
 from common.wire.state import write_durably
 from deploy.processes import Party, free_port
 
+_ALL = ("--max-individuals", "1000000000")
+"""A load test enrols as many as it wants, with its own token."""
+
 
 @dataclass
 class Target:
@@ -73,7 +76,7 @@ def started(
     tokens = (secrets.token_hex(16), secrets.token_hex(16))
     store = database or f"sqlite:///{folder}/referee/referee.sqlite"
     target = Target(f"http://127.0.0.1:{ports[1]}", *tokens, folder=folder, database=store)
-    stores = [] if database is None else ["--database", database]
+    options = [*_ALL, *([] if database is None else ["--database", database]), *referee_options]
     key = Identity.load_or_create(folder / referee.__name__ / "identity.key").public
     parties: list[Party] = []
     try:
@@ -81,7 +84,7 @@ def started(
             (curator.__name__, [str(chosen), "--seed", "1", "--port", str(ports[0]), "--referee-key", key]),
             (
                 referee.__name__,
-                ["--curator", f"http://127.0.0.1:{ports[0]}", "--port", str(ports[1]), *stores, *referee_options],
+                ["--curator", f"http://127.0.0.1:{ports[0]}", "--port", str(ports[1]), *options],
             ),
         ):
             state = ["--state", str(folder / name)]

@@ -35,10 +35,13 @@ _LATER = "nobody can be enrolled at present: ask again"
 class Caps:
     """How many may enrol.
 
+    They count tokens and not addresses, since many people may stand behind one address, and one person behind many.
+
     Attributes
     ----------
     individuals
-        Keys of one agent each that the tokens admit together.
+        Keys of one agent each that the tokens admit together. A token is one for all, so its holder can make any number
+        of keys; where an issuer vouches for each person, the number of people whom it knows is the bound.
     hosts
         Keys of several agents each.
     people
@@ -51,6 +54,8 @@ class Caps:
 
 
 USUAL = Caps()
+UNVOUCHED = 100_000
+"""Individuals that a token admits by default where no issuer vouches for anybody."""
 
 
 class Registrar:
@@ -232,7 +237,10 @@ class Registrar:
         if agents > 1 and hosts >= self.caps.hosts:
             return f"at most {self.caps.hosts:,} hosts may enrol here (referee serve --max-hosts)"
         if agents == 1 and individuals >= self.caps.individuals:
-            return f"at most {self.caps.individuals:,} individuals may enrol here (referee serve --max-individuals)"
+            return (
+                f"at most {self.caps.individuals:,} individuals may enrol here, since one token admits them all: start "
+                "the referee with a larger --max-individuals, or have an issuer vouch for each person (--issuer)"
+            )
         return None
 
     def policies(self) -> list[tuple[messages.AgentPolicy, int]]:

@@ -84,6 +84,42 @@ def test_a_copy_is_not_written_over_anything_and_is_not_restored_under_a_running
         restore(tmp_path, tmp_path / "elsewhere")
 
 
+def files(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_new_directory_is_made_and_one_that_holds_anything_else_is_left_as_it_is(bench, tmp_path):
+    folder, copy = bench.folder / "curator", tmp_path / "copy"
+    backup(folder, copy)
+    bench.curator.close()
+    with pytest.raises(BrokenLedger, match="no head of this ledger is left"):
+        restore(copy, tmp_path / "new" / "below")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "empty").mkdir()
+    host = bench.folder / "agents"
+    bench.population.close()
+    before = files(tmp_path)
+    for place, why in (
+        (tmp_path / "thesis", "is not empty, and no curator's state directory"),
+        (tmp_path / "file", "is no directory"),
+        (host, "has the key of another party"),
+        (copy, "is the copy itself"),
+    ):
+        with pytest.raises(BadInput, match=why):
+            restore(copy, place, close=True)
+    assert files(tmp_path) == before
+    for place in (tmp_path / "new" / "below", tmp_path / "empty"):
+        restore(copy, place, close=True)
+        assert place.stat().st_mode & 0o077 == 0
+        assert verify_ledger(place)["closed"]
+    (folder / "identity.key").write_bytes(b"damaged")  # and is put back with the rest
+    restore(copy, folder)
+    bench.use(reopened(folder))
+
+
 def test_what_was_charged_is_listed_with_what_the_referee_had_seen(bench):
     entries = listed(bench.folder / "curator")
     assert [e["kind"] for e in entries] == ["genesis", "open", "charge", "result"]

@@ -178,6 +178,31 @@ def test_caps_are_held_and_printed(tmp_path, monkeypatch):
         }
 
 
+def test_one_token_admits_a_bounded_number_and_nobody_where_an_issuer_vouches_for_each(tmp_path):
+    """The same one who has the token and makes keys; the option's defaults are those of the command."""
+    from common.core.errors import NotVouched, Refused
+    from issuer.keys import Keys
+    from referee.collection.enrolment.registrar import UNVOUCHED, USUAL, Caps
+
+    told = " ".join(CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "300"}).stdout.split())
+    assert f"default: {UNVOUCHED:,}, which one token can admit; {USUAL.individuals:,} with --issuer" in told
+    for folder, issuers, problem, admitted in (
+        (tmp_path / "one", [], Refused, 5),
+        (tmp_path / "two", [Keys(tmp_path / "issuer").public], NotVouched, 0),
+    ):
+        with Bench(folder) as bench:
+            registrar = bench.referee.registrar
+            registrar.caps, registrar.issuers = Caps(individuals=5), tuple(issuers)
+            for number in range(20):
+                person = seal(Identity.create(), messages.Enrolment(agents=1))
+                if number < admitted:
+                    bench.referee.enrol(person, TOKEN)
+                else:
+                    with pytest.raises(problem, match=r"one token admits them all.*--issuer|no issuer vouches"):
+                        bench.referee.enrol(person, TOKEN)
+            assert registrar.enrolled()["individuals"] == admitted
+
+
 def test_counters_are_for_the_operator_alone(tmp_path):
     with Bench(tmp_path / "state") as bench, running(bench) as address:
         asked = f"{address}/v1/metrics"
