@@ -142,7 +142,10 @@ def _stored(opened: World, result: dict[str, Any]) -> list[str]:
 
 
 def _audited(opened: World, result: dict[str, Any]) -> list[str]:
-    """Check that the transcript verifies, with the receipts that agents hold."""
+    """Check that the transcript verifies, with the receipts that agents hold for what it counts.
+
+    A run that ended while a question was open counts no answers to it, and its audit fails with a receipt for one.
+    """
     referee = opened.referee
     if referee.store.run(RUN).configuration is None:
         return []
@@ -153,7 +156,10 @@ def _audited(opened: World, result: dict[str, Any]) -> list[str]:
         document = {**result, "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
         left = transcript, referee.participants(RUN), reports, tuple(referee.kept(RUN))
         write_run(folder, public(scenario()), document, *left)
-        audit(folder, referee.identity.public, opened.curator.key, receipts=_receipts(opened))
+        answers = [entry for entry in map(json.loads, referee.store.entries(RUN)) if entry["kind"] == "answers"]
+        counted = {entry["body"]["question"] for entry in answers}
+        receipts = [each for each in _receipts(opened) if each.message["question"] in counted]
+        audit(folder, referee.identity.public, opened.curator.key, receipts=receipts)
     except AuditFailed as error:
         return [f"verifies: {error.detail}"]
     except TandemError as error:
