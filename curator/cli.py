@@ -170,8 +170,9 @@ def restore_command(
 
     Example: curator restore /mnt/other/copy-1 --state /srv/curator
     """
-    from curator.state.copies import known_to_people, restore
+    from curator.state.copies import check_copy, known_to_people, restore
 
+    check_copy(copy)
     head = restore(copy, state, [*_witnesses(witness), *known_to_people(copy)], close=close)
     say(f"{state} holds the ledger's {head.entries} entries again" + (": nothing more is released" * close))
 

@@ -60,8 +60,8 @@ def decode(raw: bytes) -> Any:
         raise BadMessage(f"not acceptable JSON: {error}") from error
 
 
-def check_shape(raw: bytes) -> None:
-    """Check how deep JSON is and how many values it holds, by its bytes: no parser has seen it yet.
+def check_shape(raw: bytes) -> int:
+    """Check how deep JSON is and how many values it holds, by its bytes; no parser has seen it yet. Return how many.
 
     Raises
     ------
@@ -69,12 +69,14 @@ def check_shape(raw: bytes) -> None:
         Naming the limit.
     """
     opened = raw.count(b"[") + raw.count(b"{")
-    if 4 * opened + raw.count(b",") > MOST:
+    values = 4 * opened + raw.count(b",")
+    if values > MOST:
         raise BadMessage(f"not acceptable JSON: more than {MOST:,} values, where a list or an object counts as four")
     if opened > DEEPEST:
         brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
         if any(depth > DEEPEST for depth in accumulate(map(_STEP.__getitem__, brackets))):
             raise BadMessage(f"not acceptable JSON: nested more than {DEEPEST} levels deep")
+    return values
 
 
 def _constant(constant: str) -> float:

@@ -52,7 +52,8 @@ REPORTS = Kind("file of reports", 1024 * _MIB, 400_000 * _MIB)
 RECEIPT = Kind("receipt", _MIB)
 CHECKPOINT = Kind("checkpoint", _MIB)
 ISSUER = Kind("issuer's public keys", _MIB)
-LEDGER = Kind("ledger", 256 * _MIB)
+LEDGER = Kind("ledger", 64 * _MIB)
+CONTRIBUTIONS = Kind("file of contributions", 1024 * _MIB)
 KEY = Kind("key", 64 << 10)
 
 

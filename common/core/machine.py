@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import re
@@ -93,6 +94,8 @@ def _end_at_eof() -> None:
 
 _LOOK = 0.01
 """Seconds between two looks at what a process takes."""
+_BUSY = 0.8
+"""Of the seconds that a process may take, so many must have been the processors'."""
 
 
 def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) -> None:
@@ -107,7 +110,7 @@ def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) ->
     memory
         Bytes that are resident at once, at most.
     seconds
-        Of the processors, all threads together: what else the machine does counts for nothing.
+        That it may take, if most of them were the processors' and not waited for others on a busy machine.
     refusal
         Says why the child was ended; this process then ends with status 1.
     """
@@ -115,18 +118,22 @@ def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) ->
         return
     sys.stdout.flush()
     sys.stderr.flush()
+    passed_on = (signal.SIGTERM, signal.SIGHUP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)  # until there is a handler
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in passed_on:
         signal.signal(number, lambda number, _: os.kill(child, number))
-    why, status = "", 0
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
+    why, status, until = "", 0, time.monotonic() + seconds
     while not why:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             break
-        why = _beyond(child, memory, seconds)
+        why = _beyond(child, memory, seconds if time.monotonic() > until else math.inf)
         time.sleep(_LOOK)
     if why:
         os.kill(child, signal.SIGKILL)
@@ -150,8 +157,8 @@ def _beyond(process: int, memory: int, seconds: float) -> str:
         return ""
     if pages * os.sysconf("SC_PAGE_SIZE") > memory:
         return f"took more than {memory >> 20} MiB of memory"
-    if (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") > seconds:
-        return f"took more than {seconds:g} s of processor time"
+    if (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") > _BUSY * seconds:
+        return f"took more than {seconds:g} s"
     return ""
 
 

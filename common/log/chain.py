@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import insert, select
 from sqlalchemy.exc import DatabaseError
 
-from common.core.errors import BrokenLedger
+from common.core.errors import BadMessage, BrokenLedger
 from common.log import migrations
 from common.service.storage.database import open_tables, sqlite_url
 from common.wire.primitives.chain import START, Extension, Head, link, linked
@@ -75,7 +75,7 @@ class Chain:
                 body = json.loads(row.body)
                 content = link(place, row.kind, body)
                 sound = row.position == place and row.hash == self._next(content)
-            except (ValueError, TypeError):  # no JSON, or nothing at all
+            except (ValueError, TypeError, RecursionError, BadMessage):  # no JSON, or nothing at all
                 sound = False
             if not sound:
                 raise BrokenLedger(

@@ -143,10 +143,10 @@ def _say(title: str, detail: str) -> None:
 
 
 MEMORY, SECONDS = 512 << 20, 60.0
-"""What a command may take that reads folders which anybody may have written: bytes, and seconds of processor time."""
+"""What a command may take that reads folders which anybody may have written: bytes, and seconds."""
 Large = Annotated[
     bool,
-    typer.Option("--large", help="Set no limits: else 512 MiB of memory, and a minute of processor time."),
+    typer.Option("--large", help="Set no limits; by default a folder may take 512 MiB of memory and a minute."),
 ]
 _begun = threading.Event()
 """Set where this process is a command's own."""

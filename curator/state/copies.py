@@ -7,15 +7,19 @@ from contextlib import closing
 from pathlib import Path
 
 from common.core import canonical
-from common.core.errors import BadInput, BrokenLedger
+from common.core import folder as files
+from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
 from common.log.chain import Chain
 from common.log.journal import CLOSED, HEAD, KEY, LEDGER, SAMPLE, read_head
-from common.service.storage.copies import copy_sqlite, place_for_copy
+from common.service.storage.copies import copy_sqlite, opened_copy, place_for_copy
 from common.wire.identity import Identity
 from common.wire.primitives.chain import Head, signed_head
 from common.wire.state import durable_key, hold, user_state, write_durably
 from common.wire.witness import FileWitness, Witness, behind
 
+_LEDGER = frozenset({"alembic_version", "entries"})
+_CONTRIBUTED = frozenset({"alembic_version", "invited", "kept", "withdrawn"})
+"""Tables of the databases."""
 BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
 """Files without which a ledger is of no use; those that there are go with it. Weights are computed again."""
 CONTRIBUTIONS = "contributions"
@@ -174,3 +178,34 @@ def _write_head(folder: Path) -> Head:
     signed = signed_head(Identity.load_or_create(folder / KEY), head)
     write_durably(folder / HEAD, canonical.encode(signed.wire()), mode=0o600)
     return head
+
+
+def check_copy(copy: Path) -> None:
+    """Check that what is to be put back is a copy's files and nothing else: none runs code, is a link, or is too large.
+
+    Raises
+    ------
+    NotFound, BadData
+        Naming the file that is another one.
+    """
+    if not files.present(copy, LEDGER) or not files.present(copy, KEY):
+        return  # nothing to be put back, as :func:`restore` says
+    for name in BESIDE:
+        if name == KEY or files.present(copy, name):
+            files.read(Path(name), files.KEY, copy)
+    if files.present(copy, CONTRIBUTIONS):
+        for name in SEALED[1:]:
+            if files.present(copy, name):
+                files.read(Path(name), files.KEY, copy)
+        if files.present(copy, SEALED[0]):
+            with opened_copy(copy, SEALED[0], files.CONTRIBUTIONS, _CONTRIBUTED):
+                pass
+    values = 0
+    with opened_copy(copy, LEDGER, files.LEDGER, _LEDGER) as connection:
+        for (body,) in connection.execute("SELECT CAST(body AS BLOB) FROM entries"):
+            try:
+                values += canonical.check_shape(body or b"")
+            except BadMessage as error:
+                raise BadData(f"an entry of {copy / LEDGER} cannot be read: {error.detail}") from None
+            if values > 4 * canonical.MOST:
+                raise BadData(f"{copy / LEDGER} holds more than {4 * canonical.MOST:,} values: no ledger has as many")

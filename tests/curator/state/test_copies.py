@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 
-from common.core.errors import BadInput, BrokenLedger, BudgetExceeded
+from common.core.errors import BadData, BadInput, BrokenLedger, BudgetExceeded
 from common.log.places import HttpWitness, witness_at
 from common.wire.witness import FileWitness
 from curator.service.startup import open_curator
-from curator.state.copies import backup, restore
+from curator.state.copies import backup, check_copy, restore
 from curator.state.looking import listed, verify_ledger
 from referee.service.witness import witness_app
 from tests.support import TOKEN, Bench, served, tiny
@@ -145,3 +148,51 @@ def test_a_witness_over_http_is_a_witness(tmp_path, monkeypatch):
             reopened(tmp_path / "older", witnesses=[HttpWitness(place)])
         with pytest.raises(BrokenLedger, match="another ledger"):
             reopened(tmp_path / "deleted", witnesses=[HttpWitness(place)])
+
+
+def changed(statement):
+    def change(copy):
+        with closing(sqlite3.connect(copy / "ledger.sqlite")) as connection:
+            connection.execute(statement)
+            connection.commit()
+
+    return change
+
+
+def linked(name):
+    def change(copy):
+        (copy / name).unlink()
+        (copy / name).symlink_to("/dev/zero")
+
+    return change
+
+
+def large(copy):
+    os.truncate(copy / "ledger.sqlite", 1 << 40)
+
+
+HOSTILE = {
+    "the trigger t": changed("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"),
+    "the view v": changed("CREATE VIEW v AS SELECT * FROM entries"),
+    "the table other": changed("CREATE TABLE other (a)"),
+    "works out a column of entries": changed("ALTER TABLE entries ADD COLUMN b AS (hex(zeroblob(100000000)))"),
+    "nested more than": changed(f"UPDATE entries SET body = '{'[' * 100_000}' WHERE position = 1"),
+    "more than .* values": changed(f"UPDATE entries SET body = '[{'[],' * 1_000_000}0]' WHERE position = 1"),
+    "key .*identity.key cannot be used: found a link": linked("identity.key"),
+    "ledger.sqlite cannot be used: found a link": linked("ledger.sqlite"),
+    "has 1,099,511,627,776 bytes": large,
+    "ledger.sqlite-wal": lambda copy: (copy / "ledger.sqlite-wal").write_bytes(b"x"),
+    "cannot be read as a database": lambda copy: (copy / "ledger.sqlite").write_bytes(b"x" * 5000),
+}
+
+
+def test_a_copy_that_was_made_to_do_something_is_not_put_back(bench, tmp_path):
+    backup(bench.folder / "curator", tmp_path / "copy")
+    check_copy(tmp_path / "copy")
+    for said, change in HOSTILE.items():
+        copy = tmp_path / "changed"
+        shutil.copytree(tmp_path / "copy", copy)
+        change(copy)
+        with pytest.raises(BadData, match=said):
+            check_copy(copy)
+        shutil.rmtree(copy)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.wire.primitives.merkle import Tree, climbed, extends, merkle_root
+from common.wire.primitives.merkle import RunningRoot, Tree, climbed, extends, merkle_root
 
 LEAVES = st.lists(st.binary(max_size=40), min_size=1, max_size=40, unique=True)
 
@@ -96,3 +96,15 @@ def test_there_is_no_path_for_what_is_no_beginning(first):
     assert not extends(tree.root, first, tree.root, 3, ())
     with pytest.raises(IndexError):
         tree.consistency(first)
+
+
+def test_a_tree_has_the_root_of_every_beginning():
+    for count in (0, 1, 2, 3, 7, 8, 9, 33, 100):
+        leaves = [bytes([number]) for number in range(count)]
+        tree, running = Tree(leaves), RunningRoot()
+        for first in range(count + 1):
+            assert tree.beginning(first) == merkle_root(leaves[:first]) == Tree(leaves[:first]).root == running.root
+            if first < count:
+                running.add(leaves[first])
+        with pytest.raises(IndexError):
+            tree.beginning(count + 1)

@@ -55,6 +55,21 @@ def test_as_a_file_it_is_the_same_again_and_any_change_has_another_root():
     assert len(roots) == 2 + len(range(0, len(raw), 7))
 
 
+def test_a_list_that_was_read_finds_everybody_also_where_many_keys_begin_alike():
+    keys = [bytes(7) + bytes([n % 3]) + n.to_bytes(24, "big") for n in (*range(40), 1 << 190)]
+    roster = Roster(Participant(key.hex(), 2 * n, 2) for n, key in enumerate(keys))
+    listed = Roster.decode(roster.encode(len(keys)))
+    assert [listed.position(key.hex()) for key in keys] == list(range(len(keys)))
+    assert listed.find(keys[5].hex()) == roster.find(keys[5].hex())
+    assert (listed.agents, listed.hosts, list(listed.firsts)) == (roster.agents, roster.hosts, list(roster.firsts))
+    for other in (bytes(32), bytes(31) + b"\xff", b"\xff" * 32, bytes(7) + b"\2" + bytes(24)):
+        assert other in keys or listed.position(other.hex()) is None
+    assert listed.encode(len(keys)) == roster.encode(len(keys))
+    assert Roster.decode(b"").position(bytes(32).hex()) is None
+    with pytest.raises(BadMessage, match="listed twice"):
+        Roster.decode(roster.encode(3) + roster.encode(1))
+
+
 @pytest.mark.parametrize("raw", [b"\0" * 39, bytes(40), b"\1" * 80, b"\1" * 40, b"\1" * 32 + b"\xff" * 8])
 def test_a_file_that_is_no_list_is_refused(raw):
     with pytest.raises(BadMessage, match="list of participants"):
