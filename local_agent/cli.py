@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, Forged, PeerUnavailable, TandemError
+from common.core.errors import (
+    BadData,
+    BadInput,
+    BadMessage,
+    BrokenLedger,
+    ConsentWithheld,
+    Forged,
+    PeerUnavailable,
+    RolledBack,
+    TandemError,
+)
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import REFEREE_KEY, application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa
@@ -106,6 +116,15 @@ def host_command(
     ledger: Ledger = None,
     ledger_witness: LedgerWitness = None,
     ephemeral: Ephemeral = False,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE",
+            help="Where the head of this host's questions goes before each answer, so that a copy of its folder is "
+            "refused: a file on another disk, or http://HOST:PORT/v1/heads/NAME of a referee witness (token in "
+            "TANDEM_WITNESS_TOKEN). Repeatable; later starts must name it.",
+        ),
+    ] = None,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -119,6 +138,7 @@ def host_command(
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
     from common.lifetime.charging import Charging
+    from common.log.places import witness_at
     from common.planning.accepting import accepted
     from common.scenario import loading
     from common.wire.state import claim, user_state
@@ -136,7 +156,8 @@ def host_command(
     with closing(RefereeClient(referee, patience=patience)) as client:
         key = _pin(state, referee_key, client)
         charging = Charging(ledger, ephemeral, tuple(ledger_witness or ()))
-        population = open_population(chosen, state, seed, key, agents, workers, charging, queries)
+        places = [witness_at(place) for place in witness or ()]
+        population = open_population(chosen, state, seed, key, agents, workers, charging, queries, places)
         if grant is not None:
             keep_grant(state, population.identity, grant, len(population))
         with closing(Host(population, client, key)) as connection:
@@ -548,7 +569,8 @@ def _answer_until(
             busy = connection.step()
         except TandemError as error:
             refused(error)
-            if error.status == 503 or (connection.declined and connection.individual):
+            ended = isinstance(error, (BrokenLedger, RolledBack))  # another copy of this folder is at work
+            if ended or error.status == 503 or (connection.declined and connection.individual):
                 raise
             log.warning("%s: %s", error.title, error.detail)
             time.sleep(_AFTER_ERROR)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from common.core import canonical
 from common.core.about import about_run
-from common.core.errors import BadInput, Forged, Refused, TandemError
+from common.core.errors import BadInput, BrokenLedger, Forged, Refused, RolledBack, TandemError
 from common.core.schedule import Schedule
 from common.wire import messages
 from common.wire.identity import Signed, verify
@@ -128,6 +128,8 @@ class Host:
             if not self._agreed(assignment, self._configurations[run]):
                 return False
             report = self._answer(assignment, self._configurations[run])
+        except (BrokenLedger, RolledBack):
+            raise  # of this folder or its people's ledger, and no fault of the question: it is another copy's to answer
         except (Refused, BadInput, Forged) as error:
             # One question that these people must not answer keeps nobody from the others.
             self.declined = True

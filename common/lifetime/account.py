@@ -23,6 +23,7 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.sections import Lifetime
 from common.wire.messages import Spent
 from common.wire.primitives.chain import Head
+from common.wire.witness import Witness
 
 
 class Account:
@@ -112,6 +113,10 @@ class Account:
         journal.attend(self._ledger.witness(curator), opened=opened)
         if not opened:
             self.check(curator)
+
+    def witness(self, party: str) -> Witness:
+        """Return the ledger of people as a witness of a host's questions."""
+        return self._ledger.witness(party)
 
     def charge(self, party: str, digest: str) -> tuple[Spent, Head]:
         """Charge the run to its people, once.

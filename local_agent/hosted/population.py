@@ -32,7 +32,11 @@ from local_agent.person.credential import held_grant
 from local_agent.policy import Policy, Question
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from common.lifetime.account import Account
+    from common.wire.witness import Witness
+    from local_agent.hosted.questions import Questions
 
 
 class Population:
@@ -56,11 +60,15 @@ class Population:
         How a question is evaluated on simulated people; by default here.
     account
         Where the people are charged before the first of them answers; None where nobody is charged.
+    witnesses
+        Who is shown each question before it is answered (:mod:`local_agent.hosted.questions`).
 
     Raises
     ------
     BadInput
         If another process works on the same folder.
+    BrokenLedger
+        If a witness has seen another history: the folder is a copy.
     BadData
         If what it says of who was asked was damaged.
     BudgetExceeded
@@ -78,6 +86,7 @@ class Population:
         seed: int = 0,
         values: Values = evaluated,
         account: Account | None = None,
+        witnesses: Sequence[Witness] = (),
     ) -> None:
         self._population = population
         self._policy = policy
@@ -91,6 +100,7 @@ class Population:
         self._first = 0
         self._account = account
         self._charged = False
+        self._questions: Questions | None = None
         self.spent: Spent | None = None
         """What its people will have spent over all runs with this one; None where nobody is charged."""
         try:
@@ -98,6 +108,10 @@ class Population:
             self._answered = answered.everybody_asked(self._folder, len(population))
             if account is not None:
                 self.spent = account.check(self.identity.public)
+            if account is not None or witnesses or (folder / "questions").exists():
+                from local_agent.hosted.questions import Questions  # a database, which simulated people need not
+
+                self._questions = Questions(folder, self.identity.public, witnesses, account)
         except BaseException:
             self._lock.close()
             raise
@@ -107,6 +121,8 @@ class Population:
 
     def close(self) -> None:
         """Let go of the state directory."""
+        if self._questions is not None:
+            self._questions.close()
         self._lock.close()
 
     def settle(self, first: int) -> None:
@@ -147,6 +163,8 @@ class Population:
             If one of the people was asked before.
         BudgetExceeded, CannotWrite
             If the people cannot be charged (:meth:`common.lifetime.ledger.PeopleLedger.charge`).
+        BrokenLedger
+            If a witness has seen another question instead: another copy of the folder is at work. Nothing is answered.
         Forged, BadMessage, ConfigurationMismatch, PolicyRefused
             As :meth:`local_agent.policy.Policy.check`; no record is touched then.
         """
@@ -162,6 +180,7 @@ class Population:
         if isinstance(asked, messages.MassAssignment):
             return self._answer_mass(question, asked, stored)
         people, slots = self._asked(asked, stored.with_suffix(answered.PEOPLE))
+        self._note(question)
         body = self._pack(question, people, slots)
         signed = self._signed(asked, len(people), body)
         # The people first: once their answers exist anywhere, nobody may ask them again.
@@ -177,6 +196,7 @@ class Population:
             raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
         own = stored.with_suffix(answered.MASK)
         self._check_fresh(int(masks.ones(np.packbits(self._answered) & mask)), own, mask.tobytes())
+        self._note(question)
         what = question.query, question.mechanism, self._population
         answers = answer_mass(*what, mask, asked.slot, self._source, self._values)
         speaks = np.concatenate([self._speaks(people) for people, _ in blocks(mask, asked.slot)])
@@ -186,6 +206,10 @@ class Population:
         self._answered |= np.unpackbits(mask, count=len(self)).astype(np.bool_)
         answered.keep_report(stored.with_suffix(answered.REPORT), signed, body)
         return signed, body
+
+    def _note(self, question: Question) -> None:
+        if self._questions is not None:
+            self._questions.note(question.fingerprint)
 
     def _signed(self, asked: messages.AnyAssignment, people: int, body: bytes) -> Signed:
         report = messages.PackedReport(

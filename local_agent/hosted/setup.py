@@ -19,7 +19,10 @@ from local_agent.hosted.population import Population
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from common.lifetime.account import Account
+    from common.wire.witness import Witness
 
 
 def open_population(
@@ -31,6 +34,7 @@ def open_population(
     workers: int = 0,
     charging: Charging = USERS_OWN,
     queries: frozenset[str] = ALL_QUERIES,
+    witnesses: Sequence[Witness] = (),
 ) -> Population:
     """Return the hosted population of a resolved scenario.
 
@@ -53,6 +57,8 @@ def open_population(
         Where the people of a table are charged, before the first of them is asked.
     queries
         Kinds of queries that they accept.
+    witnesses
+        Who is shown each question before it is answered, so that a copy of the folder is refused.
 
     Raises
     ------
@@ -96,5 +102,13 @@ def open_population(
         values = over_workers(workers)
     dropout = subseed(seed, "dropout")
     return Population(
-        population, policy, folder, source, dropout=section.dropout, seed=dropout, values=values, account=account
+        population,
+        policy,
+        folder,
+        source,
+        dropout=section.dropout,
+        seed=dropout,
+        values=values,
+        account=account,
+        witnesses=witnesses,
     )

@@ -149,6 +149,10 @@ SLOW: tuple[Job, ...] = (
             Step("curator ledger verify --state lost", ("closed: the ledger was put back from a copy",)),
             Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
             Step("referee serve --state copies/referee &", until="listens on"),
+            Step(
+                "local-agent host ball --seed 1 --agents 1000 --state hosts/one --witness hosts.heads",
+                until="local-agent hosts 1000 people",
+            ),
         ),
         around.a_ledger,
         ports=(8000,),
