@@ -11,7 +11,7 @@ from common.core.errors import AuditFailed, PeerMisbehaved
 from common.scenario.resolved import ResolvedScenario
 from common.service.client import ANSWER, Client, json_of
 from common.service.web.bodies import SMALL, TINY
-from common.wire.messages import Configuration, run_name
+from common.wire.messages import MAX_PLACE, Configuration, run_name
 from common.wire.receipts import Kept
 from common.wire.transcript import Entry, split
 from deploy.base import Finished, OnProgress
@@ -252,6 +252,9 @@ def _entries(transcript: str) -> list[Entry]:
 
 def _questions(transcript: str) -> list[int]:
     try:
-        return [int(e.body["question"]) for e in _entries(transcript) if e.kind == "question"]
-    except (ValueError, KeyError, TypeError):
-        raise PeerMisbehaved("the referee's transcript cannot be read") from None
+        found = [e.body["question"] for e in _entries(transcript) if e.kind == "question"]
+    except (KeyError, TypeError):
+        found = [None]
+    if not all(type(number) is int and 0 <= number < MAX_PLACE for number in found):
+        raise PeerMisbehaved("the referee's transcript cannot be read: a question has no number, which names its file")
+    return found

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -33,6 +34,34 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     sync_folder(path.parent)
 
 
+def file_name(name: str) -> str:
+    """Return the name of the file of something whose own name another party has chosen.
+
+    Two names never share a file, also where a file system does not tell ``Run`` from ``run``, and none means anything
+    to a system. A name of lower-case letters stands for itself; another one is followed by ``+`` and a part of its
+    SHA-256.
+
+    Parameters
+    ----------
+    name
+        Letters, digits, ``-`` and ``_``, at most 64 of them: what is no such name was to be refused before.
+
+    Raises
+    ------
+    BadInput
+        If it is none.
+    """
+    if re.fullmatch(r"[0-9a-zA-Z_-]{1,64}", name) is None:
+        raise BadInput(f"no file is named after {name[:100]!r}: a name has 1 to 64 of the characters 0-9 a-z A-Z _ -")
+    if name == name.lower() and _RESERVED.fullmatch(name) is None:
+        return name
+    return f"{name}+{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+_RESERVED = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
+"""What some file systems take for a device."""
+
+
 def sync_folder(folder: Path) -> None:
     """Let the names in a folder survive a power cut: what a synchronised file holds does, that it is there does not."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -54,6 +83,27 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
     for place in (folder, *missing):
         with suppress(PermissionError):  # what this user may not list was there before
             sync_folder(place.parent)
+
+
+def move_file(old: Path, new: Path) -> None:
+    """Give a file another name, durably; nothing is done if it has that name.
+
+    Raises
+    ------
+    BadInput
+        If there is a file of the new name already, which may say something else.
+    """
+    if old == new:
+        return
+    if new.exists():
+        raise BadInput(
+            f"{old} is to be {new} from now on, which exists as well: another release has worked on this directory. "
+            "Keep the one that holds more, and remove the other"
+        )
+    os.rename(old, new)
+    sync_folder(new.parent)
+    if old.parent != new.parent:
+        sync_folder(old.parent)
 
 
 def user_state() -> Path:

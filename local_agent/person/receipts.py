@@ -15,7 +15,7 @@ from common.core import canonical
 from common.core import folder as files
 from common.core.errors import BadData, BadMessage, NotFound
 from common.wire.identity import Signed
-from common.wire.state import make_folder, write_durably
+from common.wire.state import file_name, make_folder, write_durably
 
 FOLDER = "receipts"
 """Folder in the agent's state directory."""
@@ -67,7 +67,7 @@ def keep(folder: Path, receipt: Signed, report: Signed, body: bytes | None = Non
     body
         The packed answers; None where they are not known.
     """
-    path = folder / FOLDER / f"{report.message['run']}-{report.message['question']}.json"
+    path = folder / FOLDER / f"{file_name(report.message['run'])}-{report.message['question']}.json"
     leaf, sent = "" if body is None else leaf_of(report, body).hex(), time.time()
     with suppress(BadData, NotFound):  # a report that is sent again was sent when it was sent first
         sent = read(path).sent

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.core import canonical
-from common.core.errors import BadData, BadMessage
+from common.core.errors import BadData, BadMessage, Forged
 from common.core.folder import CHECKPOINT, read
 from common.wire.messages import run_name
 from common.wire.receipts import Kept
-from common.wire.state import write_durably
+from common.wire.state import file_name, make_folder, write_durably
 
 FOLDER = "checkpoints"
 """Folder in the agent's state directory."""
@@ -37,14 +37,16 @@ def shown(folder: Path, run: str) -> Shown | None:
     BadData
         If the file was edited.
     """
-    path = folder / FOLDER / f"{run_name(run)}.json"
-    if not path.exists():
+    path, old = _path(folder, run), folder / FOLDER / f"{run}.json"  # releases up to 0.2.0 took names as they are
+    if not path.exists() and not old.exists():
         return None
+    found = path if path.exists() else old
     try:
-        tree = canonical.decode(read(path, CHECKPOINT))
-        return Shown(Kept.parse(tree["checkpoint"]), frozenset(int(number) for number in tree["questions"]))
-    except (ValueError, KeyError, TypeError, BadMessage):
-        raise BadData(f"{path} is no checkpoint: it was edited, or is another file") from None
+        tree = canonical.decode(read(found, CHECKPOINT))
+        kept, questions = Kept.parse(tree["checkpoint"]), frozenset(int(number) for number in tree["questions"])
+        return Shown(kept, questions) if kept.said().run == run else None  # where run and Run are one file
+    except (ValueError, KeyError, TypeError, BadMessage, Forged):
+        raise BadData(f"{found} is no checkpoint: it was edited, or is another file") from None
 
 
 def keep(folder: Path, run: str, what: Shown, *, other: bool = False) -> Path:
@@ -57,8 +59,12 @@ def keep(folder: Path, run: str, what: Shown, *, other: bool = False) -> Path:
     other
         Whether it does not go on from what was shown before: it is then kept beside that, in a file of its own.
     """
-    path = folder / FOLDER / f"{run_name(run)}{'.other' if other else ''}.json"
-    path.parent.mkdir(exist_ok=True, mode=0o700)
+    path = _path(folder, run, ".other.json" if other else ".json")
+    make_folder(path.parent, mode=0o700)
     tree = {"checkpoint": what.kept.wire(), "questions": sorted(what.questions)}
     write_durably(path, json.dumps(tree).encode(), mode=0o600)
     return path
+
+
+def _path(folder: Path, run: str, ending: str = ".json") -> Path:
+    return folder / FOLDER / f"{file_name(run_name(run))}{ending}"

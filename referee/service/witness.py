@@ -5,6 +5,7 @@ Only whoever has its token makes it keep something. What it keeps of runs is for
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +23,15 @@ from common.wire.identity import KEY_PATTERN, Identity, Signed
 from common.wire.messages import MAX_PLACE, RUN
 from common.wire.primitives.chain import Extension
 from common.wire.receipts import Checkpoint, Kept, RunSeen
-from common.wire.state import make_folder
+from common.wire.state import file_name, make_folder, move_file
 from common.wire.witness import FileWitness
 from referee.state.witness_log import WitnessLog
 
-Name = Annotated[str, InPath(pattern=r"^[0-9a-z][0-9a-z-]{0,63}$")]
+NAME = r"^[0-9a-z][0-9a-z-]{0,63}$"
+"""What a head may be called."""
+HEADS = "heads.d"
+"""Folder of all heads in a witness's state directory: itself no name of a head."""
+Name = Annotated[str, InPath(pattern=NAME)]
 RefereeKey = Annotated[str, InPath(pattern=KEY_PATTERN)]
 RunName = Annotated[str, InPath(pattern=RUN)]
 MAX_KEPT = 100
@@ -50,7 +55,7 @@ def witness_app(folder: Path, token: str) -> Service:
     token
         What whoever puts or asks must say; a name belongs to the key that signs its first head.
     """
-    make_folder(folder, mode=0o700)
+    heads = _folder_of_heads(folder)
     identity = Identity.load_or_create(folder / "identity.key")
     runs = WitnessLog(folder / "runs", identity)
     app = create_app(
@@ -66,7 +71,7 @@ def witness_app(folder: Path, token: str) -> Service:
     @app.get("/v1/heads/{name}", summary="The newest head under a name")
     def newest(name: Name, given: Token) -> Signed:
         admitted(given)
-        signed = FileWitness(folder / name).newest()
+        signed = FileWitness(heads / file_name(name)).newest()
         if signed is None:
             raise NotFound(f"there is no head under the name {name!r}")
         return signed
@@ -81,7 +86,7 @@ def witness_app(folder: Path, token: str) -> Service:
         admitted(given)
         signed = await read_signed(request, Extension.KIND)
         try:
-            await run_in_threadpool(FileWitness(folder / name).put, signed)
+            await run_in_threadpool(FileWitness(heads / file_name(name)).put, signed)
         except (OSError, BrokenLedger) as error:
             raise _cannot_write(error) from None
         return Response(status_code=204)
@@ -127,6 +132,19 @@ def witness_app(folder: Path, token: str) -> Service:
             raise _cannot_write(error) from None
 
     return app
+
+
+def _folder_of_heads(folder: Path) -> Path:
+    """Make the folder of heads, where no name of a head leads out of it, and bring those into it that lie beside it.
+
+    Releases up to 0.2.0 put them beside the folder of runs, in whose place a head of the name ``runs`` then lay.
+    """
+    heads = folder / HEADS
+    make_folder(heads, mode=0o700)
+    for old in folder.iterdir():
+        if old.is_file() and re.fullmatch(NAME.strip("^$"), old.name):
+            move_file(old, heads / file_name(old.name))
+    return heads
 
 
 def _cannot_write(error: OSError | BrokenLedger) -> CannotWrite:

@@ -16,7 +16,7 @@ from common.wire.identity import KEY_PATTERN, Identity, Signed, verify
 from common.wire.messages import run_name
 from common.wire.primitives.chain import START
 from common.wire.receipts import Checkpoint, Kept, RunSeen, Witnessed
-from common.wire.state import make_folder, sync_folder
+from common.wire.state import file_name, make_folder, move_file, sync_folder
 
 _TAIL = 1 << 14
 """Bytes at a file's end in which its last line is: a line is at most some 2,000 bytes long."""
@@ -37,6 +37,8 @@ class WitnessLog:
 
     def __init__(self, folder: Path, identity: Identity, clock: Callable[[], float] = time.time) -> None:
         self._folder = folder
+        for old in folder.glob("*/*.jsonl"):  # releases up to 0.2.0 took names as they are
+            move_file(old, old.with_name(f"{file_name(_run_of(old))}.jsonl"))
         self._identity = identity
         self._clock = clock
 
@@ -100,7 +102,7 @@ class WitnessLog:
 
         A referee that has tried several beginnings, each with a beacon that it then knew, has left all of them here.
         """
-        names = sorted(path.stem for path in self._path(referee, "x").parent.glob("*.jsonl"))
+        names = sorted(map(_run_of, self._path(referee, "x").parent.glob("*.jsonl")))
         found = []
         for name in islice((name for name in names if name > after), most):
             path = self._path(referee, name)
@@ -145,7 +147,12 @@ class WitnessLog:
     def _path(self, referee: str, run: str) -> Path:
         if re.fullmatch(KEY_PATTERN, referee) is None:
             raise BadMessage("a referee's key has 64 hexadecimal digits")
-        return self._folder / referee / f"{run_name(run)}.jsonl"
+        return self._folder / referee / f"{file_name(run_name(run))}.jsonl"
+
+
+def _run_of(path: Path) -> str:
+    """Return the run that a file is about."""
+    return path.stem.partition("+")[0]
 
 
 def _same(known: Checkpoint, said: Checkpoint) -> bool:
