@@ -31,7 +31,7 @@ settings.register_profile("tandem", settings.get_profile("explore"), derandomize
 settings.load_profile("tandem")
 
 _NUMBERS = itertools.count()
-OF_A_REFEREE = ("runner", "run ", "lease", "words", "follower")
+OF_A_REFEREE = ("runner", "run ", "lease", "words", "witnesses", "follower")
 """Threads that a referee begins and that end when it is stopped."""
 ENDS_WITHIN = 120.0
 """Seconds that they may take to: they look up from what they are at, on a machine that may be busy."""

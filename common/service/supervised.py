@@ -12,6 +12,7 @@ import logging
 import queue
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
@@ -69,8 +70,14 @@ class Supervised:
         """Count and log that a thread, which is the current one, has ended unexpectedly."""
         self.failures += 1
         self._again[threading.get_ident()] = time.monotonic() + pause + SETTLED
+        # Only code that holds a curator's records raises what is no Exception: no text of that is kept.
+        frames = traceback.extract_tb(error.__traceback__)
+        where = (
+            f"{type(error).__name__} in {frames[-1].name}, line {frames[-1].lineno}" if frames else type(error).__name__
+        )
+        raised = error if isinstance(error, Exception) else None
         what = "the thread %r has ended unexpectedly (%s); it is started again in %g s"
-        log.error(what, threading.current_thread().name, type(error).__name__, pause, exc_info=error)
+        log.error(what, threading.current_thread().name, where, pause, exc_info=raised)
 
     def _carry(self, work: Callable[[], None]) -> None:
         pause, began = 0.0, time.monotonic()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import traceback
+from asyncio import CancelledError
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from common.core.errors import OperationFailed
 
+ENDING = (SystemExit, GeneratorExit, CancelledError)
+"""What is no Exception and may come out of an operation's code; a person's interrupt is none of these."""
 LOGGER = logging.getLogger(__name__)
 
 
@@ -23,11 +26,11 @@ def constant_failure(kind: str) -> Iterator[None]:
     Raises
     ------
     OperationFailed
-        For every Exception.
+        For every Exception, and for what would end a thread: code that exits has failed as well.
     """
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - which one it is may depend on a record
+    except (Exception, *ENDING) as error:  # noqa: BLE001 - which one it is may depend on a record
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{frames[-1].name}, line {frames[-1].lineno}" if frames else "nowhere"
         LOGGER.error("operation %s failed: %s in %s", kind, type(error).__name__, where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
+import threading
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -29,18 +29,22 @@ class Follower:
 
     def __init__(self, referee: Referee) -> None:
         self._referee = referee
+        self._stopping = threading.Event()
         self.threads = Supervised("follower")
 
     def start(self) -> None:
         """Begin."""
         self.threads.start(self._work)
 
+    def stop(self) -> None:
+        """End soon."""
+        self._stopping.set()
+
     def _work(self) -> None:
-        while True:
-            time.sleep(PERIOD)
+        while not self._stopping.wait(PERIOD):
             try:
                 self._referee.registrar.refresh()
                 self._referee.collection.refresh()
             except (OSError, SQLAlchemyError):
                 log.exception("the referee's database cannot be read; it is tried again in %g s", PAUSE)
-                time.sleep(PAUSE)
+                self._stopping.wait(PAUSE)

@@ -26,6 +26,7 @@ from curator.service.startup import open_curator
 from referee.runs import execution
 from referee.service import runner as running
 from referee.service.app import referee_app
+from referee.service.client import CuratorClient
 from referee.service.runner import Runner
 from tests.referee.service.test_referee import until
 from tests.support import TOKEN, Bench, Curators, served, tiny
@@ -286,3 +287,58 @@ def test_a_run_that_waits_for_a_witness_is_cancelled_and_others_go_on_beside_it(
         assert store.run("stuck").status == "cancelled"
         peer.lie = None
         assert finished(bench, "last")["status"] in ("done", "exhausted")
+
+
+STALLS: dict[str, Answer] = {"no answer": None, "202 for ever": (202, b"{}"), "503 for ever": (503, b"{}")}
+
+
+@pytest.mark.parametrize("at", ["configuration", "perform", "acknowledgement"])
+def test_a_run_is_cancelled_however_its_curator_stalls(tmp_path, at):
+    """The curator is honest up to a message of one kind, and stalls from there on, also when the run has to end."""
+    with (
+        closing(Curators(tmp_path / "curators", lambda own: open_curator(tiny(), own, 1, None))) as curators,
+        closing(Peer()) as peer,
+        closing(CuratorClient(peer.url)) as client,
+        Bench(tmp_path / "bench", tiny("agents.count=6000")) as bench,
+    ):
+        client.identity, bench.referee._curator = bench.referee.identity, client
+        bench.referee.allow("operator", TOKEN)
+        bench.hooks = []
+        ask = {
+            "configuration": curators.open_run,
+            "perform": curators.perform,
+            "acknowledgement": curators.acknowledge,
+        }
+        stall: list[Answer] = []
+        met = threading.Event()
+
+        def answer(signed: Signed) -> Answer:
+            if signed.kind == at:
+                met.set()
+            if met.is_set():
+                return stall[0]
+            reply = ask[signed.kind](signed)
+            return (204, b"") if reply is None else (200, reply.raw())
+
+        peer.lie = answer
+        runner = Runner(bench.referee)
+        runner.start()
+        try:
+            for number, (name, how) in enumerate(STALLS.items()):
+                if at == "configuration" and name == "503 for ever":
+                    continue  # nobody has agreed to anything: that is a curator which is away
+                stall[:] = [how]
+                met.clear()
+                run = f"run-{number}"
+                bench.referee.create(run, QUICK, 1)
+                assert met.wait(600), name
+                bench.referee.cancel(run)
+                until(lambda run=run: bench.referee.store.run(run).result is not None)
+                status = bench.referee.store.run(run).status
+                assert status == "cancelled" or at == "acknowledgement", name
+                if at == "acknowledgement":
+                    assert status in ("done", "exhausted"), name
+                    notes = [note.text for note in bench.referee.notes(run)]
+                    assert any("is not countersigned" in note for note in notes), name
+        finally:
+            runner.stop()
