@@ -216,7 +216,8 @@ def test_a_misfit_individual_stops_with_one_line_and_the_referee_learns_why(tmp_
             agent.close()
 
             def misfit() -> None:
-                ended = CliRunner().invoke(app, ["answer", str(record), "--referee", address, *state])
+                known = ["--referee", address, "--referee-key", bench.referee.identity.public]
+                ended = CliRunner().invoke(app, ["answer", str(record), *known, *state])
                 said.append((ended.exit_code, ended.stderr))
 
             bench.meanwhile(misfit)
