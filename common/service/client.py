@@ -106,7 +106,7 @@ class Client:
         Parameters
         ----------
         patience
-            Seconds to keep trying; None: as long as this client does.
+            Seconds to keep trying, and for which the service may be at work; None: as long as this client does.
         timeout
             Seconds of one attempt; None: as this client has it.
         most
@@ -128,6 +128,7 @@ class Client:
         TandemError
             The error that the service reported, as its own type.
         """
+        works = self.works if patience is None else min(self.works, patience)
         patience = self._patience if patience is None else patience
         seconds = timeout or min(self._timeout, max(patience, SOON))
         most = self.most if most is None else most
@@ -142,8 +143,8 @@ class Client:
             self._met = self._met or response is not None
             if response is not None and response.status_code == 202:
                 at_work = at_work or time.monotonic()
-                if (took := time.monotonic() - at_work) >= self.works:
-                    limit = f"for {took:,.0f} s, longer than {self.works:,.0f}" if self.works else "which takes no time"
+                if (took := time.monotonic() - at_work) >= works:
+                    limit = f"for {took:,.0f} s, longer than {works:,.0f}" if works else "which takes no time"
                     raise PeerMisbehaved(
                         f"{self._peer} answers {method} {path} that it is still at work (202), {limit}: check the "
                         "address, or ask who runs it"

@@ -229,6 +229,21 @@ def test_a_wait_ends_when_its_caller_wants():
 
 
 @pytest.mark.slow
+def test_a_curator_at_work_on_an_acknowledgement_holds_no_run(monkeypatch: pytest.MonkeyPatch):
+    """A run that has ended countersigns the last release: 202 for ever held it, and its cancellation, for a day."""
+    monkeypatch.setattr("referee.service.client._ONCE", 0.3)
+    signed = Identity.create().sign("kind", {"run": "r"})
+    working = whole(b"{}", status="202 Accepted")
+    with (
+        hostile(working) as url,
+        closing(CuratorClient(url)) as client,
+        pytest.raises(PeerMisbehaved, match="still at work"),
+        time_limit(30.0),
+    ):
+        client.acknowledge(signed)
+
+
+@pytest.mark.slow
 def test_a_client_serves_on_after_a_hostile_answer():
     """What is left of an answer is no part of the next one."""
     answers = itertools.cycle([whole(b"x" * (1 << 17)), whole(b'{"a": 1}')])
