@@ -21,6 +21,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.fuzz.campaign import SECONDS, Counts, Finding, TooLong, bounded
+from benchmarks.fuzz.corpus import FINISHED, Corpus
 from benchmarks.fuzz.mutation import Mutator
 from common.core import canonical
 from common.core.errors import TandemError
@@ -28,7 +29,8 @@ from common.wire.identity import Identity
 from common.wire.transcript import Entry, append
 from referee.audit.audit import audit
 from referee.audit.history import kept_in
-from referee.state.runfolder import read_file
+from referee.service.referee import public
+from referee.state.runfolder import pack_reports, read_file, write_run
 from referee.view import models
 from referee.view.face.pages import write_report
 from referee.view.face.reading import view_of
@@ -117,11 +119,16 @@ class Folders:
         Of all choices.
     place
         A folder for the copies.
+
+    Attributes
+    ----------
+    random
+        Draws all choices.
     """
 
     def __init__(self, run: Path, referee: Identity, seed: int | str, place: Path) -> None:
         self._run, self._referee, self._place = run, referee, place
-        self._random = Mutator(f"{seed} folders").random
+        self.random = Mutator(f"{seed} folders").random
         self._mutator = Mutator(f"{seed} files")
         self._names = sorted(
             str(path.relative_to(run)) for path in run.rglob("*") if path.is_file() and "state" not in path.parts
@@ -134,20 +141,20 @@ class Folders:
             shutil.rmtree(self._place, ignore_errors=True)
             shutil.copytree(self._run, folder, ignore=shutil.ignore_patterns("state", "report.html"))
             (self._place / OUTSIDE).write_bytes(b"{}")
-            for _ in range(self._random.choice((1, 1, 1, 2, 3))):
+            for _ in range(self.random.choice((1, 1, 1, 2, 3))):
                 self._change(folder)
             yield folder
 
     def _change(self, folder: Path) -> None:
-        name = self._random.choice(self._names)
+        name = self.random.choice(self._names)
         path = folder / name
-        if self._random.random() < 0.3:
+        if self.random.random() < 0.3:
             self._sign_anew(folder)
-        elif self._random.random() < 0.2:
+        elif self.random.random() < 0.2:
             self._replace(path)
         elif not _own(path):
             return
-        elif path.suffix in (".json", ".yaml") and self._random.random() < 0.7:
+        elif path.suffix in (".json", ".yaml") and self.random.random() < 0.7:
             path.write_bytes(self._written(path))
         else:
             path.write_bytes(self._mutator.raw(path.read_bytes()))
@@ -164,7 +171,7 @@ class Folders:
         with suppress(OSError):
             path.unlink()
         with suppress(OSError):
-            match self._random.randrange(7):
+            match self.random.randrange(7):
                 case 0:
                     path.symlink_to("/dev/zero")
                 case 1:
@@ -191,7 +198,7 @@ class Folders:
             entries = [Entry.parse(canonical.decode(line)) for line in path.read_bytes().split(b"\n") if line]
         except TandemError:
             return
-        at = self._random.randrange(len(entries)) if entries else 0
+        at = self.random.randrange(len(entries)) if entries else 0
         last: Entry | None = None
         lines = []
         for number, entry in enumerate(entries):
@@ -206,13 +213,24 @@ class Folders:
             (folder / "checkpoints.jsonl").unlink()
 
 
+def run_folder(corpus: Corpus, folder: Path) -> Path:
+    """Write the folder of the corpus's run."""
+    referee = corpus.referee
+    store = referee.store
+    reports = [(each.question, pack_reports(store.reports(each))) for each in store.questions(FINISHED)]
+    document = {**(store.run(FINISHED).result or {}), "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
+    left = corpus.transcript.decode(), referee.participants(FINISHED), reports, tuple(referee.kept(FINISHED))
+    write_run(folder, public(corpus.chosen), document, *left)
+    return folder
+
+
 def _own(path: Path) -> bool:
     """Tell whether a file is still one of the valid folder, whose bytes may be changed."""
     return path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 24
 
 
 def fuzz_folders(
-    folders: Folders, count: int, seconds: float = float("inf")
+    folders: Folders, count: int, seconds: float = float("inf"), *, each: int = len(READERS)
 ) -> tuple[dict[str, Counts], list[Finding]]:
     """Try so many changed folders; return what became of them by reader, and the findings.
 
@@ -220,6 +238,8 @@ def fuzz_folders(
     ----------
     seconds
         After which it ends, if that comes first.
+    each
+        How many readers, drawn at random, read each folder.
     """
     found = {name: Counts() for name in READERS}
     findings: list[Finding] = []
@@ -227,7 +247,7 @@ def fuzz_folders(
     for number, folder in enumerate(folders.changed()):
         if number == count or time.monotonic() > until:
             break
-        for name, reader in READERS.items():
+        for name, reader in folders.random.sample(list(READERS.items()), each):
             counts, problem, began = found[name], "", time.process_time()
             try:
                 with bounded():
