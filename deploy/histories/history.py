@@ -18,7 +18,7 @@ from common.core.errors import AuditFailed, TandemError
 from common.wire.identity import Signed
 from common.wire.messages import unpack_indices
 from deploy.histories.faults import Faults
-from deploy.histories.world import RUN, NeverEnds, World, names, scenario, world
+from deploy.histories.world import RUN, NeverEnds, Opening, World, names, scenario, world
 from referee.audit.audit import audit
 from referee.audit.history import receipts_at
 from referee.service.referee import public
@@ -39,11 +39,11 @@ class History:
     """Of the transcript and the curator's ledger, as they are stored: the same whenever the seed is."""
 
 
-def play(seed: int, **rates: Any) -> History:
-    """Play one history; parameters are those of :class:`deploy.histories.faults.Faults`."""
+def play(seed: int, kind: Opening = World, **rates: Any) -> History:
+    """Play one history in a kind of world; further parameters are those of :class:`deploy.histories.faults.Faults`."""
     faults = Faults(seed, **rates)
     history = History(seed, log=faults.log)
-    with world(faults) as opened:
+    with world(faults, kind) as opened:
         try:
             result = opened.run()
         except NeverEnds as error:
@@ -159,7 +159,7 @@ def _audited(opened: World, result: dict[str, Any]) -> list[str]:
         answers = [entry for entry in map(json.loads, referee.store.entries(RUN)) if entry["kind"] == "answers"]
         counted = {entry["body"]["question"] for entry in answers}
         receipts = [each for each in _receipts(opened) if each.message["question"] in counted]
-        audit(folder, referee.identity.public, opened.curator.key, receipts=receipts)
+        audit(folder, referee.identity.public, opened.pinned, receipts=receipts)
     except AuditFailed as error:
         return [f"verifies: {error.detail}"]
     except TandemError as error:

@@ -6,7 +6,7 @@ import atexit
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -31,6 +31,7 @@ from local_agent.hosted.setup import open_population
 from local_agent.person.agent import Agent
 from local_agent.policy import Policy
 from referee.protocols.examples import small_ball
+from referee.runs.checkpoints import RunWitness
 from referee.service.referee import Referee
 
 TOKEN = "a-token-for-histories"  # noqa: S105 - of simulated people
@@ -43,6 +44,8 @@ FOLLOWS = 0.3
 HOSTED, INDIVIDUALS = 20, 4
 AWAY = 9.0
 """Seconds for which nothing is heard of an agent that is away: longer than a question waits for the last ones."""
+CURATOR_PATIENCE = 100.0
+"""Seconds for which a run waits for one answer of its curator."""
 MOST = 400
 """Waits after which a history that has not ended never will."""
 
@@ -107,6 +110,23 @@ class World:
     def _channel(self, name: str) -> Channel:
         return Channel(self.faults, name, self._any_referee, self._died, self._leaves, self._put_off)
 
+    @property
+    def pinned(self) -> str | None:
+        """The curator's key, as an auditor knows it; None: the auditor knows none."""
+        return str(self.curator.key)
+
+    def curator_port(self) -> Any:
+        """Return how the referee reaches the curator."""
+        return self.to_curator
+
+    def referee_port(self, name: str) -> Any:
+        """Return how an agent reaches the referee."""
+        return self.channels[name]
+
+    def witnesses(self) -> Sequence[RunWitness]:
+        """Return who keeps checkpoints of the run; none here."""
+        return ()
+
     def _any_referee(self) -> tuple[str, Referee]:
         """Return the process that a request reaches, as through a proxy."""
         name = self.faults.random.choice(REFEREES)
@@ -121,12 +141,14 @@ class World:
         first = self.folder / REFEREES[0]
         referee = Referee(
             self.folder / name,
-            self.to_curator,
+            self.curator_port(),
             database=sqlite_url(first / "referee.sqlite"),
             key=first / "identity.key",
             lease=LEASE,
             wait=lambda seconds: self.wait(name, seconds),
             clock=lambda: self._clock.now,
+            witnesses=self.witnesses(),
+            curator_patience=CURATOR_PATIENCE,
         )
         try:
             referee.allow("enrolment", TOKEN)
@@ -144,7 +166,7 @@ class World:
         else:
             record = Records(np.full((1, 8), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
             answerer = Agent(record, Policy(self.key, 2.0), folder)
-        host = Host(answerer, self.channels[name], self.key, schedule=schedule)
+        host = Host(answerer, self.referee_port(name), self.key, schedule=schedule)
         if name == "host":
             answerer.settle(0)
         return host
@@ -338,7 +360,7 @@ def _prepared() -> tuple[Path, Tree]:
 
     Keys are the same in every process.
     """
-    folder = Path(tempfile.mkdtemp(prefix="tandem-histories-", dir=_memory()))
+    folder = Path(tempfile.mkdtemp(prefix="tandem-histories-", dir=in_memory()))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     clock, faults, disk = Clock(), Faults(0, 0.0, 0.0, 0.0), Disk(folder)
     with determined(0, clock), faults.installed(disk):
@@ -349,19 +371,23 @@ def _prepared() -> tuple[Path, Tree]:
     return folder, disk.tree
 
 
-def _memory() -> str | None:
+def in_memory() -> str | None:
+    """Return a folder whose files are in memory; None where there is none."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a folder of its own is made there
 
 
+Opening = Callable[[Path, Faults, Clock, Disk], World]
+
+
 @contextmanager
-def world(faults: Faults) -> Iterator[World]:
+def world(faults: Faults, kind: Opening = World) -> Iterator[World]:
     """Open the parties on fresh copies of directories in which all are enrolled."""
     (prepared, tree), clock = _prepared(), Clock()
-    with tempfile.TemporaryDirectory(dir=_memory()) as name, quick(), determined(faults.seed, clock):
+    with tempfile.TemporaryDirectory(dir=in_memory()) as name, quick(), determined(faults.seed, clock):
         folder = Path(name) / "state"
         shutil.copytree(prepared, folder)
         disk = Disk(folder, moved(tree, prepared, folder))
-        opened = World(folder, faults, clock, disk)
+        opened = kind(folder, faults, clock, disk)
         try:
             with faults.installed(disk):
                 yield opened
