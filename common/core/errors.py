@@ -13,6 +13,7 @@
     │   │   └── UnknownKey            encapsulated to a key that the gateway has not
     │   ├── TooLarge                  a request's body is larger than its resource can need
     │   ├── TooSlow                   a request's body did not come in time
+    │   ├── BadHost                   a request without a valid Host header
     │   └── BadPlugin                 an installed plug-in: it cannot be imported, or its name is taken
     ├── Refused                       well formed, but a party's own rules forbid it; nothing changed
     │   ├── BudgetExceeded            the curator's or an agent's privacy budget
@@ -142,6 +143,12 @@ class TooSlow(BadInput):
     """A request's body did not come in time."""
 
     problem, title, status = "too-slow", "Body too slow", 408
+
+
+class BadHost(BadInput):
+    """A request that has no Host header, several, or one that names no host (RFC 9112, 3.2)."""
+
+    problem, title, status = "bad-host", "Host header not acceptable", 400
 
 
 class BadPlugin(BadInput):

@@ -139,7 +139,7 @@ class Gateway:
         if self._edge is None:
             raise RuntimeError("no service stands behind this gateway")
         headers = [field for field in request.fields if field[0] in _INSIDE]
-        headers.append((b"content-length", b"%d" % len(request.content)))
+        headers += [(b"host", b"gateway"), (b"content-length", b"%d" % len(request.content))]  # one service stands here
         path = request.path.decode("ascii")
         scope: dict[str, Any] = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": request.method.decode("ascii"),

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from common.core.errors import Busy, CannotWrite, TandemError
+from common.core.errors import BadHost, Busy, CannotWrite, TandemError
 from common.core.plain import plain
 from common.service.web.bodies import TINY, Bodies, Opening, Receive
 from common.wire.version import HEADER, check_stated, stated
@@ -89,6 +90,7 @@ class Edge:
         arriving = self.bodies.expect(Opening(method, path, headers), receive)
         try:
             try:
+                check_host(scope["http_version"], scope["headers"])
                 check_peer(headers)
                 line, body = await arriving.whole()
             except ConnectionError:
@@ -150,6 +152,27 @@ class Edge:
 def stating() -> tuple[bytes, bytes]:
     """Return the header in which a service states its protocol."""
     return _STATES, stated().encode()
+
+
+HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|([A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(:[0-9]*)?")
+"""A host and, perhaps, a port (RFC 3986, 3.2.2)."""
+
+
+def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse a request whose Host header is missing, repeated or invalid; HTTP/1.0 has requests without one.
+
+    Two servers that read such a request differently would answer it differently (RFC 9112, 3.2).
+
+    Raises
+    ------
+    BadHost
+        Naming what was found.
+    """
+    found = [value for name, value in headers if name == b"host"]
+    if len(found) > 1 or (not found and version != "1.0"):
+        raise BadHost(f"a request must have one Host header, found {len(found)}: send it with one")
+    if found and HOST.fullmatch(found[0]) is None:
+        raise BadHost(f"the Host header must be a host and perhaps a port, found {found[0][:80]!r}: name this service")
 
 
 def check_peer(headers: Mapping[bytes, bytes]) -> None:

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from common.service.web.bodies import TINY
 from common.service.web.connections import Guarded
-from common.service.web.edge import Call, Edge, Handler, Reply
+from common.service.web.edge import HOST, Call, Edge, Handler, Reply
 
 PROMPT = 1.0
 """Seconds in which a body may follow its head here; what comes later goes the usual way, and is timed there."""
@@ -100,6 +100,8 @@ class ShortWay(Guarded):
         if self.parser.should_upgrade() or _PLAIN.fullmatch(self.url) is None:
             return None
         headers = dict(self.headers)
+        if len(headers) < len(self.headers) or HOST.fullmatch(headers.get(b"host", b"")) is None:
+            return None
         length = headers.get(b"content-length", b"0")
         if b"transfer-encoding" in headers or len(length) > 4 or not length.isdigit() or int(length) > TINY:
             return None

@@ -60,8 +60,10 @@ async def put(
     async def send(message: MutableMapping[str, Any]) -> None:
         said.append(message)
 
-    headers = [(b"content-length", str(declared).encode()), (b"authorization", b"Bearer " + token.encode())]
-    await behind({"type": "http", "method": "PUT", "path": path, "headers": headers}, receive, send)
+    headers = [(b"host", b"x"), (b"content-length", str(declared).encode())]
+    headers.append((b"authorization", b"Bearer " + token.encode()))
+    scope = {"type": "http", "http_version": "1.1", "method": "PUT", "path": path, "headers": headers}
+    await behind(scope, receive, send)
     return said[0]["status"], said[1]["body"], dict(said[0]["headers"]).get(b"connection", b"")
 
 

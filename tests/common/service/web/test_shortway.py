@@ -209,3 +209,39 @@ def test_who_reads_no_answer_is_not_answered_on_and_on(address):
         while read < 8 * SIZE:
             read += len(connection.recv(1 << 20))
     assert len(LARGE) == 8
+
+
+VALID = [b"a", b"a.b:80", b"[::1]:8000", b"127.0.0.1", b"a_b-c.:", b"%41"]
+INVALID = [
+    b"",
+    b"a b",
+    b"a/b",
+    b"u@a",
+    b"a:b",
+    b"[::1",
+    b"%zz",
+    b"a?b",
+    b"a#b",
+    b"\xff",
+    b"http://a",
+    b"a:1:2",
+    b"a\\b",
+]
+HOSTS = {
+    b"200": [b"Host: %s\r\n" % host for host in VALID] + [b"hOST:x\r\n"],
+    b"400": [b"", b"Host: x\r\nHost: x\r\n", b"Host: x\r\nhost: y\r\n", *(b"Host: %s\r\n" % host for host in INVALID)],
+}
+
+
+def test_a_request_has_one_valid_host_on_either_way(address):
+    """RFC 9112, 3.2: anything else is 400, and the connection ends."""
+    for status, given in HOSTS.items():
+        for host in given:
+            for path in ("/echo/a", "/echo/a?b"):
+                raw = put(path, b"c").replace(b"Host: x\r\n", host)
+                found = answers(address, raw)
+                assert [each[0].split()[1] for each in found] == [status], raw
+                assert (b"bad-host" in found[0][2]) is (status == b"400"), raw
+    for host in (b"", b"Host: x\r\n"):  # HTTP/1.0 has requests without one
+        old = put("/echo/a", b"c", version=b"1.0").replace(b"Host: x\r\n", host)
+        assert answers(address, old)[0][0].split()[1] == b"200"
