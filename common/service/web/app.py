@@ -6,6 +6,7 @@ domain did not raise on purpose becomes a bare 500 without any detail, since a d
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -13,6 +14,7 @@ import ssl
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cache
 from ipaddress import ip_address
 from typing import Any
 
@@ -29,9 +31,9 @@ from common.core.values import Value
 from common.service.addresses import bare, written
 from common.service.supervised import Supervised
 from common.service.terminal import say
-from common.service.web.bodies import Guarded, Receive
-from common.service.web.connections import Limits, raise_descriptors
-from common.service.web.edge import Call, Edge, Handler, Scope, Send, fault, problem
+from common.service.web.bodies import TINY, Guarded, Receive
+from common.service.web.connections import MAX_UNSENT, Limits, Untaken, raise_descriptors
+from common.service.web.edge import Call, Edge, Handler, Reply, Scope, Send, fault, problem
 from common.service.web.metrics import CONTENT_TYPE, Family, Sample, by_label, write
 from common.service.web.readiness import Check, Readiness, require
 from common.service.web.secured import Secured
@@ -129,8 +131,20 @@ def create_app(
     about: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
     app = Service(threads, **about, docs_url=None, redoc_url=None)
     readiness = Readiness({**(checks or {}), **{thread.name: thread.check for thread in app.threads}})
-    app.edge.bodies.limits.update(limits or {})
-    app.edge.short.update(short or {})
+
+    # What every stranger may ask is cheap: many who ask at the same time delay others by the time that each takes.
+    async def alive(call: Call) -> Reply:
+        return Reply(200, b'{"status":"alive"}')
+
+    async def described(call: Call) -> Reply:
+        return Reply(200, document())
+
+    @cache
+    def document() -> bytes:
+        return json.dumps(app.openapi(), separators=(",", ":")).encode()
+
+    app.edge.bodies.limits.update({"/v1/health": TINY, "/openapi.json": TINY, **(limits or {})})
+    app.edge.short.update({("GET", "/v1/health"): alive, ("GET", "/openapi.json"): described, **(short or {})})
 
     @app.exception_handler(TandemError)
     async def refused(request: Request, error: TandemError) -> Response:
@@ -155,9 +169,9 @@ def create_app(
         app.edge.problems[refusal.problem] += 1
         return problem_response(refusal)
 
-    @app.get("/v1/health", summary="Is this service alive? Its loop answers")
-    async def health() -> dict[str, str]:
-        return {"status": "alive"}
+    @app.get("/v1/health", response_model=dict[str, str], summary="Is this service alive? Its loop answers")
+    async def health(request: Request) -> Response:
+        return await handled(alive, request)
 
     @app.get("/v1/ready", summary="Is this service ready? 503 names what it lacks")
     async def ready() -> dict[str, str]:
@@ -283,6 +297,9 @@ def listen(host: str, port: int) -> socket.socket:
         raise BadInput(f"cannot listen on {written(host, port)}: {error}; choose another with --host") from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            # Without it the system takes megabytes of answers for each client that reads none.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT)
         listener.bind(place)
         listener.listen(4096)
     except OSError as error:
@@ -315,7 +332,7 @@ def serve(app: Service, listener: socket.socket, name: str, tls: ssl.SSLContext 
 
 def server(app: Service, limits: Limits, tls: ssl.SSLContext | None = None) -> uvicorn.Server:
     """Return what serves an app, and holds its connections within limits."""
-    known = {"limits": limits, "waiting": {}, "edge": app.edge, "tls": tls}
+    known = {"limits": limits, "waiting": {}, "untaken": Untaken(), "beginning": {}, "edge": app.edge, "tls": tls}
     connection = type("Connection", (ShortWay if tls is None else Secured,), known)
     config = uvicorn.Config(
         app,

@@ -32,6 +32,14 @@ MAX_HEAD = 1 << 14
 MAX_HEADERS = 64
 MAX_PIPELINED = 16
 """Requests that may wait on one connection for the answer to the one before them."""
+MAX_UNSENT = 1 << 14
+"""Bytes of answers that the operating system may hold back for one connection, beside those on their way."""
+MAX_UNTAKEN = 32 << 20
+"""Bytes of answers that may wait on all connections before those are dropped on which none is taken."""
+LEAST_TAKEN = 1 << 10
+"""Bytes that must be taken from one look to the next, or nothing counts as taken."""
+LOOKS = 10
+"""Looks within :attr:`Limits.stalled` at whether an answer is taken."""
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -48,13 +56,21 @@ class Limits:
     idle
         Seconds between an answer and the next request.
     stalled
-        Seconds in which somebody who is sent an answer must take some of it.
+        Seconds in which somebody who is sent an answer must take some of it; a tenth of that
+        where too much waits on all connections together.
     """
 
     connections: int
     head: float = 10.0
     idle: int = 30
-    stalled: float = 30.0
+    stalled: float = 10.0
+
+
+@dataclass
+class Untaken:
+    """Bytes of answers that wait on all of a server's connections that are full."""
+
+    total: int = 0
 
 
 def raise_descriptors() -> int:
@@ -101,20 +117,25 @@ class Guarded(HttpToolsProtocol):
         How connections are held.
     waiting
         All of the server's connections on which no whole request has come yet, the longest waiting first.
+    untaken
+        What waits on its connections because clients do not take it.
     """
 
     limits: Limits
     waiting: dict[Guarded, None]
+    untaken: Untaken
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._head = 0  # bytes of the request's head so far; -1 once it is whole
         self._patience: asyncio.TimerHandle | None = None
-        self._unsent: asyncio.TimerHandle | None = None
+        self._watching: asyncio.TimerHandle | None = None
+        self._unsent = 0  # what it adds to all that is untaken
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows the type
         """Take a place, and make room if there is none."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # who takes no answer is noticed by its first byte that stays here
         if len(self.connections) > self.limits.connections:
             longest = next(iter(self.waiting), None)
             if longest is None:
@@ -132,9 +153,8 @@ class Guarded(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place up."""
         self.waiting.pop(self, None)
-        for timer in (self._patience, self._unsent):
-            if timer is not None:
-                timer.cancel()
+        self._stop_waiting_for_head()
+        self._stop_watching()
         super().connection_lost(exc)
 
     # A request's head ----------------------------------------------------------------------------------------------
@@ -144,6 +164,8 @@ class Guarded(HttpToolsProtocol):
         if self._head >= 0:
             self._head += len(data)
         super().data_received(data)
+        if self.flow.write_paused and not self.transport.is_closing():
+            self.transport.pause_reading()  # the server may have resumed it, for another reason than this one
         if self._head > 0 and self._patience is None and not self.transport.is_closing():
             self._patience = self.loop.call_later(self.limits.head, self._give_up)
         if self._head > MAX_HEAD:
@@ -205,25 +227,38 @@ class Guarded(HttpToolsProtocol):
     # An answer that nobody takes -----------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
-        """Watch whether anybody takes the answer."""
+        """Take no further request until what was answered is taken, and watch whether it is."""
         super().pause_writing()
-        self._watch(self.transport.get_write_buffer_size())
+        self.transport.pause_reading()
+        self._stop_watching()
+        self._watch(self.transport.get_write_buffer_size(), 0)
 
     def resume_writing(self) -> None:
-        """Stop watching: it was taken."""
+        """Stop watching, and take requests again: it was taken."""
         super().resume_writing()
-        if self._unsent is not None:
-            self._unsent.cancel()
-            self._unsent = None
+        self._stop_watching()
         if not self.transport.is_closing():
+            if not self.flow.read_paused:
+                self.transport.resume_reading()
             self._wait_if_sent()
 
-    def _watch(self, unsent: int) -> None:
-        self._unsent = self.loop.call_later(self.limits.stalled, self._taken, unsent)
+    def _watch(self, unsent: int, idle: int) -> None:
+        """Look again later; so many looks in a row have found nothing taken."""
+        self.untaken.total += unsent - self._unsent
+        self._unsent = unsent
+        self._watching = self.loop.call_later(self.limits.stalled / LOOKS, self._look, idle)
 
-    def _taken(self, before: int) -> None:
+    def _look(self, idle: int) -> None:
         unsent = self.transport.get_write_buffer_size()
-        if unsent < before:
-            self._watch(unsent)
-        else:
+        idle = idle + 1 if self._unsent - unsent < LEAST_TAKEN else 0
+        if idle >= LOOKS or (idle and self.untaken.total > MAX_UNTAKEN):
             self.transport.abort()
+        else:
+            self._watch(unsent, idle)
+
+    def _stop_watching(self) -> None:
+        self.untaken.total -= self._unsent
+        self._unsent = 0
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None

@@ -21,8 +21,14 @@ from common.service.web.shortway import ShortWay
 
 log = logging.getLogger("tandem")
 
-_PIECE = 1 << 16
-"""Bytes that are taken out of TLS at once."""
+MAX_HANDSHAKES = 1024
+"""Handshakes that are under way at the same time, some 50 KiB each; the one that began first makes room."""
+LINGER = 1.0
+"""Seconds in which a client that is refused may read why."""
+_PIECE = 1 << 14
+"""Bytes that pass TLS at once, a record's: its buffers keep the size of the largest piece that ever was in them."""
+_HANDSHAKE = 0x16
+"""The first byte of every TLS connection (RFC 8446, 5.1)."""
 _IN_THE_CLEAR = "this service speaks TLS: dial it with https://, and name its authority with --tls-ca (TANDEM_TLS_CA)"
 
 
@@ -42,7 +48,7 @@ class Sealed(asyncio.Transport):
         self._raw = raw
         self._context = context
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._tls: ssl.SSLObject | None = None  # some 50 KiB, so only once a handshake has begun
         self._shaken = self._ended = False
 
     def open(self, data: bytes) -> bytes:
@@ -53,53 +59,68 @@ class Sealed(asyncio.Transport):
         ssl.SSLError
             If they are no TLS, or not such as the context accepts; the alert has been sent then.
         """
-        self._incoming.write(data)
+        if self._tls is None:
+            self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         said: list[bytes] = []
         try:
+            for start in range(0, len(data), _PIECE):
+                self._incoming.write(data[start : start + _PIECE])
+                self._read(self._tls, said)
+        finally:
+            self._flush()
+        return b"".join(said)
+
+    def _read(self, tls: ssl.SSLObject, said: list[bytes]) -> None:
+        try:
             if not self._shaken:
-                self._tls.do_handshake()
+                tls.do_handshake()
                 self._shaken = True
-            while piece := self._tls.read(_PIECE):
+            while piece := tls.read(_PIECE):
                 said.append(piece)
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
             self._ended = True
-        finally:
-            self._flush()
-        return b"".join(said)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a handshake has begun."""
+        return self._tls is not None
+
+    @property
+    def shaken(self) -> bool:
+        """Whether the handshake is over."""
+        return self._shaken
 
     @property
     def ended(self) -> bool:
         """Whether the other side has said that nothing more comes."""
         return self._ended
 
-    def end(self, last: bytes = b"") -> None:
-        """Say nothing more, and leave the rest of the connection to whoever closes it.
-
-        Closing at once would throw away what was sent last, if the other side is still sending.
-        """
+    def give_up(self, last: bytes) -> None:
+        """Encrypt and open nothing more; what is sent last is in the clear."""
+        self._tls, self._shaken = None, False
         if last:
             self._raw.write(last)
-        with suppress(OSError):
-            self._raw.write_eof()
 
     def _flush(self) -> None:
-        if self._outgoing.pending:
+        if self._outgoing.pending and not self._raw.is_closing():
             self._raw.write(self._outgoing.read())
 
     # A transport, as the server uses one -----------------------------------------------------------------------------
 
     def write(self, data: Any) -> None:
         """Send."""
-        if data and self._shaken and not self._raw.is_closing():
-            self._tls.write(data)
-            self._flush()
+        data = memoryview(data)
+        if self._tls is not None and self._shaken:
+            for start in range(0, len(data), _PIECE):
+                self._tls.write(data[start : start + _PIECE])
+                self._flush()
 
     def close(self) -> None:
         """End the connection when all is sent, and say so."""
         if not self._raw.is_closing():
-            if self._shaken:
+            if self._tls is not None and self._shaken:
                 with suppress(ssl.SSLError):
                     self._tls.unwrap()
                 self._flush()
@@ -125,6 +146,10 @@ class Sealed(asyncio.Transport):
         """Tell whether anything is taken in."""
         return self._raw.is_reading()
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Say how many encrypted bytes may wait."""
+        self._raw.set_write_buffer_limits(high, low)
+
     def get_write_buffer_size(self) -> int:
         """Return how many encrypted bytes nobody has taken yet."""
         return self._raw.get_write_buffer_size()
@@ -141,9 +166,12 @@ class Secured(ShortWay):
     ----------
     tls
         How.
+    beginning
+        The server's connections on which a handshake is under way, the longest first.
     """
 
     tls: ssl.SSLContext
+    beginning: dict[Secured, None]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -152,6 +180,11 @@ class Secured(ShortWay):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows the type
         """Take a place; the handshake begins with what the other side sends."""
         super().connection_made(Sealed(transport, self.tls))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place up."""
+        self.beginning.pop(self, None)
+        super().connection_lost(exc)
 
     def turn_away(self, transport: asyncio.Transport) -> None:
         """Close a connection for which there is no place: nothing can be said before the handshake."""
@@ -162,15 +195,39 @@ class Secured(ShortWay):
         if self._refused:
             return  # what is still on its way to a connection that has ended for us
         sealed = cast(Sealed, self.transport)
+        if not sealed.begun:
+            if data[0] != _HANDSHAKE:
+                self._refuse(sealed, written(BadInput(_IN_THE_CLEAR)))
+                return
+            self._begin()
         try:
             said = sealed.open(data)
         except ssl.SSLError as error:
             log.info("a TLS connection is refused: %s", error.reason)
-            self._refused = True
-            sealed.end(written(BadInput(_IN_THE_CLEAR)) if error.reason == "HTTP_REQUEST" else b"")
-            self.loop.call_later(self.limits.head, sealed.abort)
+            self._refuse(sealed)
             return
+        if sealed.shaken:
+            self.beginning.pop(self, None)
         if said:
             super().data_received(said)
         if sealed.ended:
             sealed.close()
+
+    def _begin(self) -> None:
+        """Begin a handshake; the one that began first makes room if there are too many."""
+        self.beginning[self] = None
+        if len(self.beginning) > MAX_HANDSHAKES:
+            first = next(iter(self.beginning))
+            del self.beginning[first]
+            first.transport.abort()
+
+    def _refuse(self, sealed: Sealed, last: bytes = b"") -> None:
+        """Read nothing more, and end the connection soon.
+
+        Ending it at once would throw away what was sent last, if the other side is still sending.
+        """
+        self._refused = True
+        self.beginning.pop(self, None)
+        sealed.give_up(last)
+        self._stop_waiting_for_head()
+        self._patience = self.loop.call_later(LINGER, self._give_up)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import subprocess
+import sys
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +17,7 @@ from common.core.errors import BadInput, PeerUnavailable, PeerUntrusted
 from common.service import tls
 from common.service.client import Client
 from common.service.tls import Shown, client_context, server_context
+from common.service.web import secured
 from common.service.web.app import Service, create_app
 from common.service.web.bodies import TINY
 from common.service.web.connections import Limits
@@ -271,3 +274,73 @@ def test_a_handshake_that_does_not_come_is_not_waited_for(sent, ours):
         slow.sendall(sent)
         with suppress(ConnectionError):
             assert slow.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"GET / HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n", b"\x00\x01", b"\x16\x03\x01\xff\xff"],
+    ids=["plain HTTP", "another protocol", "no text", "a broken handshake"],
+)
+def test_what_is_no_tls_ends_its_connection(sent, open_to_all):
+    with connect(open_to_all) as rude:
+        rude.sendall(sent)
+        with suppress(ConnectionError):
+            while rude.recv(1 << 16):
+                pass
+
+
+def test_of_too_many_handshakes_under_way_the_first_make_room(ours, monkeypatch):
+    believe(monkeypatch, ours, None)
+    monkeypatch.setattr(secured, "MAX_HANDSHAKES", 5)
+    with served(app(), Limits(50), server_context(shown(ours))) as address, ExitStack() as opened:
+        begun = [opened.enter_context(connect(address)) for _ in range(20)]
+        for connection in begun:
+            connection.sendall(b"\x16\x03\x01")
+        for connection in begun[:15]:
+            with suppress(ConnectionError):
+                assert connection.recv(1) == b""
+        assert ask(address, Client) == "a b"
+
+
+FLOODED = """
+import sys
+from pathlib import Path
+from common.service.tls import Shown, server_context
+from common.service.web.app import create_app, listen, serve
+
+pem = Path(sys.argv[1])
+serve(create_app("x", "y"), listen("127.0.0.1", 0), "x", server_context(Shown.of("x", pem, None)))
+"""
+MEMORY = 30 << 20
+"""Bytes; 2,000 handshakes that are held together take 100 MiB."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process")
+@pytest.mark.parametrize(
+    "sent",
+    [b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n", bytes(100), b"\x16" + bytes(600)],
+    ids=["plain HTTP", "no TLS", "a broken handshake"],
+)
+def test_many_who_speak_no_tls_take_no_memory(sent, ours):
+    """Each leaves at once, or once it has read why it was refused."""
+    command = [sys.executable, "-c", FLOODED, str(ours / "curator" / "server.pem")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as service:
+        try:
+            address = str(service.stdout.readline().split()[-1])
+            before = resident(service.pid)
+            for i in range(2000):
+                with suppress(ConnectionError), connect(address) as plain:
+                    plain.sendall(sent)
+                    if i % 2 and sent[0] != 0x16:
+                        assert plain.recv(1 << 12)
+            grown = resident(service.pid) - before
+        finally:
+            service.terminate()
+        assert grown < MEMORY
+        assert "Traceback" not in service.stderr.read()
+
+
+def resident(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))

@@ -142,6 +142,45 @@ def test_a_slow_reader_gets_all_of_it():
         assert received > LONG
 
 
+CLOSES = b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.slow
+def test_clients_that_take_no_answers_are_dropped_and_make_room():
+    """Also those whose connection would end with the answer, which they do not take either."""
+    for sent in (CLOSES, CLOSES.replace(b"long", b"openapi.json"), CLOSES.replace(b"Connection: close\r\n", b"")):
+        with served(app(), Limits(8, stalled=0.5)) as address, ExitStack() as opened:
+            for _ in range(8):
+                deaf = opened.enter_context(small_window(address))
+                deaf.sendall(sent)
+                assert deaf.recv(12) == b"HTTP/1.1 200"
+            while not healthy(address):  # 503 while every place is taken
+                time.sleep(0.05)
+
+
+def small_window(address: str) -> socket.socket:
+    """Connect, with a window of 2 KiB."""
+    parts = urlsplit(address)
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+    made.settimeout(60)
+    made.connect((parts.hostname, parts.port))
+    return made
+
+
+@pytest.mark.slow
+def test_where_too_much_waits_who_takes_nothing_is_dropped_first(monkeypatch):
+    monkeypatch.setattr(connections, "LOOKS", 36_000)
+    with served(app(), Limits(50, stalled=3600.0)) as address, connect(address) as deaf:
+        deaf.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")  # 64 MiB, and all connections may hold 32
+        time.sleep(2.0)
+        received = 0
+        with suppress(ConnectionError):
+            while part := deaf.recv(1 << 20):
+                received += len(part)
+        assert received < LONG
+
+
 def test_descriptors_are_raised_as_far_as_they_may_be():
     code = (
         "import resource; from common.service.web.connections import raise_descriptors as r;"
