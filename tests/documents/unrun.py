@@ -38,6 +38,7 @@ PARSED: dict[str, dict[str, str]] = {
     "python -m benchmarks.model --quick": {},
     "python -m benchmarks.relayed": {},
     "python -m benchmarks.rounds": {},
+    "python -m benchmarks.floods": {},
     "python -m benchmarks.kills [--kills 200] [--postgresql] [--seed 1] [--json]": {},
     "python -m benchmarks.faults [--only PATTERN] [--json]": {"PATTERN": "clock"},
     "python -m benchmarks.load_curve [--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]": {
